@@ -22,7 +22,9 @@ INSTALL = "pip install 'alibi-viz[lab]'"  # what brings everything beyond torch 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
     """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the number of axes."""
     if not isinstance(value, Tensor) or _kind(value) not in dtype:
-        got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        got = type(value).__name__
+        if isinstance(value, Tensor):
+            got = "a sparse or nested one" if _kind(value) == "sparse" else str(value.dtype)
         article = "an" if dtype.startswith("integer") else "a"
         raise TypeError(f"{name} must be {article} {dtype} tensor {axes}, got {got}")
     if ndim is not None and value.ndim != ndim:
@@ -30,7 +32,7 @@ def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | No
 
 
 def _kind(tensor: Tensor) -> str:
-    if tensor.layout != torch.strided:
+    if tensor.layout != torch.strided or tensor.is_nested:
         return "sparse"
     if tensor.is_floating_point():
         return "floating-point"
@@ -136,10 +138,9 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 
 def as_list(name: str, values: object, items: str) -> list[Any]:
     """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
-    values = values.tolist() if hasattr(values, "tolist") else values  # Python's numbers, of an array
     with suppress(TypeError):
-        if not isinstance(values, str):
-            return [*iter(values)]  # type: ignore[arg-type]  # the error is suppressed
+        if not isinstance(values, str):  # numbers of an array become Python's
+            return [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
     raise TypeError(f"{name} must be a list of {items}, got {values!r}")
 
 

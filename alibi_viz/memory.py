@@ -19,7 +19,8 @@ def free_memory(device: torch.device | str = "cpu") -> int | None:
     """The free memory of a device in bytes, within the limit of the container; None where the system doesn't say."""
     device = torch.device(device)
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + cached
     if device.type != "cpu" or not _SYSTEM.exists():
         return None
     lines = dict(line.split(":") for line in _SYSTEM.read_text().splitlines())
@@ -44,6 +45,6 @@ def check_memory(name: str, length: int, needed: Callable[[int], int], device: t
     if torch.compiler.is_compiling() or needed(length) <= _ALWAYS or (free := free_memory(device)) is None:
         return
     if SHARE * needed(length) > free:
-        fits = bisect_right(range(min(length, free)), free, key=lambda shorter: SHARE * needed(shorter)) - 1
+        fits = bisect_right(range(1, min(length, free)), free, key=lambda shorter: SHARE * needed(shorter))
         limit = f"a quarter of the free memory ({free / 2**30:,.1f} GiB); the largest {name} that fits is {fits}"
         raise MemoryError(f"{name}={length} would take {needed(length) / 2**30:,.1f} GiB, more than {limit}")

@@ -48,7 +48,8 @@ def decode(queries: Tensor, keys: Tensor, values: Tensor, m: Tensor) -> Tensor:
     """
     outputs = []
     for token in range(queries.shape[2]):
-        past = torch.arange(token + 1)  # in a model: the cache, to which the new key and value are appended
+        # in a model: the cache, to which the new key and value are appended
+        past = torch.arange(token + 1, device=m.device)
         row = bias(m, past[-1:], past)
         outputs.append(attention(queries[:, :, token, None], keys[:, :, past], values[:, :, past], row)[0])
     return torch.cat(outputs, dim=2)

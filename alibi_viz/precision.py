@@ -65,13 +65,13 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
     """
     check_integer("length", length, 1)
     check_choice("form", form, FORMS)
-    keys = torch.arange(length)
+    keys = torch.arange(length, device="cpu")
     rows = keys[queries, None]
     if form == "positions":
         bias = slope * (keys.to(dtype).double() - rows.to(dtype).double())
     else:
         origins: dict[str, int | Tensor] = {"key": 0, "end": length - 1, "relative": rows}
-        bias = torch.tensor(slope, dtype=exact_dtype(dtype)) * (keys - origins[form])
+        bias = torch.tensor(slope, dtype=exact_dtype(dtype), device="cpu") * (keys - origins[form])
     return bias.to(dtype).double().expand(len(rows), length).masked_fill(keys > rows, -torch.inf)
 
 

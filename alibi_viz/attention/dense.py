@@ -88,11 +88,11 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
-    bias = inputs.bias(inputs.query.dtype).expand_as(content)
-    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
+    bias = inputs.bias(exact_dtype(content.dtype)).expand_as(content)
+    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))  # not rounded: a row may see far keys only
     is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN
     weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)
-    return AttentionTrace(content, bias, logits, weights)
+    return AttentionTrace(*(each.to(content.dtype) for each in (content, bias, logits, weights)))
 
 
 def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
@@ -125,12 +125,17 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     # Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded.
     dtype = exact_dtype(inputs.query.dtype) if inputs.query.is_cpu else inputs.query.dtype
     # When compiling, nothing is cached, and comparing lengths would give each side of the comparison its own graph.
-    can_cache = inputs.slopes is not None and inputs.positions is None and not torch.compiler.is_compiling()
+    rounds = inputs.has_mask and dtype.itemsize == 2
+    is_known = inputs.slopes is not None and inputs.positions is None and not rounds
+    can_cache = is_known and not torch.compiler.is_compiling()
     cache = None
     if can_cache and (inputs.key_length <= _MAX_CACHED_KEYS or inputs.query_length == 1):
         cache = shared_bias(inputs.slopes, causal=inputs.causal)  # type: ignore[arg-type]  # slopes are not None
     if cache is None:
-        return inputs.bias(dtype).masked_fill(~inputs.visible(), float("-inf"))
+        mask = inputs.bias(exact_dtype(dtype)).masked_fill(~inputs.visible(), float("-inf"))
+        if rounds and inputs.key_length:  # a row may see far keys only, whose bias is large
+            mask = mask - mask.amax(-1, keepdim=True).clamp(min=torch.finfo(mask.dtype).min)
+        return mask.to(dtype)
     mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
 

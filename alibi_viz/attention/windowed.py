@@ -46,7 +46,7 @@ class _Windowed(torch.autograd.Function):
     def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
         batch, num_heads, length, head_dim = tensors[0].shape
         output = tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)  # heads join without a copy
-        log_sums = torch.empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
+        log_sums = output.new_empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
         for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
         ctx.heads = heads
@@ -94,7 +94,7 @@ class _Head:
 
     def attend(self, output: Tensor, log_sums: Tensor) -> None:
         """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
-        merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
+        merged = output if output.dtype == log_sums.dtype else log_sums.new_empty(output.shape)
         for tile in self.tiles():
             tensors, options, row_bias = self.kernel_arguments(tile)
             part, part_log_sums = _KERNEL(*tensors, **options)
@@ -160,9 +160,10 @@ class _Head:
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
         consecutive = tile.count if tile.key_step == 0 else 1
-        rows = torch.arange(consecutive * tile.rows, dtype=exact_dtype(self.query.dtype)).view(consecutive, tile.rows)
+        arange = partial(torch.arange, dtype=exact_dtype(self.query.dtype), device=self.query.device)
+        rows = arange(consecutive * tile.rows).view(consecutive, tile.rows)
         first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
-        keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
+        keys = first_distance - arange(tile.width)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
 
 
@@ -214,7 +215,7 @@ def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor
     outputs = []
     for heads, width in _calls(inputs, spans):
         key_heads = slice(heads.start // inputs.group_size, -(-heads.stop // inputs.group_size))
-        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype))
+        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype), device=inputs.query.device)
         bias = -inputs.slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
         key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
         outputs.append(inputs.fused_attention(inputs.query[:, heads], key, value, attn_mask=bias[None]))

@@ -78,7 +78,8 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
         if findings is None:
             future = float(observation.weights.triu(1 + probe.key_length - probe.query_length).max())
             name = "future not masked" if expected.causal and future > 1e-3 else "length cap"  # too weak a mask
-            findings = [Finding(name if probe.key_length > SHORT and not found else "unknown fault", evidence)]
+            is_long = probe.key_length > SHORT and {*found} <= {name}
+            findings = [Finding(name if is_long else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((probe, finding.evidence))
     if "bias multiplied" in found:  # by 1 / length, which is 1 / sqrt(head_dim) for some length

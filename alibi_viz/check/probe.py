@@ -37,11 +37,12 @@ class Probe(NamedTuple):
 
 
 def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
-    """The calls of a check: a short one per head count; with the first, also two with few queries, and a long one."""
+    """The calls of a check: a short one per head count; with the first, also some with few queries, and a long one."""
     first = num_heads[0]
     calls = [Probe(heads, SHORT, SHORT) for heads in num_heads]
     if decoding:
         calls += [Probe(first, 1, SHORT), Probe(first, 5, SHORT)]
+        calls += [Probe(first, 1, length)] * (length > SHORT)
     if length > SHORT:
         # With many keys a few queries are enough, and save memory: positions that collide do so for every query.
         calls.append(Probe(first, SHORT if decoding and length > _MAX_SQUARE else length, length))
@@ -106,7 +107,8 @@ class Observation:
         """Whether the weights in these rows are those of `bias` [heads, rows, key], where a query sees any key."""
         expected = self.normalize(bias)
         size = torch.maximum(expected.abs(), bias.nan_to_num(neginf=0.0).abs())  # large before softmax: rounded by more
-        tolerance = self.precision.absolute + self.precision.relative * size
+        rounded = 2.0**-22 * bias.nan_to_num(neginf=0.0).abs().amax((-2, -1), keepdim=True)  # m j, for any form
+        tolerance = self.precision.absolute + self.precision.relative * size + rounded
         is_close = (self.log_weights[:, rows] - expected).abs() <= tolerance
         return bool((is_close | bias.isneginf().all(-1, keepdim=True)).all())
 
@@ -119,14 +121,24 @@ class Observation:
         return float(difference.max()), (head, query, key)
 
 
-def read_bias(function: Callable[[int, int, int], Any], probe: Probe, causal: bool, seconds: float) -> Observation:
-    """What a bias function gives for these sizes. Raises Unusable if that is no bias for them."""
+def read_bias(
+    function: Callable[..., Any], probe: Probe, causal: bool, seconds: float, read_dtype: torch.dtype = torch.float32
+) -> Observation:
+    """What a bias function gives for these sizes, read as exactly as its dtype and `read_dtype` are.
+
+    Raises Unusable if that is no bias for them.
+    """
     value, dtype = to_tensor(call(function, *probe, seconds=seconds, description=str(probe)), str(probe))
     visible = causal_mask(probe.query_length, probe.key_length)
     visible = visible if causal else torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
     masked = logits < logits.amax(-1, keepdim=True) + _MASKED
-    return Observation(probe, logits.masked_fill(masked, -math.inf), precision(dtype)._replace(floor=_BIAS_FLOOR))
+    limits = precision(_coarser(dtype, read_dtype))._replace(floor=_BIAS_FLOOR)
+    return Observation(probe, logits.masked_fill(masked, -math.inf), limits)
+
+
+def _coarser(*dtypes: torch.dtype) -> torch.dtype:
+    return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
 
 
 def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
@@ -165,7 +177,7 @@ class AttentionReader:
         self._coarsen(self.dtype)
 
     def _coarsen(self, dtype: torch.dtype) -> None:
-        self.read_dtype = max(self.read_dtype, dtype, key=lambda each: torch.finfo(each).eps)
+        self.read_dtype = _coarser(self.read_dtype, dtype)
         self.precision = precision(self.read_dtype)  # with which weights can be read
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
@@ -183,8 +195,9 @@ class AttentionReader:
             for tensor in (query, key, value)
         ]
         shape = inputs[0].shape
-        arguments = map(self.convert, (*inputs, *(each.clone() for each in mask)))
-        result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
+        inputs += [each.clone() for each in mask]
+        run = lambda *given: self.function(*map(self.convert, given))  # noqa: E731  # what `convert` raises is a finding
+        result = call(run, *inputs, seconds=self.seconds, description=str(probe))
         output, dtype = to_tensor(result, str(probe), nan=bool(mask))
         if output.shape != shape:
             expected = f"{list(shape)} ({', '.join(self.layout)})"

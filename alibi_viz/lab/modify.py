@@ -46,8 +46,8 @@ def modify(
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed model can be
     changed again: the later change acts on the earlier one, so slopes halved twice are a quarter. `rotary` and
-    "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't. What
-    is saved are the weights: change a model again after loading.
+    "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't. Save
+    the model itself, which has the same weights, and change it again after loading.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -122,7 +122,8 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     if has_sinks(model):
         variants["window and sinks"] = modify(model, window=length, sinks=SINKS)
     if model.config.position == "rotary":
-        variants |= {rule: modify(model, rotary=rule, trained_length=length) for rule in ("pi", "ntk", "yarn")}
+        rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
+        variants |= {rule: modify(model, rotary=rule, trained_length=length) for rule in rules}
     if model.config.position == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
     return variants
@@ -199,7 +200,8 @@ class Change:
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _KEPT = "max_length is_relative reads_input is_additive decoder_only supports_cache is_random embed weigh"
+    _KEPT = "max_length is_relative reads_input is_additive decoder_only supports_cache is_random embed weigh "
+    _KEPT += "is_defined_at check_causal"
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()

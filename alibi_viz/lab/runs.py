@@ -109,7 +109,7 @@ class Run:
         training.model_config(name, self.model)  # raises for fields that don't fit
         given: dict[str, Any] = {"position": name, "label": str(self.label or name), "device": str(self.device)}
         given |= {"path": None if self.path is None else str(self.path), "variants": variants}
-        given["custom"] = custom_method(name)
+        given |= {"custom": custom_method(name), "model": {**self.model}}
         for field_name, value in given.items():
             object.__setattr__(self, field_name, value)
         _ = self._provenance, self._law  # computed now, because what the method reads may change

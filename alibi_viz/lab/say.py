@@ -38,11 +38,12 @@ def outcome(rises: Sequence[float]) -> str:
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
-def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
-    """Clauses on which methods hold, degrade and fail, such as "alibi holds (+0.01)", from the rises in each seed."""
+def outcomes(rises: Mapping[str, Sequence[float]], most: str = " at most") -> list[str]:
+    """Clauses on which methods hold, degrade and fail, such as "alibi holds (+0.01 at most)", from each seed's rise."""
     clauses = []
-    for singular, plural in (("holds", "hold"), ("degrades", "degrade"), ("fails", "fail")):
-        found = {quoted(label): f"({fmean(each):+z.2f})" for label, each in rises.items() if outcome(each) == singular}
+    for singular, plural, more in (("holds", "hold", most), ("degrades", "degrade", ""), ("fails", "fail", "")):
+        chosen = {quoted(label): each for label, each in rises.items() if outcome(each) == singular}
+        found = {label: f"({fmean(each):+z.2f}{more})" for label, each in chosen.items()}
         if len(found) == 1:
             clauses += [f"{label} {singular} {rise}" for label, rise in found.items()]
         elif found:
@@ -78,7 +79,7 @@ def losses(question: Any, rows: pd.DataFrame) -> list[str]:
 
 def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold, from values that are rises: those at the last x."""
-    return _held(every_seed(rows, lambda line: line.iloc[-1] if len(line) else math.nan))
+    return _held(every_seed(rows, lambda line: line.iloc[-1] if len(line) else math.nan), "")
 
 
 def answers(question: Any, rows: pd.DataFrame) -> list[str]:
@@ -110,11 +111,11 @@ def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
     return [f"Not defined or not tested with {question.at(last)}: {join(missing)}."] if missing else []
 
 
-def _held(rises: Mapping[str, Sequence[float]]) -> list[str]:
+def _held(rises: Mapping[str, Sequence[float]], *most: str) -> list[str]:
     """Sentences with the `outcomes`, and on labels about which the seeds disagree."""
     seeds = "In every seed " if any(len(each) > 1 for each in rises.values()) else ""
     mixed = [quoted(label) for label, each in rises.items() if outcome(each) == "mixed"]
-    sentences = [f"{seeds}{'; '.join(outcomes(rises))}."] if len(mixed) < len(rises) else []
+    sentences = [f"{seeds}{'; '.join(outcomes(rises, *most))}."] if len(mixed) < len(rises) else []
     return [*sentences, *([f"The seeds disagree about {join(mixed)}."] if mixed else [])]
 
 

@@ -28,10 +28,11 @@ from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, register_methods
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row
 
-# The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
-DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 8, "dropout": 0.0}
 # Two models learn to write mostly real words in 20 seconds on two cores, with each of the seeds 0 to 4.
 LENGTH, STEPS, BATCH_SIZE, LEARNING_RATE = 64, 800, 16, 1.2e-2
+# The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
+DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 8, "dropout": 0.0}
+DEFAULT_MODEL["max_length"] = LENGTH
 TASK_TOKENS = 32_768  # of the examples of one length at a checkpoint of a race, which are 16 to 256
 
 T = TypeVar("T")
@@ -46,7 +47,8 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
     of methods is paired. `position` is a name, or your own function or class (see `alibi_viz.models.register_method`).
-    `sizes` are other fields of `TransformerConfig`, except `causal`. The global random state is left unchanged.
+    `sizes` are other fields of `TransformerConfig`, except `causal`. One is `max_length`, the training length to which
+    some methods are scaled, 64 by default. The global random state is left unchanged.
 
     Raises TypeError or ValueError for sizes that don't fit, and ValueError for your own method that looks ahead.
 

@@ -125,8 +125,9 @@ class Bug:
 
     def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
         """The weights that the view shows, of the faulty code or of another. Raises Unusable if the code fails."""
+        function = load_code(code or self.code, seconds, self.exhibit.kind)
         with torch.device("cpu"):
-            return self.view.weights(self.exhibit.kind, load_code(code or self.code, seconds), self.causal, seconds)
+            return self.view.weights(self.exhibit.kind, function, self.causal, seconds)
 
 
 def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report:
@@ -147,14 +148,14 @@ def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report
         raise ValueError(f"there is no bug {name!r}; there are {', '.join(BUGS)}")
     exhibit = BUGS[name].exhibit
     try:
-        function = load_code(repair, seconds)
+        function = load_code(repair, seconds, exhibit.kind)
     except Unusable as error:
         return check.Report(f"your {exhibit.kind}", [check.Finding(error.fault, str(error))])
     return getattr(check, exhibit.kind)(function, seconds=seconds, **exhibit.options)
 
 
-def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
-    """Execute source text, and return the last function that it defines.
+def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[..., Any]:
+    """Execute source text, and return the function of that name, or else the last function that it defines.
 
     The text can use `torch`, `math` and `av` without importing them. Errors raised by the function say in which line
     of the text they happened. Raises Unusable if the text cannot be executed within `seconds`, or has no function.
@@ -170,7 +171,7 @@ def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
         tree = ast.parse(code, _FILE)
         exec(compile(tree, _FILE, "exec"), namespace)
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        return namespace.get(names[-1]) if names else None
+        return namespace.get(name) or (namespace.get(names[-1]) if names else None)
 
     function = call(execute, seconds=seconds, description="running the code")
     if not callable(function):

@@ -18,12 +18,12 @@ from torch import Tensor
 from alibi_viz import check
 from alibi_viz.bias import causal_mask
 from alibi_viz.check import Finding, Report
-from alibi_viz.check.call import Unusable, call
+from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.report import notebook_html
 from alibi_viz.lessons.bugs import View
 from alibi_viz.slopes import alibi_slopes
 
-SECONDS = 20.0  # time limit of a call
+SECONDS = 60.0  # time limit of a call; loops over single numbers take half of it
 _TEXTS = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
 EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop("exercises")  # {exercise: how it is checked, and what is tested}
 HINTS: dict[str, dict[str, str]] = _TEXTS  # {exercise: {mistake: hint}}, and "any" for all exercises
@@ -71,7 +71,14 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
     """
-    return _grade("slopes", function, (8,))
+
+    def slopes(num_heads: int) -> Tensor:
+        result, _ = to_tensor(function(num_heads), "the slopes")
+        if result.shape != (num_heads,):
+            raise Unusable("wrong shape", f"returned {list(result.shape)}, expected {[num_heads]}")
+        return result
+
+    return _grade("slopes", function, (8,), slopes)
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:

@@ -100,6 +100,7 @@ def _content() -> dict[str, Any]:
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
         what = {"name": bug.name, "fault": bug.fault, "summary": exhibit.effect, "source": exhibit.system}
+        what["trained"] = " and ".join(exhibit.trained)
         bugs.append({**what, "view": bug.view, "picture": _picture(weights), "weights": weights.tolist()})
     return {
         "data": json.dumps(page_data()).replace("</", r"<\/"),  # "</script>" in a text must not end the element

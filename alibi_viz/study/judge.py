@@ -58,8 +58,8 @@ class Claim:
     written: str = ""  # that day, such as "2026-11-22"
 
     def __post_init__(self) -> None:
-        if (self.at_least is None) == (self.at_most is None):
-            raise ValueError(f"a claim needs either at_least or at_most: {self.text!r}")
+        if (self.at_least is None) == (self.at_most is None) or math.isnan(self.threshold) or not self.plus:
+            raise ValueError(f"a claim needs terms in plus, and a number at_least or at_most: {self.text!r}")
         check_known("known", [self.known], KNOWN)
 
     @property

@@ -79,7 +79,7 @@ class ComparisonExplorer(App):
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
-        state.setdefault("question", self.views[0])
+        state = {"question": self.views[0], "variant": min(self._table["variant"], key=self.variants.index)} | state
         chosen = [name for name in self.labels if name in FIRST or results is not None]
         super().__init__(**({"methods": tuple(chosen[: picture.MAX_METHODS])} | state))
 

@@ -21,6 +21,7 @@ from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import Choice, Count, Flag, State
 
 BLUE, ORANGE, GREEN, GRAY = theme.COLORS[0], theme.COLORS[1], theme.COLORS[2], theme.COLORS[-1]
@@ -104,7 +105,8 @@ class Forgetting(Picture):
             self.figure.data[2].update(x=fine, y=roots, visible=self.square_root)
             note = {"text": "the square root, with the same slope", "x": 0, "y": roots[0], "visible": self.square_root}
             self.figure.layout.annotations[1].update(note)
-        kept = f"{math.exp(-slope * back[0]):.1%}" + f", and with the square root {roots[0]:.0%}" * self.square_root
+        also = f", and with the square root {roots[0]:.0%}" * self.square_root
+        kept = format_percent(math.exp(-slope * back[0])) + also
         rule = f"{life} back, a word weighs half as much as the last one"
         return f"A half-life of {life} is a slope of {slope:.2g}: {rule}. The first word, {back[0]} back, keeps {kept}."
 
@@ -243,7 +245,7 @@ class PositionZoo(Picture):
         figure.update_layout(
             xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
             xaxis2={"anchor": "y3", "range": [-0.6, 3.6], **bare},
-            yaxis={"range": [-17, 1.5], "title_text": "logit at equal content"},
+            yaxis_range=[-17, 1.5],
             yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
             yaxis3={"anchor": "x2", "range": [-0.65, 0.5], "scaleanchor": "x2", "domain": [0, 0.36], **bare},
         )
@@ -262,7 +264,8 @@ class PositionZoo(Picture):
         new, hands = _is_new(SPEEDS, self.distance), _turned(np.array([0, 0.36]), SPEEDS[:, None] * self.distance)
         with self.figure.batch_update():
             self.figure.layout.update(height=500 if waves or clocks else 320)
-            self.figure.layout.yaxis.domain = [0.5 if waves else 0.56 if clocks else 0, 1]
+            legend = "product of two patterns" if waves else "logit at equal content"
+            self.figure.layout.yaxis.update(domain=[0.5 if waves else 0.56 if clocks else 0, 1], title_text=legend)
             title = "distance (below: position), tokens" if waves else "distance, tokens back"
             self.figure.layout.xaxis.update(position=0.56 if clocks else 0, title_text=title)
             self.figure.data[0].update(x=np.arange(LONGEST), y=logits)

@@ -36,7 +36,7 @@ def bits_of_byte(model: LanguageModel, start: int, at: int) -> float:
         ([8, 16, 24], 100, 96),  # a multiple of every length
         ([48, 17, 33], 60, 33),  # no such multiple fits, so the last windows reach beyond the shared targets
         ([7, 11, 13, 17], 40, 33),
-        ([20], 30, 20),
+        ([*torch.tensor([20])], 30, 20),  # numbers of an array are taken too
     ],
 )
 def test_lengths_predict_the_same_bytes(model: LanguageModel, lengths: list[int], targets: int, shared: int) -> None:

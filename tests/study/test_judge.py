@@ -155,8 +155,9 @@ def test_wrong_arguments_are_named() -> None:
             study.judge(*arguments)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"columns of lab\.COLUMNS, and task, seed are missing"):
         study.judge(results().drop(columns=["task", "seed"]))
-    with pytest.raises(ValueError, match="either at_least or at_most"):
-        claim()
+    for wrong in ({}, {"at_least": math.nan}, {"at_least": 0, "plus": []}):
+        with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):
+            claim(**wrong)
     with pytest.raises(ValueError, match=r"known must be some of blind, .* got 'guessed'"):
         claim(at_least=0, known="guessed")
     with pytest.raises(ValueError, match=r"setting must be some of tales, .* got 'novels'"):

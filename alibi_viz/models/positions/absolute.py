@@ -13,7 +13,6 @@ class Sinusoidal(Position):
     """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017, section 3.5)."""
 
     config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
-    is_relative = False
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -36,7 +35,6 @@ class Learned(Position):
     """
 
     config_fields = ("d_model", "max_length")
-    is_relative = False
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()

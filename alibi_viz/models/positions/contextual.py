@@ -40,7 +40,6 @@ class Cope(Position):
     """
 
     is_per_layer = True
-    is_additive = False
     decoder_only = True
     config_fields = ("head_dim", "max_length")
 
@@ -86,7 +85,6 @@ class StickBreaking(Position):
             [0.1250, 0.2500, 0.5000, 0.1250]])
     """
 
-    is_additive = False
     decoder_only = True
 
     def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:

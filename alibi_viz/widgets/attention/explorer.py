@@ -95,7 +95,7 @@ class AttentionExplorer(HasHead, TextApp):
         self._restore = button("Original order", "sort-amount-asc", "s-original", tip, lambda: self._set_order(None))
         tip = "The position of the token whose row is framed, counted from 0; none for the last one"
         query = Text(placeholder="last", continuous_update=False, tooltip=tip, layout=Layout(width="60px"))
-        read = lambda text: int(text) if text.isdecimal() else text.strip() or None  # noqa: E731  # the trait rejects it
+        read = lambda text: int(text) if text.strip().isdecimal() else text.strip() or None  # noqa: E731  # or rejected
         self.link(query.add_class("s-query"), "query", read, lambda at: "" if at is None else str(at))
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
         causal = self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query")

@@ -71,7 +71,7 @@ def written_html(race: RaceState) -> str:
     """
     blocks = []
     for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it
-        note = f": {known:.0%} of its words in {len(texts)} such texts occur in the training text"
+        note = f": {known:.0%} of the shaded words, in {len(texts)} such texts, occur in the training text"
         note = "" if math.isnan(known) else note
         note = note if texts[0].beyond else f" (not defined beyond {race.length})"
         text = f'<pre tabindex="0" style="border-left: 4px solid {race.color(method)}">{_marked(texts[0])}</pre>'

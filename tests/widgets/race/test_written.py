@@ -42,7 +42,7 @@ def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
     shown = page("<b>one", "two &", "three\n\x00\x1b\u202e</pre>", known_words=0.554)
     assert '<span class="prompt">&lt;b&gt;one</span><span class="within">two &amp;</span>' in shown
     assert '<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in shown
-    assert "alibi: 55% of its words in 8 such texts occur in the training text</div>" in shown
+    assert "alibi: 55% of the shaded words, in 8 such texts, occur in the training text</div>" in shown
     assert "Names" not in shown, "a text without mentions needs no legend"
 
 
