@@ -1,8 +1,15 @@
 """Small models of transformers' real classes with random weights, and a tokenizer of bytes."""
 
+import os
 from typing import Any
 
+import pytest
 import torch
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+import transformers
 from transformers import BloomConfig, BloomForCausalLM, FalconConfig, FalconForCausalLM, MptConfig, MptForCausalLM
 
 FAMILIES = ("bloom", "mpt", "falcon sdpa", "falcon eager", "falcon multi-query")
@@ -17,6 +24,9 @@ def small_model(family: str, *, vocabulary: int = 256, heads: int = 4) -> Any:
     elif family == "mpt":
         config = MptConfig(vocab_size=vocabulary, d_model=width, n_layers=2, n_heads=heads, max_seq_len=64)
         model = MptForCausalLM(config)
+    elif family == "gpt2":
+        config = transformers.GPT2Config(vocab_size=vocabulary, n_embd=width, n_layer=2, n_head=heads)
+        model = transformers.GPT2LMHeadModel(config)
     else:
         sizes = {"hidden_size": width, "num_hidden_layers": 2, "num_attention_heads": heads}
         config = FalconConfig(vocab_size=vocabulary, **sizes, alibi=True, multi_query=family == "falcon multi-query")

@@ -105,6 +105,11 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
     assert all(line.startswith("alibi_viz.") and line.endswith(": pip install 'alibi-viz[lab]'") for line in others)
 
 
+def test_lab_says_where_the_copies_of_the_lessons_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "none.ipynb", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().out == f"the lessons are in {tmp_path}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,6 +1,7 @@
 """`alibi-viz compare`: the files it writes, and how it continues."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from kaleido.errors import ChromeNotFoundError
@@ -34,10 +35,7 @@ def test_tables_figures_verdicts_are_written(command: list[str], tmp_path: Path,
 def test_without_a_browser_tables_are_left_and_one_line_says_so(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_browser(**_: object) -> None:
-        raise ChromeNotFoundError
-
-    monkeypatch.setattr(theme, "write_images", no_browser)
+    monkeypatch.setattr(theme, "write_images", Mock(side_effect=ChromeNotFoundError))
     assert main([*command, "--seeds", "1"]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
     assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")

@@ -42,6 +42,12 @@ def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeyp
         CALLS[call](fits + 1)
 
 
+def test_nothing_fits_where_nothing_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda device: 0)
+    with pytest.raises(MemoryError, match="the largest key_length that fits is 0"):
+        av.causal_mask(2**20)
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_takes_the_memory_that_it_announces(call: str) -> None:
     with own_process() as pool:  # whose peak is that of the call

@@ -44,3 +44,4 @@ def test_decoding_token_by_token_equals_causal_attention() -> None:
     expected, _ = minimal.attention(query, key, value, minimal.bias(slopes, positions, positions))
     assert torch.allclose(minimal.decode(query, key, value, slopes), expected, atol=1e-12)
     assert minimal.decode(query.float(), key.float(), value.float(), slopes).dtype == torch.float32
+    assert minimal.decode(*torch.zeros(3, 1, 3, 4, 4, device="meta"), slopes.to("meta")).is_meta

@@ -1,7 +1,6 @@
 """BLOOM, MPT and Falcon compute what a plain reference computes, as loaded and changed by `lab.modify`."""
 
 import math
-import os
 from typing import Any
 
 import pytest
@@ -11,12 +10,6 @@ from torch import Tensor
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import pretrained_stats
 from alibi_viz.pretrained import attention_inputs, family_of
-
-if os.environ.get("CI") != "true":
-    pytest.importorskip("transformers")
-
-from transformers import GPT2Config, GPT2LMHeadModel
-
 from tests.pretrained_models import FAMILIES, small_model
 
 LENGTH = 24
@@ -148,9 +141,8 @@ def test_looking_into_a_model_keeps_the_training_mode_of_every_module() -> None:
 def test_other_models_are_refused_with_the_reason() -> None:
     rotary = small_model("falcon sdpa")
     rotary.config.alibi = False
-    gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2))
     for model, message in [
-        (gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        (small_model("gpt2"), "model must be one of bloom, falcon, mpt, got 'gpt2'"),
         (torch.nn.Linear(1, 1), "model must be one of bloom, falcon, mpt, got 'Linear'"),
         (rotary, "this falcon model was configured without ALiBi"),
     ]:

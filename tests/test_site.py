@@ -40,6 +40,7 @@ def test_the_page_is_small_and_links_every_lesson_in_order(folder: Path) -> None
     slopes = pages[1].read_text(encoding="utf-8")
     assert "<title>Results of the study" in (folder / "lessons" / "report.html").read_text(encoding="utf-8")
     assert "<details><summary>Code</summary>" in slopes, "the source of a guess contains its answer"
+    assert 'id="What-a-slope-does"' in slopes, "where links of lessons lead"
     assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in slopes
     assert '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes
 

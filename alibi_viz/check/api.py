@@ -19,7 +19,8 @@ from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
-_OF_AXES = {"unknown fault", "no bias", "window", "wrong shape", "raises an error", "not a weighted average"}
+_OF_AXES = {"unknown fault", "no bias", "window", "wrong shape", "wrong type", "raises an error", "does not finish"}
+_OF_AXES |= {"returns NaN", "not a weighted average", "batch rows mixed", "content depends on position"}
 _PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
 
 
@@ -169,8 +170,9 @@ def attention(
         if report.ok or any(finding.name == "does not finish" for finding in report.findings):
             return report
         others = [order for order in map("".join, permutations(layout)) if order.index("d") == layout.index("d")]
-        for order in (order for order in others if order != layout):  # first one call, which most orders fail
-            if _is_explained(run(order, calls[:1])) and _is_explained(again := run(order, calls)):
+        tried = {order: run(order, calls[:1]) for order in others if order != layout}  # most orders fail this call
+        for order in sorted(tried, key=lambda order: len(tried[order].findings)):
+            if _is_explained(tried[order]) and _is_explained(again := run(order, calls)):
                 what = f"the only fault is {again.findings[0].name}" if again.findings else "it has no fault"
                 finding = Finding("wrong layout", f"with layout {order} instead of {layout}, {what}")
                 if len(again.findings) < len(report.findings):

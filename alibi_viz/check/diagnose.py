@@ -91,13 +91,11 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
             evidence += f" with {sizes[0]}, but {other[1]} with {other[0]}"
         if len(sizes) < calls:
             evidence += f" (only with {'; '.join(map(str, sizes))})"
+            few_queries = expected.causal and all(probe.query_length < probe.key_length for probe in sizes)
             if fault == "sign reversed":
                 name = "sign reversed in one branch"
-            elif (
-                fault == "no bias" and expected.causal and all(probe.query_length < probe.key_length for probe in sizes)
-            ):
-                is_short = any(probe.key_length <= SHORT for probe in sizes)  # a long call has few queries, too
-                name = "no bias while decoding" if is_short else name
+            elif fault == "no bias" and few_queries and any(probe.key_length <= SHORT for probe in sizes):
+                name = "no bias while decoding"  # a long call has few queries, too
         findings.append(Finding(name, evidence))
     return findings
 
@@ -270,17 +268,13 @@ def _schemes(slopes: ByHeads, reference: Slopes, dims: Sequence[int], least: flo
     yield (), reference
     yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
     yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
-    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
-    yield ("halving slopes", "first slope is 1"), lambda heads: 2.0 ** -torch.arange(heads, dtype=torch.float64)
-    yield (
-        ("first slope is 1",),
-        lambda heads: (-8 * torch.arange(heads) / 2 ** int(math.log2(heads)) % -8).double().exp2(),
-    )
-    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
-    for devices in range(2, max(slopes) + 1):
-        if all(
-            heads % devices == 0 and heads > devices for heads in slopes
-        ):  # each computes those of its own heads, or takes the first
+    first = ("first slope is 1",)
+    yield first, lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("halving slopes", *first), lambda heads: 2.0 ** -torch.arange(heads, dtype=torch.float64)
+    yield first, lambda heads: (-8 * torch.arange(heads) / 2 ** int(math.log2(heads)) % -8).double().exp2()
+    yield first, lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    for devices in range(2, max(slopes) + 1):  # each computes those of its own heads, or takes the first
+        if all(heads % devices == 0 and heads > devices for heads in slopes):
             slices = ("slopes of a head slice",)
             yield slices, partial(lambda n, heads: reference(heads // n).repeat(n), devices)
             yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)

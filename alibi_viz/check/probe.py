@@ -210,15 +210,12 @@ class AttentionReader:
         heads, query_length, key_length = probe
         # All positions and heads share one query [head_dim]. Zeros make all content equal, whatever the keys are.
         query = torch.zeros(self.head_dim) if query is None else query
-        key = torch.randn(key_length, self.head_dim, generator=_generator()) if key is None else key
+        key = torch.randn(key_length, self.head_dim, generator=torch.Generator().manual_seed(0)) if key is None else key
         # One-hot values for as many keys as fit into head_dim; further keys need further calls.
         one_hot = torch.eye(-(-key_length // self.head_dim) * self.head_dim)[:key_length]
         inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
-        outputs = [
-            self(*inputs, block.expand(_BATCH, heads, -1, -1), *mask).float()
-            for block in one_hot.split(self.head_dim, dim=-1)
-        ]
-        return torch.cat(outputs, dim=-1)[..., :key_length]
+        blocks = (block.expand(_BATCH, heads, -1, -1) for block in one_hot.split(self.head_dim, dim=-1))
+        return torch.cat([self(*inputs, block, *mask).float() for block in blocks], dim=-1)[..., :key_length]
 
     def weights(self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
         """`output` without a mask. Raises Unusable if a row is not a weighted average."""
@@ -247,7 +244,7 @@ class AttentionReader:
         Unusable if the factor depends on the position.
         """
         base, smallest = self.weights(probe), math.exp(max(self.precision.floor, -15.0))
-        direction = torch.randn(self.head_dim, generator=_generator())
+        direction = torch.randn(self.head_dim, generator=torch.Generator().manual_seed(0))
         matching = torch.arange(probe.key_length) % 3 == 1
         for content in (1.0, 0.1):  # a small one for functions that don't scale it
             query = content * direction * self.head_dim**0.5 / direction.square().sum()
@@ -269,7 +266,3 @@ class AttentionReader:
             message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
             raise Unusable("content depends on position", message)
         return float(heads.nanmedian())
-
-
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)

@@ -60,10 +60,8 @@ class Comparison:
     def __str__(self) -> str:
         head, query, key = self.place
         got, wanted = float(self.got[self.place]), float(self.wanted[self.place])
-        return (
-            f"with {self.title}, head {head + 1} gives key {key} the weight {got:.3g} for query {query}, "
-            f"expected {wanted:.3g}"
-        )
+        given = f"head {head + 1} gives key {key} the weight {got:.3g} for query {query}"
+        return f"with {self.title}, {given}, expected {wanted:.3g}"
 
 
 @dataclass(frozen=True, repr=False)

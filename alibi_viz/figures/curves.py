@@ -111,7 +111,7 @@ def draw(
     means = over_seeds(rows, limits=axes.limits).reset_index("x")
     first, last = min(axes.ticks), max(axes.ticks)
     ends = (first / _PADDING, last * _PADDING) if axes.log else (0, last)
-    left, scale = (0 if training is None else RIGHT[0]), ("log" if axes.log else "linear")
+    domain, scale = (FULL_WIDTH if training is None else RIGHT), ("log" if axes.log else "linear")
     with figure.batch_update():
         for slot, label in enumerate(slots):
             mean, seeds = figure.data[slot], figure.data[len(slots) + slot]
@@ -123,15 +123,10 @@ def draw(
                 _draw_seeds(seeds, label, rows[rows["label"] == label])
         _draw_lines(figure, axes, ends)
         _draw_training(figure, slots, training, steps)
-        figure.layout.annotations[0].update(text=axes.title, x=left)
-        figure.layout.xaxis2.update(
-            domain=FULL_WIDTH if training is None else RIGHT,
-            type=scale,
-            range=np.log10(ends).tolist() if axes.log else ends,
-            tickvals=list(axes.ticks),
-            ticktext=list(axes.ticks.values()),
-            title_text=axes.x_title,
-        )
+        figure.layout.annotations[0].update(text=axes.title, x=0 if training is None else RIGHT[0])
+        figure.layout.xaxis2.update(domain=domain, type=scale, range=np.log10(ends).tolist() if axes.log else ends)
+        ticks = {"tickvals": list(axes.ticks), "ticktext": list(axes.ticks.values())}
+        figure.layout.xaxis2.update(**ticks, title_text=axes.x_title)
         figure.layout.yaxis2.update(title_text=axes.unit, range=_value_range(axes, means, rows["value"]))
 
 

@@ -153,12 +153,6 @@ def head_spans(reading: Reading) -> pd.DataFrame:
     step = max(1, _TRACED // (heads * length))  # queries traced at a time
     parts = (slice(start, start + step) for start in range(0, length, step))
     spans = [attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).spans() for part in parts]
-    return pd.DataFrame(
-        {
-            "head": range(1, heads + 1),
-            "slope": reading.slopes.tolist(),
-            "bound": bound,
-            "needed": [max(of_head) for of_head in zip(*spans, strict=True)],
-            "left_out": [share_left_out(inputs, (span,)) for span in bound],
-        }
-    )
+    needed = [max(of_head) for of_head in zip(*spans, strict=True)]
+    table = pd.DataFrame({"head": range(1, heads + 1), "slope": reading.slopes.tolist(), "bound": bound})
+    return table.assign(needed=needed, left_out=[share_left_out(inputs, (span,)) for span in bound])

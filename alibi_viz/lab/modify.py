@@ -18,14 +18,9 @@ from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 Model = TypeVar("Model", bound=nn.Module)
 
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
-VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
-    "window": "with attention limited to a window of the training length",
-    "window and sinks": f"with attention limited to a window of the training length and the first {SINKS} tokens",
-    "pi": "with rotary positions interpolated (PI)",
-    "ntk": "with rotary frequencies scaled (NTK)",
-    "yarn": "with rotary frequencies scaled by parts (YaRN)",
-    "slopes interpolated": "with ALiBi's slopes multiplied by L/L' on sequences of L' > L",
-}
+# The names in `evaluation_variants`: attention limited to a window of the training length L, or to that and the first
+# tokens; three rotary rules; ALiBi's slopes multiplied by L / L' on sequences of L' > L.
+VARIANTS = ("window", "window and sinks", "pi", "ntk", "yarn", "slopes interpolated")
 
 
 def modify(

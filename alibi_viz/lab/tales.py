@@ -132,7 +132,7 @@ class _Writer:
         self.pieces: list[str] = []
         self.length = 0  # of all pieces
         self.facts: list[Fact] = []
-        self._recalled: Counter[int] = Counter()  # facts by `_octave` of their distance
+        self._recalled: Counter[int] = Counter()  # facts by the bits of their distance, its octave
 
     def write_tale(self) -> None:
         self._cast()
@@ -197,7 +197,7 @@ class _Writer:
     def _how_common(self, sentence: Sentence) -> float:
         """How often facts were recalled from such distances before, compared with the mean, which is 1."""
         distances = [self.length - self._told[name] for name in sentence.recalls if name in self._told]
-        octaves = [_octave(distance) for distance in distances if distance <= LONGEST]
+        octaves = [max(distance, SHORTEST).bit_length() for distance in distances if distance <= LONGEST]
         if not octaves or not self._recalled:
             return 1.0
         mean = self._recalled.total() / len(self._recalled)
@@ -213,8 +213,9 @@ class _Writer:
                 word = self._pick([word for word in known if word not in words])
                 words.add(word)
                 self._add(_article(word) + word if slot.form == "a" else word)
-            elif slot.form.lower() in PRONOUNS:
-                self._add(self._pronoun(slot))
+            elif (form := slot.form.lower()) in PRONOUNS:
+                pronoun = PRONOUNS[form] if self._is_female[slot.name] else form
+                self._add(pronoun.capitalize() if slot.form[0].isupper() else pronoun)
                 self._last_person = slot.name
             elif slot.name:
                 self._tell(slot)
@@ -234,14 +235,10 @@ class _Writer:
         told = self._told.get(slot.name, -1)
         if told >= 0 and slot.form != "new" and SHORTEST <= start - told <= LONGEST:
             self.facts.append(Fact(start, self.length, told, start - told, slot.name))
-            self._recalled[_octave(start - told)] += 1
+            self._recalled[(start - told).bit_length()] += 1
         self._told[slot.name] = start
         if slot.name in self._is_female:
             self._last_person = slot.name
-
-    def _pronoun(self, slot: Slot) -> str:
-        pronoun = PRONOUNS[slot.form.lower()] if self._is_female[slot.name] else slot.form.lower()
-        return pronoun.capitalize() if slot.form[0].isupper() else pronoun
 
     def _add(self, text: str) -> None:
         self.pieces.append(text)
@@ -254,10 +251,6 @@ class _Writer:
         """Up to `count` different items in random order."""
         left = list(items)
         return [left.pop(int(self._random() * len(left))) for _ in range(min(count, len(left)))]
-
-
-def _octave(distance: int) -> int:
-    return max(distance, SHORTEST).bit_length()
 
 
 def _article(word: str) -> str:

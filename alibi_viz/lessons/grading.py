@@ -184,6 +184,8 @@ def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], 
     A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
     the function as the check expects it, if that differs.
     """
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {function!r}")
     facts, hints, name = EXERCISES[exercise], HINTS["any"] | HINTS[exercise], _name(function)
     view, checked = View(**facts["view"]) if "view" in facts else None, checked or function
     weights = {"correct": view.correct(causal=True)} if view else {}

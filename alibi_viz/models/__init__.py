@@ -6,13 +6,6 @@ from alibi_viz.models.positions import POSITIONS, Position
 from alibi_viz.models.positions.custom import register_method
 
 __all__ = [
-    "POSITIONS",
-    "AlibiSelfAttention",
-    "KeyValueCache",
-    "LanguageModel",
-    "Position",
-    "SelfAttention",
-    "Transformer",
-    "TransformerConfig",
-    "register_method",
-]
+    "POSITIONS", "AlibiSelfAttention", "KeyValueCache", "LanguageModel", "Position", "SelfAttention", "Transformer",
+    "TransformerConfig", "register_method",
+]  # fmt: skip

@@ -63,18 +63,11 @@ def page_data() -> dict[str, Any]:
 
 def _packed(model: LanguageModel) -> dict[str, Any]:
     """The settings of a model, and its weights in half precision, in the order of its state dict."""
-    config = model.config
+    names = {"layers": "num_layers", "width": "d_model", "heads": "num_heads"}
+    config = {name: getattr(model.config, field) for name, field in names.items()}
+    config |= {"vocabulary": model.config.vocabulary, "position": model.config.position}
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).half().numpy()
-    return {
-        "config": {
-            "layers": config.num_layers,
-            "width": config.d_model,
-            "heads": config.num_heads,
-            "vocabulary": config.vocabulary,
-            "position": config.position,
-        },
-        "weights": base64.b64encode(weights.astype("<f2").tobytes()).decode(),
-    }
+    return {"config": config, "weights": base64.b64encode(weights.astype("<f2").tobytes()).decode()}
 
 
 def _picture(weights: NDArray[np.float32]) -> str:
@@ -127,8 +120,5 @@ def _claim(row: pd.Series) -> dict[str, Any]:
 
 def script(*names: str) -> str:
     """The modules as one classic script: browsers load no modules from files."""
-    return "\n".join(re.sub(r"^import .*?;\n|^export ", "", _read(name), flags=re.MULTILINE) for name in names)
-
-
-def _read(name: str) -> str:
-    return (files("alibi_viz.site") / name).read_text(encoding="utf-8")
+    texts = ((files("alibi_viz.site") / name).read_text(encoding="utf-8") for name in names)
+    return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)

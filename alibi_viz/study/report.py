@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -25,13 +26,9 @@ def write_report(folder: str | Path) -> None:
     verdicts, rates = verdict_table(record_table(records, "published", by_block=True)), rate_table(search)
     rows = [(rates.loc[run].dropna(), rate) for run, rate in rates.idxmin(axis=1).items()]
     made_with = pd.DataFrame(record["made_with"] for record in records)
-    template = jinja2.Template(
-        (FOLDER / "report.md.j2").read_text(encoding="utf-8"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    source = (FOLDER / "report.md.j2").read_text(encoding="utf-8")
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    template = jinja2.Template(source, undefined=jinja2.StrictUndefined, **options)
     page = template.render(
         length=LENGTH,
         seeds=SEEDS,

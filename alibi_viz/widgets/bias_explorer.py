@@ -73,15 +73,13 @@ class BiasExplorer(HasHead, App):
     form = Choice("relative", FORMS)
     causal = Flag(True)
     head = Head(None, allow_none=True)
+    blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
         self._debounce = Debounce(_HOVER_DELAY)
         super().__init__(**state)
         self.works.append(self._debounce)
         on_tile_click(self.figure, lambda head: self.set_trait("head", head if self.head is None else None))
-
-    def blank(self) -> go.Figure:
-        return picture.blank()
 
     def controls(self) -> list[Widget]:
         self._form_menu = self.menu("form", "form", "s-form", "How ALiBi's bias is computed; see the caption")

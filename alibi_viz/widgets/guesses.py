@@ -122,9 +122,6 @@ def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[
         raise ValueError(f"answer must hold the different items {list(items)} in another order, got {list(answer)}")
     order: list[str] = []
 
-    def value() -> list[str] | None:
-        return order if len(order) == len(items) else None
-
     def press(item: str) -> None:
         order.remove(item) if item in order else order.append(item)
         for each, made in buttons.items():
@@ -138,7 +135,8 @@ def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[
         return good / len(pairs), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs {verb} in the right order."
 
     buttons = {item: button(item, "", "s-item", "Press again to take it out", partial(press, item)) for item in items}
-    return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
+    inputs = row(*buttons.values())
+    return Guess(key, question, why, lambda: order if len(order) == len(items) else None, reveal, inputs, items=items)
 
 
 def guess_curve(
@@ -166,9 +164,6 @@ def guess_curve(
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
     sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
     moved: set[FloatSlider] = set()
-
-    def value() -> list[float] | None:
-        return [slider.value for slider in sliders] if moved else None
 
     def draw() -> None:
         with figure.batch_update():
@@ -198,8 +193,8 @@ def guess_curve(
         close = close if len(at) > 1 else f"your point is{' not' * (not good)}"
         return good / len(at), f"It is {found}: {close} close."
 
-    hint = Label("Drag a circle up or down, or move a slider:")
-    guess = Guess(key, question, why, value, reveal, row(hint, *sliders))
+    inputs = row(Label("Drag a circle up or down, or move a slider:"), *sliders)
+    guess = Guess(key, question, why, lambda: [each.value for each in sliders] if moved else None, reveal, inputs)
     figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))  # last, see App
     figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
     guess.children = [*guess.children[:2], figure, *guess.children[2:]]

@@ -1,7 +1,6 @@
 """PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention weights as a map."""
 
 import numpy as np
-import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
 
@@ -48,9 +47,7 @@ class PrecisionMicroscope(App):
     dtype = Choice("bfloat16", tuple(DTYPES))
     form = Choice("key", FORMS)
     query = Choice("last", ("last", "largest error"))
-
-    def blank(self) -> go.Figure:
-        return picture.blank()
+    blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:
         return [

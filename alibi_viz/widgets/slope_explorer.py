@@ -1,6 +1,5 @@
 """SlopeExplorer: the slope of each head, and how fast its attention falls with distance."""
 
-import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz.figures import slopes as picture
@@ -35,9 +34,7 @@ class SlopeExplorer(App):
     num_heads = Count(8, 1, 64)
     scheme = Choice("official", SCHEMES)
     compare = Choice("geometric", (None, *SCHEMES))
-
-    def blank(self) -> go.Figure:
-        return picture.blank()
+    blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:
         return [

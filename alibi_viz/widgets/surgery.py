@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import plotly.graph_objects as go
 from ipywidgets import FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
 
@@ -144,6 +143,7 @@ class SlopeSurgery(App):
     dropped = Choice("none", "droppable")
     window = Count(None, 1, 4096, WINDOWS, allow_none=True)
     sinks = Count(0, 0, 64)
+    blank = staticmethod(picture.blank)
 
     def __init__(
         self,
@@ -189,9 +189,6 @@ class SlopeSurgery(App):
         """Draw the current state, and measure the models again: one may have been trained further."""
         self._trained.clear()
         super().refresh()
-
-    def blank(self) -> go.Figure:
-        return picture.blank()
 
     def controls(self) -> list[Widget]:
         # called before the menu's own observer: the new model may have no such head

@@ -13,17 +13,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace, choose_backend
 from alibi_viz.bias import mask_future
-from tests.attention.cases import (
-    HALF,
-    MASKING,
-    TOLERANCE,
-    assert_equal,
-    expected,
-    largest_error,
-    normal,
-    output_and_gradients,
-    qkv,
-)
+from tests.attention import cases
+from tests.attention.cases import HALF, MASKING, TOLERANCE, assert_equal, expected, normal, output_and_gradients, qkv
 from tests.largest_tensor import LargestTensor
 from tests.reference import reference_attention, reference_bias
 
@@ -105,6 +96,7 @@ WRONG: list[tuple[str, Any]] = [  # the others must fit the query
     *(("query", wrong) for wrong in (VALID["query"][0], VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))),
     *(("key", wrong) for wrong in (VALID["key"].half(), VALID["key"].repeat(1, 3, 1, 1))),
     *(("slopes", VALID["slopes"] * wrong) for wrong in (math.inf, math.nan)),
+    *((name, torch.nested.nested_tensor([VALID[name]] * 2)) for name in ("query", "slopes")),
     *(("scale", math.nan), ("scale", True), ("dropout", 1.0), ("tolerance", 0.0), ("backend", "flash")),
 ]
 
@@ -114,6 +106,17 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
     alibi_attention(**VALID)
     with pytest.raises((TypeError, ValueError), match=f"^{name}.* must .*"):
         alibi_attention(**{**VALID, name: wrong})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("backend", ["eager", "mask"])
+def test_far_keys_are_weighed_as_exactly_as_near_ones(dtype: torch.dtype, backend: str) -> None:
+    query, key, value = normal(1, 8, 1, 64), *normal(2, 1, 8, 2048, 64, seed=1)
+    only_far = (torch.arange(2048) < 64)[None, None, None]
+    exact = alibi_attention(query, key, value, alibi_slopes(8), attn_mask=only_far, backend="eager")
+    halves = (tensor.to(dtype) for tensor in (query, key, value))
+    output = alibi_attention(*halves, alibi_slopes(8), attn_mask=only_far, backend=backend)
+    assert float((output - exact).abs().max()) < 4 * torch.finfo(dtype).eps
 
 
 @given(lengths=st.tuples(st.integers(0, 5), st.integers(0, 7)).map(sorted), causal=st.booleans(), padded=st.booleans())
@@ -155,7 +158,7 @@ def test_unsupported_call_raises_the_reason_and_auto_is_exact(backend: str, dtyp
     options = {name: value for name, value in options.items() if name != "slopes"}
     with pytest.raises(ValueError, match=f"backend '{backend}' does not support this call: .*"):
         alibi_attention(*tensors, slopes, backend=backend, **options)
-    assert "dropout" in options or largest_error(*tensors, slopes, **options) < 2e-3
+    assert "dropout" in options or cases.largest_error(*tensors, slopes, **options) < 2e-3
 
 
 @pytest.mark.parametrize("backend", MASKING)
@@ -175,7 +178,7 @@ def test_blocks_of_queries_that_share_their_bias_equal_the_minimal_implementatio
     q, k, v = qkv(keys, batch=2, dim=8)
     for rows in {1, keys // 2 + 1, keys}:
         for slopes in (alibi_slopes(4), torch.tensor([0.9, 0.3, -0.01, 0.0]), None):
-            assert largest_error(q[:, :, keys - rows :], k[:, :2], v[:, :2], slopes, backend="mask") < 1e-12
+            assert cases.largest_error(q[:, :, keys - rows :], k[:, :2], v[:, :2], slopes, backend="mask") < 1e-12
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -193,7 +196,7 @@ def test_cached_bias_does_not_depend_on_the_first_callers_mode_device_or_dtype(s
         torch.set_default_dtype(torch.float32)
     results, eager = (output_and_gradients((*tensors, slopes), name, causal=causal) for name in ("auto", "eager"))
     assert_equal(results, eager, tolerance=1e-4)
-    assert largest_error(*tensors, slopes, causal=causal) < 5e-6
+    assert cases.largest_error(*tensors, slopes, causal=causal) < 5e-6
 
 
 def test_slopes_made_in_inference_mode_serve_training() -> None:

@@ -53,10 +53,8 @@ def test_heads_with_equal_spans_share_a_call_when_decoding_grouped_ones_with_tho
 def test_output_and_gradients_are_those_of_eager(call: tuple[tuple[Tensor, ...], dict[str, Any]], threads: int) -> None:
     tensors, options = call
     torch.set_num_threads(threads)
-    results = [
-        output_and_gradients(tensors, backend, learned=options["causal"], **options)
-        for backend in ("windowed", "eager")
-    ]
+    names, learned = ("windowed", "eager"), options["causal"]
+    results = (output_and_gradients(tensors, name, learned=learned, **options) for name in names)
     assert_equal(*results, tolerance=1e-9)
 
 
@@ -96,6 +94,14 @@ def test_half_precision_is_as_exact_as_the_mask(dtype: torch.dtype, causal: bool
     for result, other, reference in zip(*results, exact, strict=True):
         assert result.dtype == dtype
         assert float((result.double() - reference).norm()) <= 1.2 * float((other.double() - reference).norm())
+
+
+def test_the_default_device_does_not_matter() -> None:
+    query, *others = (*qkv(530, dim=32, dtype=torch.bfloat16), alibi_slopes(4))
+    with torch.device("meta"):
+        output = alibi_attention(query.requires_grad_(), *others, backend="windowed")
+        assert torch.autograd.grad(output, query, torch.ones_like(output))[0].is_cpu
+        assert alibi_attention(query[:, :, -1:].detach(), *others, backend="windowed").is_cpu
 
 
 def test_extreme_content_is_as_exact_as_the_mask() -> None:

@@ -90,18 +90,9 @@ def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor
     return lambda heads, queries, keys: alibi_bias(slopes(heads), queries, keys)
 
 
-def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
-    bias = alibi_bias(alibi_slopes(heads), queries, keys)
-    return bias if queries == keys else -bias
-
-
 def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
     key = torch.arange(keys).bfloat16()
     return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
-
-
-def one_direction(heads: int, queries: int, keys: int) -> Tensor:
-    return alibi_bias(alibi_slopes(heads), queries, keys).clamp(max=0)
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -123,10 +114,6 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     distance = (torch.arange(query.shape[2])[:, None] - positions).abs()
     logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
-
-
-def ignores_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    return attend(query, key, value)
 
 
 def inverts_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:

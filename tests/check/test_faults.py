@@ -13,24 +13,8 @@ from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, check, gallery
 from alibi_viz.check.probe import Observation
-from tests.check.faulty import (
-    PARTS,
-    attend,
-    bias_of,
-    ignores_padding,
-    in_half_precision,
-    inverts_padding,
-    lower_triangle_without_a_mask,
-    names,
-    one_direction,
-    padded,
-    positions_in_bfloat16,
-    raises,
-    reversed_while_decoding,
-    rotated,
-    with_faults,
-    wrapped,
-)
+from tests.check import faulty
+from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_faults
 
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
@@ -40,8 +24,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {}),
         (check.slopes, lambda heads: [0.125] * heads, {"num_heads": 12}),
     ],
-    "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
-    "length cap": [(check.bias, wrapped, {})],
+    "sign reversed in one branch": [
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 if q == k else -1), {}),  # while decoding
+    ],
+    "length cap": [(check.bias, faulty.wrapped, {})],
     "first slope is 1": [
         (check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8}),
         (check.slopes, lambda heads: [2.0**-head for head in (*range(8), *range(heads - 8))], {"num_heads": [8, 12]}),
@@ -55,8 +41,8 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     ],
     "geometric slopes": [(check.slopes, lambda h: alibi_slopes(h, "geometric" if h > 8 else "official"), {})],
     "colliding positions": [
-        (check.bias, positions_in_bfloat16, {}),
-        (check.bias, positions_in_bfloat16, {"causal": False}),
+        (check.bias, faulty.positions_in_bfloat16, {}),
+        (check.bias, faulty.positions_in_bfloat16, {"causal": False}),
         (
             check.bias,
             lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key", dtype=torch.float16),
@@ -70,12 +56,14 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / k, {}),  # for 16 keys, by sqrt(256)
     ],
     "future not masked": [
-        (check.attention, lower_triangle_without_a_mask, {}),
+        (check.attention, faulty.lower_triangle_without_a_mask, {}),
         (check.attention, lambda q, k, v: attend(q, k, v, hidden=-100), {}),
     ],
     "one key ahead": [(check.attention, lambda q, k, v: attend(q, k, v, first=2), {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
-    "one direction only": [(check.bias, one_direction, {"causal": False})],
+    "one direction only": [
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).clamp(max=0), {"causal": False}),
+    ],
     "negative slopes": [(check.slopes, lambda heads: -alibi_slopes(heads), {})],
     "wrong keys": [(check.attention, lambda q, k, v: attend(q, k[:, :1], v[:, :1]), {})],
     "content multiplied": [
@@ -83,10 +71,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.attention, lambda q, k, v: attend(5 * q if q.shape[2] < k.shape[2] else q, k, v), {}),
     ],
     "padding not masked": [
-        (check.attention, ignores_padding, {"padding": True}),
-        (check.attention, inverts_padding, {"padding": True}),
+        (check.attention, lambda q, k, v, mask=None: attend(q, k, v), {"padding": True}),
+        (check.attention, faulty.inverts_padding, {"padding": True}),
     ],
-    "padding changes the bias": [(check.attention, padded, {"padding": True, "causal": False})],
+    "padding changes the bias": [(check.attention, faulty.padded, {"padding": True, "causal": False})],
     "raises an error": [(check.attention, raises, {}), (check.bias, raises, {}), (check.slopes, raises, {})],
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
     "wrong type": [(check.slopes, lambda heads: object(), {}), (check.attention, lambda q, k, v: (q, k), {})],
@@ -94,7 +82,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "not a weighted average": [(check.attention, lambda q, k, v: 2 * attend(q, k, v), {})],
     "unknown fault": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
-        (check.attention, in_half_precision, {}),
+        (check.attention, faulty.in_half_precision, {}),
         # visible with random inputs only
         (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),
         (check.attention, lambda q, k, v: attend(q, k.roll(1, 1) if q.shape[2] < k.shape[2] else k, v), {}),
@@ -139,7 +127,7 @@ def test_every_fault_has_a_test() -> None:
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (rotated, {"content depends on position", "no bias"}),
+        (faulty.rotated, {"content depends on position", "no bias"}),
         (lambda q, k, v: attend(q, k, v, factor=2, hidden=0), {"added twice", "rewarded future"}),
         (lambda q, k, v: attend(q, k, v, factor=0, hidden=0), {"no bias", "future not masked"}),
     ],
@@ -149,8 +137,22 @@ def test_faults_with_one_cause_are_told_apart(function: Callable[..., Tensor], e
 
 
 def test_a_result_in_half_precision_is_told_from_a_wrong_one() -> None:
-    evidence = [check.attention(f, num_heads=[4]).findings[0].evidence for f in (in_half_precision, rotated)]
+    functions = (faulty.in_half_precision, faulty.rotated)
+    evidence = [check.attention(f, num_heads=[4]).findings[0].evidence for f in functions]
     assert ["right within the rounding of bfloat16" in each for each in evidence] == [True, False]
+    for heads in ([8], [12, 8]):
+        (found,) = check.bias(
+            lambda *sizes: alibi_bias(alibi_slopes(sizes[0]), *sizes[1:]).bfloat16().float(), heads
+        ).findings
+        assert found.name == "unknown fault" and "right within the rounding of bfloat16" in found.evidence
+
+
+def test_one_query_with_many_keys_is_tried() -> None:
+    def decoding(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        rounded = (alibi_slopes(8)[:, None, None] * torch.arange(key.shape[2])).bfloat16()
+        return attend(query, key, value) if query.shape[2] > 1 else (query @ key.mT / 8 + rounded).softmax(-1) @ value
+
+    assert names(check.attention(decoding, num_heads=[8])) == {"colliding positions"}
 
 
 def test_a_bias_lost_in_a_long_call_is_not_lost_while_decoding() -> None:
@@ -168,6 +170,7 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
 
     assert found(factor=-1) == {"sign reversed"}
     assert found(hidden=0) == {"rewarded future"}
+    assert names(check.attention(lambda q, k, v: attend(0.9 * q, k, v), dtype=dtype)) == {"content multiplied"}
     assert found(factor=1 / 8, length=16) == {"bias before scaling"}
     assert names(check.bias(lambda h, q, k: -alibi_bias(alibi_slopes(h), q, k).to(dtype))) == {"sign reversed"}
     for size in (48, 64, 128):  # of a head
@@ -175,11 +178,8 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
         assert names(check.bias(scaled)) == {"bias before scaling"}
     assert names(check.bias(bias_of(rough), num_heads=[12])) == {"imprecise slopes"}
     assert check.bias(bias_of(rough), num_heads=[8]).ok, "powers of two have no rounding"
-    assert names(check.slopes(lambda heads: -2 * rough(heads))) == {
-        "imprecise slopes",
-        "negative slopes",
-        "added twice",
-    }
+    together = {"imprecise slopes", "negative slopes", "added twice"}
+    assert names(check.slopes(lambda heads: -2 * rough(heads))) == together
 
 
 def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:

@@ -97,15 +97,12 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
     shade, length, chance = shown.layout.shapes
     assert (length.x0, shade.x0, chance.y0) == (32, 32, 1 / 16)
     assert chance.label.text == " chance, 6.2%"
+    assert lab.find_question("needle").axes(32, [32, 64]).ticks == {32: "32<br>L", 64: "64<br>2 L"}
     gap = curve_figure(table("gap", {"a": [{150: 0.1, 600: 2.4}]}), lab.find_question("gap").axes(32, [600]))
     assert (gap.layout.xaxis2.type, gap.layout.xaxis2.range) == ("linear", (0, 600))
     with pytest.raises(ValueError, match="at most 7 methods can be drawn"):
         assign_slots(["a"], fixed=[*"abcdefgh"])
     assert not any(each.visible for each in (*gap.layout.shapes, *picture.blank(300).data))
-
-
-def test_ticks_say_how_many_training_lengths_they_are() -> None:
-    assert lab.find_question("needle").axes(32, [32, 64]).ticks == {32: "32<br>L", 64: "64<br>2 L"}
 
 
 def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -157,9 +158,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
         AttentionExplorer(source=str(tmp_path))
 
-    def fail(*_: object, **__: object) -> None:
-        raise ImportError("BloomTokenizer requires the SentencePiece library")
-
+    fail = Mock(side_effect=ImportError("BloomTokenizer requires the SentencePiece library"))
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", fail)
     with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
         AttentionExplorer(source="someone/a-model")
@@ -169,9 +168,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_family_is_checked_before_anything_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise AssertionError("the weights or the tokenizer were loaded")
-
+    fail = Mock(side_effect=AssertionError("the weights or the tokenizer were loaded"))
     for name in ("AutoModel", "AutoTokenizer"):
         monkeypatch.setattr(getattr(sys.modules["transformers"], name), "from_pretrained", fail)
     for config, message in [

@@ -76,6 +76,7 @@ def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
     with limited_threads(1):
         assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [row["value"] for row in training]
     assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
+    assert set(rows.loc[rows["question"] == "needle", "count"]) == {256}
     tested = curve(rows, "needle", method="alibi")
     assert list(tested) == lab.evaluation_lengths(8)
     assert tested[32] == lab.accuracy(model, NEEDLE, 32)

@@ -65,6 +65,12 @@ def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evid
     assert evidence in str(report)
 
 
+@pytest.mark.parametrize("header", ["bias = lambda n, q, k: (", "def bias(n, q, k):\n    return ("])
+def test_a_repair_may_be_a_lambda_or_have_helpers_below(header: str) -> None:
+    code = f"{header}sizes(n) * -(torch.arange(k - q, k)[:, None] - torch.arange(k)))"
+    assert try_repair("case 1", f"{code}\ndef sizes(n): return av.alibi_slopes(n)[:, None, None]").ok
+
+
 @pytest.mark.parametrize("code", ["time.sleep(3)", "def bias(n, q, k):\n    time.sleep(3)"])
 def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     report = try_repair("case 1", f"import time\n{code}", seconds=0.2)

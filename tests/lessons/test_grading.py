@@ -53,7 +53,7 @@ WRONG: dict[str, dict[str, Function]] = {
         "no bias": lambda heads: 2 ** -torch.arange(1, heads + 1),  # integers to a negative power are 0
         "bias multiplied": lambda heads: 3 * official(heads),
         "other slopes": lambda heads: [1 / head for head in range(1, heads + 1)],
-        "wrong shape": lambda heads: official(heads)[1:],
+        "wrong shape": lambda heads: official(heads)[:, None],
         "wrong type": lambda heads: "slopes",
         "raises an error": lambda heads: official(heads)[heads],
         "returns NaN": lambda heads: official(heads) * math.nan,

@@ -56,6 +56,19 @@ def test_class_is_registered_and_trained() -> None:
     assert torch.equal(model.head.weight, lab.make_model("alibi").head.weight)
 
 
+def test_what_a_class_overrides_says_what_it_does() -> None:
+    class Even(Position):
+        def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+            return 0 * query @ key.mT + 0.5
+
+        def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+            return tokens + start
+
+    vectors, even = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0)), Even()
+    torch.testing.assert_close(even.attend(*vectors, causal=True), even.weights(*vectors[:2]) @ vectors[2])
+    assert not even.is_relative and not POSITIONS["learned"].is_relative and Position.is_relative
+
+
 def test_a_subclass_of_alibi_attends_with_its_own_bias() -> None:
     class Steeper(Alibi):
         def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:

@@ -78,7 +78,7 @@ def test_stated_minutes_fit_the_words_the_cells_and_the_apps(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
-def test_links_lead_to_files_and_headings_that_exist(path: Path) -> None:
+def test_links_lead_to_what_exists_and_every_image_has_an_alternative_text(path: Path) -> None:
     prose = prose_of(path)
     anchors = {title.replace(" ", "-") for title in re.findall(r"^#+ (.+)$", prose, re.M)}  # as Jupyter makes them
     if path == README:  # GitHub
@@ -88,12 +88,8 @@ def test_links_lead_to_files_and_headings_that_exist(path: Path) -> None:
         file, _, anchor = target.partition("#")
         assert not file or (path.parent / file).exists(), f"{target} doesn't exist"
         assert not anchor or anchor in anchors, f"no heading for {target}"
-
-
-@pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
-def test_every_image_has_an_alternative_text(path: Path) -> None:
-    assert all(len(text) > 20 for text in re.findall(r"!\[(.*?)\]\(", prose_of(path)))
-    assert path == README or "](images/" not in prose_of(path), "the picture of an app is its output"
+    assert all(len(text) > 20 for text in re.findall(r"!\[(.*?)\]\(", prose))
+    assert path == README or "](images/" not in prose, "the picture of an app is its output"
 
 
 def prose_of(path: Path) -> str:

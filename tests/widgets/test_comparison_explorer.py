@@ -91,6 +91,7 @@ def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonE
     menu.value = "gap"
     assert app.question == "gap"
     assert ComparisonExplorer(TABLE.query("question == 'needle'")).question == "needle", "the first one"
+    assert ComparisonExplorer(TABLE.query("variant == 'window'")).variant == "window", "there is no other"
 
 
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 import torch
 from ipywidgets import Layout, Text, Widget
 from torch import Tensor
@@ -71,6 +70,7 @@ class AttentionExplorer(HasHead, TextApp):
     longest = MAX_TOKENS
     min_width = 620
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
+    blank = staticmethod(attention_plot.blank)
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         if "num_heads" in state or source is not None:
@@ -79,9 +79,6 @@ class AttentionExplorer(HasHead, TextApp):
         for step in attention_plot.STEPS:
             named_trace(self.figure, step).on_click(self._select)
         on_tile_click(self.figure, lambda head: self.set_trait("head", head))
-
-    def blank(self) -> go.Figure:
-        return attention_plot.blank()
 
     def controls(self) -> list[Widget]:
         # called before App's own observer, which draws

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz.figures import slopes as picture
@@ -39,14 +38,12 @@ class WindowExplorer(TextApp):
         "Skip far keys",
     )
     is_slow = True  # all weights of 4,096 tokens take a second
+    blank = staticmethod(picture.blank_spans)
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         if "text" not in state:
             state["text"] = bytes(load_text().validation[: self.longest].tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
-
-    def blank(self) -> go.Figure:
-        return picture.blank_spans()
 
     def controls(self) -> list[Widget]:
         return [*super().controls(), self.reset_button(self.show_text)]

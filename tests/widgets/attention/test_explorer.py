@@ -97,7 +97,7 @@ def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     assert (head.max, query.value) == (8, "")
     first = {"s-text", "s-bias", "s-head", "s-head-field", "s-shuffle", "s-more", "s-reset"}
     assert visible_controls(app) == first, "the slider and its field are one of six controls"
-    head.value, query.value = 6, "4"
+    head.value, query.value = 6, "4 "
     assert (app.head, app.query) == (6, 4)
     for bad in ("11", "-1", "four"):
         query.value = bad

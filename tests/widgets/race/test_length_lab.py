@@ -17,22 +17,8 @@ from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
 from tests.tables import curve, same_weights
-from tests.widgets.race.small_race import (
-    DEADLINE,
-    ENGLISH,
-    control,
-    lanes,
-    losses,
-    message,
-    open_tab,
-    points,
-    small,
-    stop,
-    trace,
-    until,
-    visible,
-    visible_controls,
-)
+from tests.widgets.race import small_race
+from tests.widgets.race.small_race import DEADLINE, control, lanes, losses, open_tab, points, small, stop, trace, until
 
 TEXT = lab.load_text()
 
@@ -162,7 +148,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(mo
     monkeypatch.setattr("alibi_viz.lab.race", partial(lab.race, learning_rate=1000))
     with pytest.raises(lab.TrainingDiverged, match=r"the loss became nan at step .* try a learning rate below 1000"):
         app.train().result(DEADLINE)
-    assert "the loss became nan" in message(app)
+    assert "the loss became nan" in small_race.message(app)
     assert app.caption.startswith("Ended by an error after step") and 0 < len(losses(app)["alibi"]) < 300
     for question in ("longer sequences", "gap", "by position", "same targets"):
         open_tab(app, question)
@@ -172,7 +158,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(mo
     monkeypatch.undo()
     app.steps, app.question = 10, "longer sequences"
     app.train().result(DEADLINE)
-    assert message(app) == ""
+    assert small_race.message(app) == ""
 
 
 def test_each_question_shows_what_the_lab_measures_and_measures_it_once(raced: LengthLab) -> None:
@@ -191,7 +177,7 @@ def test_each_question_shows_what_the_lab_measures_and_measures_it_once(raced: L
     assert trace(raced, "losses", "alibi").visible is False
     rows = len(raced.results)
     open_tab(raced, "same targets")
-    assert (len(raced.results), message(raced)) == (rows, "")
+    assert (len(raced.results), small_race.message(raced)) == (rows, "")
 
 
 def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_the_end() -> None:
@@ -203,7 +189,7 @@ def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_t
     until(lambda: "From position 1 to" in app.caption + app.details, "the measurement of the new models")
     app.question = "same targets"
     stop(app)
-    assert "being measured" not in app.caption and message(app) == ""
+    assert "being measured" not in app.caption and small_race.message(app) == ""
 
 
 @pytest.mark.parametrize("name", ["needle", "induction"])
@@ -258,14 +244,14 @@ def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
 
 def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     path = tmp_path / "<b>fox.txt"
-    path.write_text("🐢 <script>".join(ENGLISH.split()[:500]))
+    path.write_text("🐢 <script>".join(small_race.ENGLISH.split()[:500]))
     app = small()
     menu, field = control(app, "s-text"), control(app, "s-own-text")
     field.value = str(path)
     assert (app.text.name, menu.value, field.value) == ("<b>fox.txt", "<b>fox.txt", "")
     app.train().result(DEADLINE)
     assert "of <b>fox.txt, seeds: 0" in app.details and "<b>" not in app._details.value
-    app.text = ENGLISH
+    app.text = small_race.ENGLISH
     assert menu.value == "your text"
     python = lab.python_text().name
     menu.value = python
@@ -277,12 +263,12 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
 
 def test_the_first_screen_has_six_controls_and_simple_mode_guesses_train_and_stop() -> None:
     app = small(guesses={"alibi": None, "none": None}, simple=True)
-    assert visible_controls(app) == {"s-guess-alibi", "s-guess-none", "s-train", "s-stop"}
-    assert app.reason not in visible(app)
+    assert small_race.visible_controls(app) == {"s-guess-alibi", "s-guess-none", "s-train", "s-stop"}
+    assert app.reason not in small_race.visible(app)
     app.simple, app.guesses = False, {}
     first = {"s-train", "s-stop", "s-guess", "s-more", "s-reset", "s-question"}
-    assert visible_controls(app) == visible_controls(small()) == first
+    assert small_race.visible_controls(app) == small_race.visible_controls(small()) == first
     control(app, "s-more").value = True
-    assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
+    assert small_race.visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
     app.simple = True
-    assert visible_controls(app) == {"s-train", "s-stop"}
+    assert small_race.visible_controls(app) == {"s-train", "s-stop"}
