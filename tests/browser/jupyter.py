@@ -68,19 +68,14 @@ class Server:
         for kernel in self._kernels():
             self._ask("POST", f"api/kernels/{kernel}/interrupt")
 
-    def client(self) -> BlockingKernelClient:
-        """A connection to the shared kernel, for code that no cell shows. Call its `stop_channels` at the end."""
-        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
-        client.load_connection_file()
-        client.start_channels()
-        return client
-
     def _kernels(self) -> list[str]:
         return [kernel["id"] for kernel in self._ask("GET", "api/kernels")]
 
     def _reset(self) -> bool:
         """Reset the shared kernel. False if it does not answer."""
-        client = self.client()
+        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
+        client.load_connection_file()
+        client.start_channels()
         try:
             return client.execute(RESET, reply=True, timeout=10)["content"]["status"] == "ok"
         except TimeoutError:
@@ -105,8 +100,10 @@ def serve() -> Iterator[Server]:
         disabled = {"@jupyterlab/apputils-extension:announcements": True}  # no news, no look for updates
         (config / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
+        options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
+        command = [sys.executable, "-m", "jupyterlab", str(notebooks), *options]
         with log.open("w") as output:
-            process = subprocess.Popen(command(notebooks), env=environment(home), stdout=output, stderr=output)
+            process = subprocess.Popen(command, env=environment(home), stdout=output, stderr=output)
         try:
             url, token = address(process, home / "runtime", log)
             yield Server(url, token, home)
@@ -116,13 +113,6 @@ def serve() -> Iterator[Server]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def command(notebooks: Path) -> list[str]:
-    options = ["--no-browser", "--ip=127.0.0.1", "--port=0"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")
-    return [sys.executable, "-m", "jupyterlab", str(notebooks), *options]
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -136,24 +136,9 @@ class NotebookPage:
         """A screenshot (PNG) of an app's plot, for comparison with a later one."""
         return self.settle(number).locator(".js-plotly-plot").first.screenshot()
 
-    def choose(self, css: str, value: str, number: int = 0) -> None:
-        """Choose a value of `App.tabs`: click its button, or select it in the menu that replaces many buttons."""
-        control = self.app(number).locator(f".{css}")
-        if menu := control.locator("select").all():
-            menu[0].select_option(label=value)
-        else:
-            control.locator("button", has_text=value).click()
-
-    def press_slider(self, css: str, key: str = "ArrowRight", times: int = 1, number: int = 0) -> None:
+    def press_slider(self, css: str, key: str = "ArrowRight", number: int = 0) -> None:
         """Focus the slider with this CSS class in an app and press a key on it."""
-        handle = self.app(number).locator(f".{css} .noUi-handle").first
-        handle.focus()
-        for _ in range(times):
-            handle.press(key)
-
-    def wait_for_text(self, text: str | re.Pattern[str], timeout: float = 30) -> None:
-        """Wait until a visible element contains the text."""
-        self.page.get_by_text(text).locator("visible=true").first.wait_for(timeout=timeout * SECOND)
+        self.app(number).locator(f".{css} .noUi-handle").first.press(key)
 
     def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
         """Wait until the caption of an app contains the text."""

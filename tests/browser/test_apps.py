@@ -148,7 +148,7 @@ def test_click_hover_and_typed_markup_in_the_attention_explorer(page: NotebookPa
 
     box = app.locator(".s-text textarea")
     box.fill("")
-    page.wait_for_text("text must have at least one word, got ''")
+    expect(app.locator(".alibi-error")).to_contain_text("text must have at least one word, got ''")
     box.press_sequentially(SCRIPT)
     page.wait_for_caption("“T”", number=number)
     expect(app.get_by_text("AT", exact=True).first).to_be_visible()

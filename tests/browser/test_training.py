@@ -13,7 +13,7 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
     app.locator(".s-train").click()
     expect(app.locator(".alibi-error")).to_contain_text("Make your guess first, for alibi.")
-    notebook.choose("s-guess-alibi", "fails")
+    app.locator(".s-guess-alibi button", has_text="fails").click()
     app.locator(".s-train").click()
     notebook.wait_for_caption("alibi (fails)", timeout=60)
     expect(app.locator(".alibi-error")).to_have_count(0)

@@ -140,10 +140,9 @@ def test_a_result_in_half_precision_is_told_from_a_wrong_one() -> None:
     functions = (faulty.in_half_precision, faulty.rotated)
     evidence = [check.attention(f, num_heads=[4]).findings[0].evidence for f in functions]
     assert ["right within the rounding of bfloat16" in each for each in evidence] == [True, False]
+    rounded = lambda *sizes: alibi_bias(alibi_slopes(sizes[0]), *sizes[1:]).bfloat16().float()  # noqa: E731
     for heads in ([8], [12, 8]):
-        (found,) = check.bias(
-            lambda *sizes: alibi_bias(alibi_slopes(sizes[0]), *sizes[1:]).bfloat16().float(), heads
-        ).findings
+        (found,) = check.bias(rounded, heads).findings
         assert found.name == "unknown fault" and "right within the rounding of bfloat16" in found.evidence
 
 
