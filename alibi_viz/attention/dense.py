@@ -122,8 +122,7 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if there is neither."""
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
-    # Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded.
-    dtype = exact_dtype(inputs.query.dtype) if inputs.query.is_cpu else inputs.query.dtype
+    dtype = _mask_dtype(inputs.query)
     # When compiling, nothing is cached, and comparing lengths would give each side of the comparison its own graph.
     rounds = inputs.has_mask and dtype.itemsize == 2
     is_known = inputs.slopes is not None and inputs.positions is None and not rounds
@@ -138,6 +137,11 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
         return mask.to(dtype)
     mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+
+
+def _mask_dtype(query: Tensor) -> torch.dtype:
+    """Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded."""
+    return exact_dtype(query.dtype) if query.is_cpu else query.dtype
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:

@@ -78,7 +78,7 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
         if findings is None:
             future = float(observation.weights.triu(1 + probe.key_length - probe.query_length).max())
             name = "future not masked" if expected.causal and future > 1e-3 else "length cap"  # too weak a mask
-            is_long = probe.key_length > SHORT and {*found} <= {name}
+            is_long = probe.key_length > SHORT and {*found} <= {"length cap", "future not masked"}
             findings = [Finding(name if is_long else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((probe, finding.evidence))
@@ -149,7 +149,7 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
     differences = [(*o.largest_difference(expected.bias(o.probe)), o) for o in observations]
     largest = max(difference for difference, _, _ in differences)
     shown = (entry for entry in differences if entry[0] >= largest / 2)
-    _, place, worst = min(shown, key=lambda entry: entry[2].probe.key_length)
+    _, place, worst = min(shown, key=lambda entry: (entry[2].probe.key_length, -entry[2].probe.query_length))
     return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace, choose_backend
+from alibi_viz.attention import dense
 from alibi_viz.bias import mask_future
 from tests.attention import cases
 from tests.attention.cases import HALF, MASKING, TOLERANCE, assert_equal, expected, normal, output_and_gradients, qkv
@@ -110,7 +111,10 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("backend", ["eager", "mask"])
-def test_far_keys_are_weighed_as_exactly_as_near_ones(dtype: torch.dtype, backend: str) -> None:
+def test_far_keys_are_weighed_as_exactly_as_near_ones(
+    dtype: torch.dtype, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "_mask_dtype", lambda query: query.dtype)  # as on a GPU
     query, key, value = normal(1, 8, 1, 64), *normal(2, 1, 8, 2048, 64, seed=1)
     only_far = (torch.arange(2048) < 64)[None, None, None]
     exact = alibi_attention(query, key, value, alibi_slopes(8), attn_mask=only_far, backend="eager")

@@ -86,8 +86,8 @@ def attend(
     return (logits + mask).softmax(-1).to(value.dtype) @ value
 
 
-def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor]:
-    return lambda heads, queries, keys: alibi_bias(slopes(heads), queries, keys)
+def bias_of(slopes: Callable[[int], Tensor], cap: float = math.inf) -> Callable[[int, int, int], Tensor]:
+    return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(-cap * alibi_slopes(h)[:, None, None])
 
 
 def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:

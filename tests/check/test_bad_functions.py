@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_slopes, check
+from alibi_viz.bias import mask_future
 from tests.check.faulty import attend, names
 
 
@@ -56,6 +57,16 @@ def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
     factors = iter([0.0])
     found = check.attention(lambda *qkv: attend(*qkv, factor=next(factors, 1.0)), num_heads=[8], head_dim=64).findings
     assert [finding.name for finding in found] == ["no bias"]
+
+
+def test_two_faults_in_the_right_layout_are_no_wrong_layout() -> None:
+    def equal_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if query.shape[1] > 8:
+            raise ValueError("at most 8 heads")
+        bias = -0.1 * (torch.arange(key.shape[2])[-query.shape[2] :, None] - torch.arange(key.shape[2]))
+        return mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
+
+    assert [each.name for each in check.attention(equal_heads).findings] == ["raises an error", "other slopes"]
 
 
 RIGHT = [("bhld", "blhd"), ("blhd", "bhld"), ("hbld", "lbhd"), ("blhd", "lbhd"), ("lhd", "hld"), ("hld", "lhd")]

@@ -18,6 +18,7 @@ from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_fault
 
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
+CAPPED = bias_of(alibi_slopes, 255)
 # {fault: [(check, function, options)]}, besides the faults of PARTS
 CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
     "other slopes": [
@@ -27,7 +28,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "sign reversed in one branch": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 if q == k else -1), {}),  # while decoding
     ],
-    "length cap": [(check.bias, faulty.wrapped, {})],
+    "length cap": [(check.bias, faulty.wrapped, {}), (check.bias, CAPPED, {"length": 257})],
     "first slope is 1": [
         (check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8}),
         (check.slopes, lambda heads: [2.0**-head for head in (*range(8), *range(heads - 8))], {"num_heads": [8, 12]}),
@@ -75,7 +76,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.attention, faulty.inverts_padding, {"padding": True}),
     ],
     "padding changes the bias": [(check.attention, faulty.padded, {"padding": True, "causal": False})],
-    "raises an error": [(check.attention, raises, {}), (check.bias, raises, {}), (check.slopes, raises, {})],
+    "raises an error": [
+        *((checker, raises, {}) for checker in (check.attention, check.bias, check.slopes)),
+        (check.bias, lambda h, q, k: raises() if q == 1 and k > 100 else alibi_bias(alibi_slopes(h), q, k), {}),
+    ],
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
     "wrong type": [(check.slopes, lambda heads: object(), {}), (check.attention, lambda q, k, v: (q, k), {})],
     "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
