@@ -88,7 +88,9 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         notes.append(f"The config asks for a flattest slope of 2^-{bias_max}; transformers has 2^-8 all the same")
     findings = [finding for name, finding in found.items() if name not in trained]
     report = Report(subject, findings, comparison=report.comparison if findings else None)
-    return replace(report, notes=[f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).", *notes])
+    seen = f", judged by {SHORT} tokens, as longer texts are rounded more" * half
+    of = f"({family}, {heads} heads of size {attention.head_dim}{seen})"
+    return replace(report, notes=[f"{_state(report)} {of}.", *notes])
 
 
 def _state(report: Report) -> str:

@@ -212,7 +212,7 @@ class PretrainedModel(ModelSource):
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
         ids = token_ids(self.model, self.tokenizer, text)
         read = ids[: min(longest, longest_context(self.model) or longest)]
-        raw = self.tokenizer.convert_ids_to_tokens(read)
+        raw = getattr(self.tokenizer, "convert_ids_to_tokens", list)(read)  # a function has no names for them
         tokens = [self._decoded(at) or str(token) for at, token in zip(read, raw, strict=True)]
         device = next(self.model.parameters()).device
         return tokens, len(ids), attention_inputs(self.model, torch.tensor([read], device=device))

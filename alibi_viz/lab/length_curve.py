@@ -1,6 +1,7 @@
 """Measure a causal language model of transformers with more and more context, in bits per byte.
 
-Bits per byte compare models with different tokenizers: each predicts the same bytes, and its loss is per byte.
+Bits per byte compare models with different tokenizers: each predicts the same bytes, and its loss is per byte. That
+needs tokenizers that keep every byte: unknown tokens, lost capitals or lost spaces make the number too low.
 """
 
 import math
@@ -75,9 +76,11 @@ def length_curve(
     limit = longest_context(model) or math.inf
     longest = max((each for each in lengths if each <= limit), default=0)
     config: Any = model.config
+    heads = getattr(config, "num_attention_heads", 0)  # Mamba has none
     if getattr(config, "_attn_implementation", "") == "eager":  # it keeps all pairs of tokens, before and after softmax
-        heads = getattr(config, "num_attention_heads", 0)  # Mamba has none
         check_memory("lengths", longest, lambda n: 8 * heads * n * n, next(model.parameters()).device)
+    elif getattr(config, "alibi", False):  # Falcon's mask
+        check_memory("lengths", longest, lambda n: 4 * heads * n * n, next(model.parameters()).device)
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         needs = f"sequences of {longest:,} tokens are needed before the {targets:,} bytes to predict"
@@ -124,7 +127,7 @@ def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
 
     def logits(tokens: Tensor) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
-        if getattr(output, "logits", None) is None:
+        if getattr(output, "logits", None) is None or output.logits.ndim != 3:
             raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
         return output.logits[:, -stride:].float()
 

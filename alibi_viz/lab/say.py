@@ -43,7 +43,7 @@ def outcomes(rises: Mapping[str, Sequence[float]], most: str = " at most") -> li
     clauses = []
     for singular, plural, more in (("holds", "hold", most), ("degrades", "degrade", ""), ("fails", "fail", "")):
         chosen = {quoted(label): each for label, each in rises.items() if outcome(each) == singular}
-        found = {label: f"({fmean(each):+z.2f}{more})" for label, each in chosen.items()}
+        found = {label: f"({(max if more else fmean)(each):+z.2f}{more})" for label, each in chosen.items()}
         if len(found) == 1:
             clauses += [f"{label} {singular} {rise}" for label, rise in found.items()]
         elif found:

@@ -171,7 +171,7 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
         tree = ast.parse(code, _FILE)
         exec(compile(tree, _FILE, "exec"), namespace)
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        return namespace.get(name) or (namespace.get(names[-1]) if names else None)
+        return named if callable(named := namespace.get(name)) or not names else namespace.get(names[-1])
 
     function = call(execute, seconds=seconds, description="running the code")
     if not callable(function):

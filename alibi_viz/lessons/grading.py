@@ -72,10 +72,10 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
       Hint: With which number do you start to count the heads?
     """
 
-    def slopes(num_heads: int) -> Tensor:
-        result, _ = to_tensor(function(num_heads), "the slopes")
-        if result.shape != (num_heads,):
-            raise Unusable("wrong shape", f"returned {list(result.shape)}, expected {[num_heads]}")
+    def slopes(num_heads: int) -> Any:
+        result = function(num_heads)
+        if (shape := list(to_tensor(result, "the slopes")[0].shape)) != [num_heads]:
+            raise Unusable("wrong shape", f"returned {shape}, expected {[num_heads]}")
         return result
 
     return _grade("slopes", function, (8,), slopes)

@@ -46,9 +46,12 @@ def test_an_outcome_is_that_of_every_seed() -> None:
 
 
 def test_rises_compare_the_worst_longer_length_with_the_training_length_and_the_seeds_may_disagree() -> None:
-    values = {"a": [{64: 2.0, 128: 2.5, 256: 2.1}, {64: 2.0, 128: 1.9, 256: 2.01}], "b": [{9: 3, 64: 2, 128: 2.05}] * 2}
+    values = {
+        "a": [{64: 2.0, 128: 2.5, 256: 2.1}, {64: 2.0, 128: 1.9, 256: 2.01}],
+        "b": [{9: 3, 64: 2, 128: 2 + rise} for rise in (0.05, 0.01)],
+    }
     values["learned"] = [{64: 2.0, 128: math.nan}]
-    expected = {"a": pytest.approx([0.5, 0.01]), "b": pytest.approx([0.05] * 2)}
+    expected = {"a": pytest.approx([0.5, 0.01]), "b": pytest.approx([0.05, 0.01])}
     assert rises(table("longer sequences", values, 64)) == expected
     assert rises(table("longer sequences", values, 32)) == {}, "nothing to compare with"
     text = said("longer sequences", values, 64)

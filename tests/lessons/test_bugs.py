@@ -52,7 +52,7 @@ def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: B
     [
         ("def bias(n, q, k)\n    return 0", "raises an error", "line 1: SyntaxError: expected ':'"),
         ("x = 1\nfoo", "raises an error", "line 2: NameError: name 'foo' is not defined"),
-        ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2: IndexError"),
+        ("bias = torch.ones(3)\ndef mine(n, q, k):\n    return [][n]", "raises an error", "line 3: IndexError"),
         ("bias = 3", "raises an error", "the code defines no function"),
         ("raise SystemExit", "raises an error", "SystemExit"),
         ("def bias(n, q, k):\n    return 'text'", "wrong type", "str"),

@@ -57,15 +57,17 @@ def test_class_is_registered_and_trained() -> None:
 
 
 def test_what_a_class_overrides_says_what_it_does() -> None:
-    class Even(Position):
+    class Halves:
         def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
             return 0 * query @ key.mT + 0.5
 
+    class Even(Halves, Position):
         def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
             return tokens + start
 
     vectors, even = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0)), Even()
     torch.testing.assert_close(even.attend(*vectors, causal=True), even.weights(*vectors[:2]) @ vectors[2])
+    assert type("Child", (type("Said", (Even,), {"is_relative": True}),), {"embed": Even.embed}).is_relative
     assert not even.is_relative and not POSITIONS["learned"].is_relative and Position.is_relative
 
 

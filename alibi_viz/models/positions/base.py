@@ -39,8 +39,9 @@ class Position(nn.Module):
 
     def __init_subclass__(cls) -> None:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
+        own = {name for each in cls.__mro__[: cls.__mro__.index(Position)] for name in vars(each)}  # mixins too
         for method, flag in (("embed", "is_relative"), ("weigh", "is_additive")):
-            if method in vars(cls) and flag not in vars(cls):
+            if method in own and flag not in own:
                 setattr(cls, flag, False)
 
     @classmethod
