@@ -24,6 +24,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
 .PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench mutants reproduce report site \
 	models notebooks screenshots clean
 

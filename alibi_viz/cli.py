@@ -76,7 +76,7 @@ def _lab(options: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise ModuleNotFoundError("there is no JupyterLab")
     folder = lessons_folder()
-    if options.out or folder == INSTALLED:
+    if options.out or folder in INSTALLED:
         folder = Path(options.out or "alibi_lessons")
         kept = copy_lessons(folder)
         print(f"the lessons are in {folder}" + (f"; left alone, because changed: {', '.join(kept)}" if kept else ""))

@@ -39,7 +39,7 @@ MAX_LINES = 450  # of a file
 
 def imports(path: Path) -> Iterator[str]:
     """The full names of all modules that a file imports, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,7 +91,7 @@ def test_floors_are_loaded_on_first_use(not_loaded: dict[str, set[str]]) -> None
 
 def test_files_are_short_have_docstrings_and_only_packages_list_their_names() -> None:
     for path in (path for folder in ("alibi_viz", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
-        text = path.read_text()
+        text = path.read_text("utf-8")
         assert len(text.splitlines()) <= MAX_LINES, f"{path} is too long"
         if path in FILES:
             assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
@@ -113,9 +113,9 @@ def test_public_names_are_sorted_exist_and_have_docstrings(module: str) -> None:
 
 
 def test_repository_holds_what_the_readme_says() -> None:
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text("utf-8")
     shown = set(re.findall(r"notebooks/images/([^)]+)", readme))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
-    targets = {line.split(":")[0] for line in (ROOT / "Makefile").read_text().splitlines() if ": " in line}
+    targets = {line.split(":")[0] for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if ": " in line}
     named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", readme, re.M))
     assert {"lab", "test"} <= named <= targets, f"README names targets that make lacks: {named - targets}"

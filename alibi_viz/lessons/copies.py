@@ -7,7 +7,8 @@ from pathlib import Path
 
 from alibi_viz.files import write
 
-INSTALLED = Path(sysconfig.get_path("data")) / "share" / "alibi_viz" / "notebooks"  # where pip puts them
+SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))  # where pip puts them
+INSTALLED = [Path(sysconfig.get_path("data", scheme)) / "share" / "alibi_viz" / "notebooks" for scheme in SCHEMES]
 MANIFEST = ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
 
 
@@ -19,10 +20,10 @@ def lessons_folder() -> Path:
     True
     """
     clone = Path(__file__).parents[2] / "notebooks"
-    for folder in (clone, INSTALLED):
+    for folder in (clone, *INSTALLED):
         if (folder / "00_start_here.ipynb").exists():
             return folder
-    raise FileNotFoundError(f"the lessons are neither in {clone} nor in {INSTALLED}: install alibi-viz again")
+    raise FileNotFoundError(f"the lessons are in none of {clone}, {', '.join(map(str, INSTALLED))}: install again")
 
 
 def copy_lessons(target: Path) -> list[str]:

@@ -19,8 +19,8 @@ function el(tag, attributes = {}, ...children) {
 
 /** The share of words of three or more letters that are known; NaN without words. */
 function knownWords(texts, known) {
-  const words = texts.flatMap((text) => text.match(/(?<=[^A-Za-z])[A-Za-z]{3,}(?=[^A-Za-z])/g) ?? []);
-  return words.filter((word) => known.has(word)).length / words.length;
+  const words = texts.flatMap((text) => text.match(/[^A-Za-z][A-Za-z]{3,}(?=[^A-Za-z])/g) ?? []);
+  return words.filter((word) => known.has(word.slice(1))).length / words.length;
 }
 
 /** Show a text: the beginning paler, then what is within the training length, then what is beyond, behind a red line. */

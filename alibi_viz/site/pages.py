@@ -68,7 +68,7 @@ def write_lessons(paths: Iterable[Path], folder: Path) -> list[dict[str, str]]:
     notebooks = {path.stem: nbformat.read(path, as_version=4).cells for path in paths}
     lessons = []
     for name, cells in notebooks.items():
-        title = re.search(r"^# (?:\d+\. )?(.+)", cells[0].source)
+        title = re.search(r"^# (?:\d+\. )?(.+)", cells[0].source if cells else "")
         lessons.append({"name": name, "title": title[1] if title else name})
     for n, lesson in enumerate(lessons):
         neighbors = {"previous": lessons[n - 1] if n else None, "next": lessons[n + 1] if lessons[n + 1 :] else None}
@@ -78,7 +78,7 @@ def write_lessons(paths: Iterable[Path], folder: Path) -> list[dict[str, str]]:
 
 
 def write_report(folder: Path) -> None:
-    """Write the report about the study, to which a lesson links, into a folder."""
+    """Write the report about the study, to which the page links, into a folder."""
     report = (files("alibi_viz.study") / "published" / "report.md").read_text(encoding="utf-8")
     cells = [nbformat.v4.new_markdown_cell(report)]
     page = template("lesson.html.j2").render(name="report", title="Results of the study", cells=cells)

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from alibi_viz import lab, laws, study, widgets
 from alibi_viz.lab.training import _training_rows, batches
 from alibi_viz.models import LanguageModel
-from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, page_data, script
+from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
 
 SIZES = {"num_layers": RACE_MODEL["layers"], "d_model": RACE_MODEL["width"], "num_heads": RACE_MODEL["heads"]}
 
@@ -51,13 +51,6 @@ def race_model(data: dict[str, Any], position: str, **sizes: int) -> LanguageMod
     return lab.make_model(position, max_length=RACE["length"], vocabulary=vocabulary, **{**SIZES, **sizes})
 
 
-def config_of(model: LanguageModel) -> dict[str, Any]:
-    config = model.config
-    names = {"layers": "num_layers", "width": "d_model", "heads": "num_heads"}
-    sizes = {name: getattr(config, field) for name, field in names.items()}
-    return {**sizes, "vocabulary": config.vocabulary, "position": config.position}
-
-
 def flat(tensors: Any) -> list[float]:
     return torch.cat([tensor.detach().flatten() for tensor in tensors]).tolist()
 
@@ -77,7 +70,7 @@ def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[st
             model.backward(gradient);
             return [bits, [...model.gradients]];
         }""",
-        [config_of(model), flat(model.parameters()), inputs.flatten().tolist(), targets.flatten().tolist()],
+        [_packed(model)["config"], flat(model.parameters()), inputs.flatten().tolist(), targets.flatten().tolist()],
     )
     assert bits == pytest.approx(loss.item() / math.log(2), abs=1e-5)
     expected = torch.tensor(flat(parameter.grad for parameter in model.parameters()))
@@ -101,7 +94,7 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
             }));
             return [...train(model, batches.values(), settings)];
         }""",
-        [config_of(model), start, [window.tolist() for window in windows], RACE],
+        [_packed(model)["config"], start, [window.tolist() for window in windows], RACE],
     )
     ours, theirs = torch.tensor(losses), torch.tensor([row["value"] for row in rows])
     assert float((ours - theirs).abs().max()) < 1e-2
