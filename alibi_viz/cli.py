@@ -171,6 +171,9 @@ def _claims(options: argparse.Namespace) -> None:
     """Print a verdict on each of our claims, and what is left of them after Holm's correction."""
     path = options.results
     _print_verdicts(av.lab.read_results(path, by_block=True) if path else av.study.published_results(by_block=True))
+    for record in av.lab.runs.read_records(path) if path else []:
+        if error := record["error"]:
+            _complain(f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {error}")
 
 
 def _reproduce(options: argparse.Namespace) -> None:

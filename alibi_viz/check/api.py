@@ -183,8 +183,7 @@ def attention(
 
 def _is_explained(report: Report) -> bool:
     """Whether there is at most one fault, and none that swapped axes look like."""
-    names = [finding.name for finding in report.findings]
-    return not names or (len(names) == 1 and names[0] not in _OF_AXES)
+    return len(report.findings) < 2 and not {finding.name for finding in report.findings} & _OF_AXES
 
 
 def _with_hint(report: Report, rerun: Callable[[], Report], advice: str) -> Report:

@@ -30,10 +30,12 @@ _LOSSES = (2.1, 8.5)  # bits per byte that the axis of the loss while training i
 
 
 def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> go.Figure:
-    """The curves of the labels in a table as a plain plotly figure. Raises ValueError for more than seven labels.
+    """The curves of the labels in a table as a plain plotly figure.
+
+    Raises ValueError for more than seven labels, and for several rows of a label, seed and x.
 
     Args:
-        rows: a table with the columns label, seed, x and value, such as the rows of one question.
+        rows: a table with the columns label, seed, x and value, such as the rows of one question, task and variant.
         axes: such as `lab.find_question(name).axes(length)`.
         fixed: at most seven labels. Each has the same color in all figures with the same `fixed`.
 
@@ -42,6 +44,8 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
     >>> [trace.name for trace in figure.data if trace.visible]
     ['alibi']
     """
+    if rows.duplicated(["label", "seed", "x"]).any():
+        raise ValueError("rows must have one value for a label, seed and x: choose a question, a task and a variant")
     figure = blank(430)
     draw(figure, assign_slots(list(rows["label"].unique()), fixed), axes, rows)
     return figure

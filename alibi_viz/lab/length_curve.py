@@ -77,10 +77,9 @@ def length_curve(
     longest = max((each for each in lengths if each <= limit), default=0)
     config: Any = model.config
     heads = getattr(config, "num_attention_heads", 0)  # Mamba has none
-    if getattr(config, "_attn_implementation", "") == "eager":  # it keeps all pairs of tokens, before and after softmax
-        check_memory("lengths", longest, lambda n: 8 * heads * n * n, next(model.parameters()).device)
-    elif getattr(config, "alibi", False):  # Falcon's mask
-        check_memory("lengths", longest, lambda n: 4 * heads * n * n, next(model.parameters()).device)
+    eager = getattr(config, "_attn_implementation", "") == "eager"  # keeps all pairs, before and after softmax
+    pair = 8 * heads if eager else 4 * heads * bool(getattr(config, "alibi", False))  # Falcon has a mask
+    check_memory("lengths", longest, lambda n: pair * n * n, next(model.parameters()).device)
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         needs = f"sequences of {longest:,} tokens are needed before the {targets:,} bytes to predict"

@@ -59,6 +59,8 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True, tie:
         return []
     near = values.le(values.min(axis="columns") + tie, axis="index").all()
     leaders, seeds = list(map(quoted, near.index[near])), " in every seed" if len(values) > 1 else ""
+    if len(values) < (drawn := rows["seed"].nunique()):
+        seeds = f" in the seeds that all have ({len(values)} of {drawn})"
     behind = bool(values.min(axis="columns").lt(values.loc[:, near].min(axis="columns")).any())
     if len(leaders) == len(near) or (behind and len(leaders) > 1):
         who = "all" if len(leaders) == len(near) else join(leaders)

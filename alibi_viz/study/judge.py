@@ -128,7 +128,8 @@ def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
     holds = [claim.margin(round(end, 4)) >= 0 for end in (low, high)]  # results have five digits
     verdict = CANT_TELL if holds[0] != holds[1] else SEEN if holds[0] else NOT_SEEN
     p = 1.0 if distance == 0 else float(2 * stdtr(seeds - 1, -distance / spread)) if spread else 0.0
-    needs = f"needs {'at least' if claim.at_most is None else 'at most'} {claim.threshold:+z.2f}"
+    threshold = f"{claim.threshold:+z.2f}" if round(claim.threshold, 2) == claim.threshold else f"{claim.threshold:+}"
+    needs = f"needs {'at least' if claim.at_most is None else 'at most'} {threshold}"
     numbers = f"{mean:+z.3f}, {LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}, {needs}"
     return Verdict(claim, values, verdict, numbers, mean, low, high, p)
 
@@ -147,6 +148,9 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
     parts: list[Any] = []  # [seed, block]; where sequences of some length make fewer blocks, the means of the seeds
     for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
         x = term.times * length
+        own = rows[(rows["label"] == term.label) & (rows["variant"] == term.variant) & (rows["x"] == x)]
+        if (own[["step", "length"]].nunique() > 1).any():
+            raise LookupError(f"{term.label} has several steps or training lengths: label the models apart")
         if (term.label, term.variant, x) not in cells:
             changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
             raise LookupError(f"no results of {term.label}{changed} at {term.times}L")

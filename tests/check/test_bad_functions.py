@@ -48,11 +48,6 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
         check.attention(**{"function": attend} | arguments)
 
 
-def test_what_cannot_be_converted_is_a_finding() -> None:
-    report = check.attention(attend, dtype=torch.bfloat16, convert=Tensor.numpy)
-    assert "raises an error" in str(report) and "BFloat16" in str(report)
-
-
 def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
     factors = iter([0.0])
     found = check.attention(lambda *qkv: attend(*qkv, factor=next(factors, 1.0)), num_heads=[8], head_dim=64).findings

@@ -78,6 +78,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "padding changes the bias": [(check.attention, faulty.padded, {"padding": True, "causal": False})],
     "raises an error": [
         *((checker, raises, {}) for checker in (check.attention, check.bias, check.slopes)),
+        (check.attention, attend, {"dtype": torch.bfloat16, "convert": Tensor.numpy}),
         (check.bias, lambda h, q, k: raises() if q == 1 and k > 100 else alibi_bias(alibi_slopes(h), q, k), {}),
     ],
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],

@@ -102,6 +102,8 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
     assert (gap.layout.xaxis2.type, gap.layout.xaxis2.range) == ("linear", (0, 600))
     with pytest.raises(ValueError, match="at most 7 methods can be drawn"):
         assign_slots(["a"], fixed=[*"abcdefgh"])
+    with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
+        curve_figure(pd.concat([table("gap", {"a": [{9: 1.0}]})] * 2), lab.find_question("gap").axes(32, [9]))
     assert not any(each.visible for each in (*gap.layout.shapes, *picture.blank(300).data))
 
 

@@ -64,7 +64,7 @@ def test_rises_compare_the_worst_longer_length_with_the_training_length_and_the_
     [
         ({"a": [2.0, 2.0], "b": [2.0 + 2 * TIE] * 2}, ["Here a is best in every seed."]),
         ({"a": [2.0, 2.0], "b": [2.0 + TIE / 2, 2.0 + 2 * TIE]}, ["Here a is best in every seed."]),
-        ({"a": [2.0, 2.0], "b": [3.0, math.nan]}, ["Here a is best."]),  # one seed has both
+        ({"a": [2.0, 2.0], "b": [3.0, math.nan]}, ["Here a is best in the seeds that all have (1 of 2)."]),
         ({"a": [2.0, 2.0], "b": [2, 2], "c": [1.99, 3]}, ["Here a and b are within 0.02 of the best in every seed."]),
         ({"a": [2.0, 2.0], "b": [1.995, 3.0]}, ["Here a is best in every seed, or within 0.02 of the best."]),
         ({"a": [2.0, 2.0], "b": [2.0 + TIE / 2] * 2}, ["Here all are within 0.02 of the best in every seed."]),

@@ -155,6 +155,11 @@ def test_wrong_arguments_are_named() -> None:
             study.judge(*arguments)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"columns of lab\.COLUMNS, and task, seed are missing"):
         study.judge(results().drop(columns=["task", "seed"]))
+    assert "needs at least +0.004" in study.judge(results(1, 1, 1), [claim(at_least=0.004)])[0].numbers
+    steps = [
+        each.assign(step=step, seed=each["seed"] + step) for step, each in ((0, results(1, 1)), (9, results(1, 1)))
+    ]
+    assert "several steps" in study.judge(pd.concat(steps), [AT_LEAST])[0].numbers
     for wrong in ({}, {"at_least": math.nan}, {"at_least": 0, "plus": []}):
         with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):
             claim(**wrong)
