@@ -126,7 +126,7 @@ def read_bias(
 ) -> Observation:
     """What a bias function gives for these sizes, read as exactly as its dtype and `read_dtype` are.
 
-    Raises Unusable if that is no bias for them.
+    Raises Unusable if the function fails, or returns something that isn't a bias of these sizes.
     """
     value, dtype = to_tensor(call(function, *probe, seconds=seconds, description=str(probe)), str(probe))
     visible = causal_mask(probe.query_length, probe.key_length)

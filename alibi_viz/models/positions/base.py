@@ -27,12 +27,12 @@ class Position(nn.Module):
     name: ClassVar[str]  # the name under which it is in `POSITIONS`
     summary: ClassVar[str]  # the first line of its docstring, for menus and help texts
     config_fields: ClassVar[tuple[str, ...]] = ()  # the fields of `TransformerConfig` that the constructor takes
-    is_relative = True  # False, unless set, if it has an `embed`: it adds absolute positions to the token vectors
+    is_relative = True  # by default, False for a class that defines `embed`, which adds absolute positions to tokens
     is_per_layer = False  # whether each layer has its own parameters
     reads_input = False  # whether `bias` needs `x`; a cache then stores `x` too
     uses_key_ball = False  # whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`
     max_length: int | None = None  # the largest number of tokens for which it is defined; None for no limit
-    is_additive = True  # False, unless set, if it has a `weigh`: the weights aren't the softmax of content plus bias
+    is_additive = True  # are the weights the softmax of content plus bias? By default, not if it defines `weigh`
     decoder_only = False  # whether it needs a causal mask
     supports_cache = True  # False if a new token changes the positions of earlier ones
     is_random = False  # whether it draws random numbers during training
