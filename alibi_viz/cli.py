@@ -190,7 +190,8 @@ def _print_verdicts(results: Any) -> None:
     if others := {*results["text"]} - {*av.study.published_results()["text"]}:
         _complain(f"these results are about another text than the published ones: {', '.join(others)}")
     for row in table.itertuples():
-        print(f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
+        setting = "your text" if others and row.setting == "tales" else row.setting
+        print(f"- {setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
     enough = not table.empty and bool(table["low"].notna().any())
     print(av.study.conclusion(table) if enough else "There are no results on any claim.")
 
@@ -245,8 +246,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--slopes": {"help": "the correct slopes: official (the default), geometric or halving"},
     "--seconds": {"type": float, "help": "time limit of a call (default: 60)"},
     "--text": {"metavar": "FILE", "type": Path, "help": "a UTF-8 file to use instead of the built-in text"},
-    "--length": {"type": int, "help": "training length L in bytes; of a check, the longest to try (default: 300)"},
-    "--steps": {"type": int, "help": "number of training steps"},
+    "--length": {"type": int, "help": "training length L in bytes (default: 64), or of a check, the longest (300)"},
+    "--steps": {"type": int, "help": "number of training steps (default: 800)"},
     "--longest": {"type": int, "help": "tests are at L, 2L, 4L, ... up to this many times L (default: 16)"},
     "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
     "--seeds": {"type": int, "help": "number of seeds, from 0"},

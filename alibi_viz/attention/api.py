@@ -48,7 +48,7 @@ def alibi_attention(
         positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
             none, because only differences matter. `causal` uses the order of the keys, not their positions.
         scale: factor of q . k; 1 / sqrt(head_dim) by default.
-        dropout: probability of dropping an attention weight.
+        dropout: probability of dropping an attention weight. Gradient checkpoints then need `use_reentrant=False`.
         backend: "auto" selects the fastest implementation that is exact for the call, see `choose_backend`. Or
 
             - "eager": every step written out; the reference

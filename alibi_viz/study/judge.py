@@ -14,7 +14,7 @@ sizes or texts of another kind, and on a task no other examples.
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class Verdict:
     """A claim, its number with the 95% interval, and what that says. Without results, numbers are NaN and p is 1."""
 
     claim: Claim
-    values: NDArray[np.float64]  # the number in each seed and block of text [seeds, blocks]; empty without results
+    values: NDArray[np.float64] = field(repr=False)  # [seeds, blocks], the number in each; empty without results
     verdict: str  # "seen here", "not seen here" or "can't tell", as explained in this module
     numbers: str  # the mean, its interval and the threshold in words; or which results are missing
     mean: float = math.nan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from alibi_viz.arguments import check_known
+from alibi_viz.arguments import check_integer, check_known
 from alibi_viz.files import write
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
@@ -27,9 +27,9 @@ PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
-    Models have eight heads and were trained on sequences of 64 bytes of the tales ("text") or of the language reference
-    of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer sequences have a row for each
-    of sixteen blocks of the held-out text, and the table a column "block".
+    Models have eight heads and were trained on sequences of 64 bytes (one setting: 128) of the tales ("text") or the
+    language reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer sequences
+    have a row for each of sixteen blocks of the held-out text, and the table a column "block".
 
     >>> results = study.published_results()
     >>> sorted(results["task"].unique())
@@ -69,9 +69,10 @@ def reproduce(
         seeds: how many, from 0, instead of the published number.
         publish: a folder, created if missing, for a compressed file with the records of each part, one line each.
 
-    Raises ValueError, before any training, for an unknown part.
+    Raises ValueError, before any training, for an unknown part, and fewer than one seed.
     """
     check_known("parts", parts, NAMES)
+    check_integer("seeds", seeds, 1)
     if publish is not None:
         create_folder(publish)  # now, rather than fail after the first part is trained
     rates: Rates = {} if SEARCH in parts or not parts else published_rates()

@@ -21,7 +21,7 @@ from alibi_viz.widgets.core.formatting import format_number, format_percent, for
 from alibi_viz.widgets.core.traits import LINEAR, MAX_HEADS, Choice, Count, Flag, HasHead, Head, Law, named_law
 
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
-_SHOWS = {"weight": "weight left, e^bias", "bias": "bias"}
+_SHOWS = {"weight": "weight left at equal content", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
     "key": "m j",

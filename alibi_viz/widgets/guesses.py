@@ -87,7 +87,7 @@ class Guess(Box):
 
     def answer(self) -> None:
         """Compare the guess with the truth, and count it if it is the first."""
-        words, value = "Finish your guess first.", self.value()
+        words, value = "Finish your guess first: choose, or move each point.", self.value()
         if value is not None:
             self.points, answer = self.reveal(value)
             verdict = "Right." if self.points == 1 else "Partly right." if self.points else "Not this time."
@@ -163,7 +163,7 @@ def guess_curve(
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
     sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
-    moved: set[FloatSlider] = set()
+    waiting = {*sliders}  # not moved yet
 
     def draw() -> None:
         with figure.batch_update():
@@ -177,7 +177,7 @@ def guess_curve(
         draw()  # the circle was dragged sideways, too
 
     def move(change: Any) -> None:
-        moved.add(change.owner)
+        waiting.discard(change.owner)
         draw()
 
     def reveal(value: list[float]) -> Result:
@@ -194,7 +194,7 @@ def guess_curve(
         return good / len(at), f"It is {found}: {close} close."
 
     inputs = row(Label("Drag a circle up or down, or move a slider:"), *sliders)
-    guess = Guess(key, question, why, lambda: [each.value for each in sliders] if moved else None, reveal, inputs)
+    guess = Guess(key, question, why, lambda: None if waiting else [each.value for each in sliders], reveal, inputs)
     figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))  # last, see App
     figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
     guess.children = [*guess.children[:2], figure, *guess.children[2:]]

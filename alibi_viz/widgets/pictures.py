@@ -264,7 +264,7 @@ class PositionZoo(Picture):
         new, hands = _is_new(SPEEDS, self.distance), _turned(np.array([0, 0.36]), SPEEDS[:, None] * self.distance)
         with self.figure.batch_update():
             self.figure.layout.update(height=500 if waves or clocks else 320)
-            legend = "product of two patterns" if waves else "logit at equal content"
+            legend = "likeness of two patterns, 0 if equal" if waves else "logit at equal content"
             self.figure.layout.yaxis.update(domain=[0.5 if waves else 0.56 if clocks else 0, 1], title_text=legend)
             title = "distance (below: position), tokens" if waves else "distance, tokens back"
             self.figure.layout.xaxis.update(position=0.56 if clocks else 0, title_text=title)
