@@ -146,8 +146,7 @@ def as_list(name: str, values: object, items: str) -> list[Any]:
 
 def positive_integers(name: str, values: object) -> list[int]:
     """The values as a list of one or more integers of at least 1."""
-    numbers = as_list(name, values, "integers")
-    if not numbers:
+    if not (numbers := as_list(name, values, "integers")):
         raise ValueError(f"{name} must have at least one integer, got []")
     for number in numbers:
         check_positive_integers(**{name: number})

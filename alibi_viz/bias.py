@@ -17,6 +17,7 @@ from alibi_viz.memory import check_memory
 from alibi_viz.slopes import alibi_slopes
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
+Device = torch.device | str | None
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -34,9 +35,7 @@ def check_lengths(query_length: int, key_length: int | None = None) -> int:
     return key_length
 
 
-def right_aligned(
-    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
-) -> tuple[Tensor, Tensor]:
+def right_aligned(query_length: int, key_length: int | None = None, *, device: Device = None) -> tuple[Tensor, Tensor]:
     """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it."""
     key_length = check_lengths(query_length, key_length)
     check_memory("key_length", key_length, lambda keys: 8 * keys)
@@ -44,9 +43,7 @@ def right_aligned(
     return keys[key_length - query_length :], keys
 
 
-def causal_mask(
-    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
-) -> Tensor:
+def causal_mask(query_length: int, key_length: int | None = None, *, device: Device = None) -> Tensor:
     """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
 
     Raises TypeError or ValueError for a length that is not an integer, is negative, or for more queries than keys.
@@ -122,8 +119,7 @@ def alibi_bias(
         key_length = positions.shape[-1]
     key_length = check_lengths(query_length, key_length)
     batch = 1 if positions is None else positions.shape[:-1].numel()
-    # Bytes: the distance in int64, and for each head the product and the result.
-    cell = batch * (8 + len(slopes) * (4 + dtype.itemsize))
+    cell = batch * (8 + len(slopes) * (4 + dtype.itemsize))  # bytes: distance in int64; product and result per head
     rows = 1 if form in ("key", "end") else query_length
     check_memory("key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device)
     queries, keys = right_aligned(query_length, key_length, device=slopes.device)
@@ -137,8 +133,7 @@ def bias_from_positions(
 ) -> Tensor:
     """`alibi_bias` without checks, for positions of queries [..., query] and keys [..., key]."""
     slope = slopes.to(exact_dtype(dtype))[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
-    # int64, because differences of uint8 would overflow
-    offset = keys.long()[..., None, None, :]  # [..., 1, 1, key]
+    offset = keys.long()[..., None, None, :]  # [..., 1, 1, key], int64 because differences of uint8 would overflow
     if form == "end" and keys.shape[-1]:
         offset = offset - offset.amax(-1, keepdim=True)
     elif form not in ("key", "end"):
@@ -210,12 +205,11 @@ class AlibiBias(nn.Module):
         if self.form in ("key", "end"):  # these forms have a single row for all queries
             query_length = 1
         for cached in self._cache.get((self.slopes.device, dtype), ()):
-            _, rows, columns = cached.shape
-            if rows >= query_length and columns >= key_length:
+            if cached.shape[1] >= query_length and cached.shape[2] >= key_length:
                 break
         else:
             cached = self._grow(query_length, key_length, dtype)
-            _, rows, columns = cached.shape
+        _, rows, columns = cached.shape
         # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
         if columns != key_length:
             cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)

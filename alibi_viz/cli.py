@@ -180,9 +180,8 @@ def _reproduce(options: argparse.Namespace) -> None:
     """Train the study again, or parts of it, and judge its claims."""
     from alibi_viz.lab.runs import executor  # noqa: PLC0415
 
-    given = _given(options, "seeds", "publish", "out")
     with executor(options.workers or 1) as pool:
-        _print_verdicts(av.study.reproduce(options.parts, pool, **given))
+        _print_verdicts(av.study.reproduce(options.parts, pool, **_given(options, "seeds", "publish", "out")))
 
 
 def _print_verdicts(results: Any) -> None:
@@ -226,8 +225,7 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 SIGNATURES = "(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or num_heads -> slopes"
 METHOD = "a name listed below, or file.py:function, with function(distance, head, num_heads) -> bias"
 SWITCH = argparse.BooleanOptionalAction
-# Options without a default leave it to the library.
-ARGUMENTS: dict[str, dict[str, Any]] = {
+ARGUMENTS: dict[str, dict[str, Any]] = {  # those without a default leave it to the library
     "lesson": {"nargs": "?", "default": "00_start_here.ipynb", "help": "the notebook to open"},
     "file": {"help": "JSON file to write"},
     "function": {"nargs": "?", "help": "package.module:function or file.py:function"},

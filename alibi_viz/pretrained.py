@@ -127,8 +127,7 @@ def family_name(model: object) -> str:
     Raises ValueError for another one, and for a Falcon model without ALiBi.
     """
     config: Any = getattr(model, "config", model)
-    name = str(getattr(config, "model_type", type(model).__name__))
-    if name not in FAMILIES:
+    if (name := str(getattr(config, "model_type", type(model).__name__))) not in FAMILIES:
         raise ValueError(f"model must be one of {', '.join(FAMILIES)}, got {name!r}")
     if name == "falcon" and not config.alibi:
         raise ValueError("this falcon model was configured without ALiBi")

@@ -171,12 +171,8 @@ RULES = (
     # no fused kernel computes the gradient of a mask
     Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
     Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
-    Rule(
-        "folded",
-        _FOLD,
-        "padding, also with gradients",
-        lambda c: c.kind != "exported" and c.slopes != "learned" and c.queries >= 640,
-    ),
+    # also with gradients
+    Rule("folded", _FOLD, "padding", lambda c: c.kind != "exported" and c.slopes != "learned" and c.queries >= 640),
 )
 
 

@@ -80,8 +80,7 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
     """
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
     cell = 6 * query.shape[0] * query.shape[1] * max(query.element_size(), 4)  # bytes: four results, two in between
-    rows = query.shape[2]
-    check_memory("key_length", key.shape[2], lambda keys: cell * keys * min(rows, keys), query.device)
+    check_memory("key_length", key.shape[2], lambda keys: cell * keys * min(query.shape[2], keys), query.device)
     return _trace(inputs)
 
 
@@ -150,8 +149,7 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     shared = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
     height, width = shared.shape[-2:]
     end = inputs.key_length - inputs.query_length
-    if inputs.query_length == height <= _SMALL_BLOCK:
-        # a single block: for inputs this short, slicing it would take a noticeable time
+    if inputs.query_length == height <= _SMALL_BLOCK:  # a single block: slicing would take a noticeable time
         return inputs.fused_attention(query, key, value, attn_mask=shared)
     outputs = []
     for block in query.split(_SMALL_BLOCK if inputs.key_length <= _SHORT_KEYS else _ROWS, dim=2):
@@ -161,8 +159,7 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
         bias = shared[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
         # the kernel's own layout, so a model joins the heads without a copy
         outputs.append(inputs.fused_attention(block, *pair, attn_mask=bias).transpose(1, 2))
-    joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
-    return joined.transpose(1, 2)
+    return (torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]).transpose(1, 2)
 
 
 def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:

@@ -55,8 +55,7 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     fine = position.fmod(256 if dtype == torch.bfloat16 else 2048)  # the dtype has all integers up to there
     coarse = position - fine
     high = slope.to(dtype)
-    # detached: the gradient of the sum flows through `high`
-    low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)
+    low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)  # the gradient flows through `high`
     high, low = slope.expand_as(row).to(dtype), low.expand_as(row)  # so gradients are summed in float32
     for_query = (row / _UNIT).to(dtype), high, high, low, low
     for_key = torch.full_like(position, _UNIT), coarse, fine, coarse, fine

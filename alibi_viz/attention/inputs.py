@@ -192,8 +192,7 @@ class AttentionInputs(NamedTuple):
 
     def _check_shape(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
         """Check a tensor that is None or has one of the shapes; if it broadcasts, axes may be missing or of size 1."""
-        tensor = getattr(self, name)
-        if tensor is None:
+        if (tensor := getattr(self, name)) is None:
             return
         check_tensor(name, tensor, dtype, axes)
         shape = list(tensor.shape)
@@ -212,5 +211,4 @@ class Backend(NamedTuple):
 
     name: str  # the `backend` argument of `alibi_attention` that selects it
     attend: Callable[[AttentionInputs], Tensor]  # computes the output, [batch, heads, query, head_dim]
-    # why it cannot compute these inputs; None if it can
-    unsupported_reason: Callable[[AttentionInputs], str | None] = lambda inputs: None
+    unsupported_reason: Callable[[AttentionInputs], str | None] = lambda inputs: None  # why it can't compute these

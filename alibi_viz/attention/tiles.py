@@ -45,9 +45,6 @@ class Tile:
     query_step: int = 0  # queries from one rectangle to the next
     key_step: int = 0
 
-    def transposed(self, before: int) -> "Tile":  # of a single rectangle
-        return Tile("after", self.key - before, self.width, self.query + before, self.rows)
-
     def queries(self, tensor: Tensor) -> Tensor:
         """The rows of a tensor [batch, query, ...]: a view [batch, count, rows, ...]."""
         return blocks(tensor, self.query, self.rows, self.query_step, self.count)
@@ -112,7 +109,8 @@ def _rectangles(query_length: int, key_length: int, span: int, *, causal: bool) 
         if width := min(span, before + first):
             yield Tile("before", first, min(size, query_length - first), before + first - width, width)
     if not causal:
-        yield from (neighbor.transposed(before) for neighbor in neighbors)
+        for each in neighbors:  # transposed
+            yield Tile("after", each.key - before, each.width, each.query + before, each.rows)
         for first in range(0, query_length - size, size):  # the band after each
             yield Tile("after", first, size, before + first + size, min(span, query_length - first - size))
 

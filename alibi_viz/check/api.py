@@ -22,6 +22,7 @@ SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
 _OF_AXES = {"unknown fault", "no bias", "window", "wrong shape", "wrong type", "raises an error", "does not finish"}
 _OF_AXES |= {"returns NaN", "not a weighted average", "batch rows mixed", "content depends on position"}
 _PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
+_Read = Callable[[Probe], Observation]  # reads what a call shows
 
 
 def slopes(
@@ -222,9 +223,7 @@ def _check_arguments(
     return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
 
 
-def examine_bias(
-    read: Callable[[Probe], Observation], subject: str, calls: Sequence[Probe], expected: Expectation
-) -> Report:
+def examine_bias(read: _Read, subject: str, calls: Sequence[Probe], expected: Expectation) -> Report:
     """Check the bias of a bias function, given a reader of its logits."""
     results, findings = _observe_all(read, calls)
     faults, comparison = diagnose(list(results.values()), expected)
@@ -254,9 +253,7 @@ def examine_attention(
     return Report(subject, findings, comparison=comparison)
 
 
-def _observe_all(
-    read: Callable[[Probe], Observation], calls: Sequence[Probe]
-) -> tuple[dict[Probe, Observation], list[Finding]]:
+def _observe_all(read: _Read, calls: Sequence[Probe]) -> tuple[dict[Probe, Observation], list[Finding]]:
     """The observations of all calls, and findings for those that failed."""
     results, findings = try_each(read, calls)
     # If only the longest calls fail, and not only while decoding, the function has a maximum length.
@@ -306,8 +303,7 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, 
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
     key, value = torch.randn(2, 3, heads, key_length, reader.head_dim, generator=generator)
     got = reader(query, key, value)
-    # the function gets them rounded to its dtype
-    query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))
+    query, key, value = (each.to(reader.dtype).double() for each in (query, key, value))  # as the function gets them
     differences = {}
     for group in (group for group in range(1, heads + 1) if heads % group == 0):
         k, v = (each[:, ::group].repeat_interleave(group, dim=1) for each in (key, value))

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from alibi_viz.check.report import Finding
 
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
+A = TypeVar("A")
+R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
 
 
@@ -56,11 +56,9 @@ def count(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
 
 
-def try_each(
-    read: Callable[[Argument], Result], arguments: Iterable[Argument]
-) -> tuple[dict[Argument, Result], list[Finding]]:
+def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R], list[Finding]]:
     """Apply `read` to each argument: the results, and a finding for every kind of fault that made it raise Unusable."""
-    results: dict[Argument, Result] = {}
+    results: dict[A, R] = {}
     failures: dict[str, list[str]] = {}
     for argument in arguments:
         try:

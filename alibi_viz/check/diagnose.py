@@ -25,11 +25,8 @@ Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 ByHeads = Mapping[int, Tensor]  # {num_heads: [heads]}
 
 _HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if it is unknown
-_ROUNDINGS: list[tuple[Names, torch.dtype]] = [
-    ((), torch.float64),
-    (("imprecise slopes",), torch.float16),
-    (("imprecise slopes",), torch.bfloat16),
-]
+_COARSE = ("imprecise slopes",)
+_ROUNDINGS: list[tuple[Names, torch.dtype]] = [((), torch.float64), (_COARSE, torch.float16), (_COARSE, torch.bfloat16)]
 _COSTS = {"bias multiplied": 2}  # a factor without a name counts as so many faults more: it explains too much
 
 
@@ -74,8 +71,7 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
     found: dict[str, list[tuple[Probe, str]]] = {}  # {fault: [(sizes, evidence)]}
     for observation in wrong:
         probe, evidence = observation.probe, str(_worst([observation], expected))
-        findings = _explain([observation], expected, evidence)
-        if findings is None:
+        if (findings := _explain([observation], expected, evidence)) is None:
             future = float(observation.weights.triu(1 + probe.key_length - probe.query_length).max())
             name = "future not masked" if expected.causal and future > 1e-3 else "length cap"  # too weak a mask
             is_long = probe.key_length > SHORT and {*found} <= {"length cap", "future not masked"}
@@ -228,8 +224,7 @@ def name_slopes(
     evidence = f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"
     if close(got, 0 * got):
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
-    possible = [names for names, each in _hypotheses(slopes, expected, absolute) if close(got, each)]
-    if possible:
+    if possible := [names for names, each in _hypotheses(slopes, expected, absolute) if close(got, each)]:
         unlikely = [] if factors else ["added twice", "bias before scaling"]  # of slopes alone
         costs = [len(names) + sum(_COSTS.get(name, 0.5 * (name in unlikely)) for name in names) for names in possible]
         fewest = possible[costs.index(min(costs))]
@@ -280,8 +275,7 @@ def _schemes(slopes: ByHeads, reference: Slopes, dims: Sequence[int], least: flo
             yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
     for dim in dims:  # divided by sqrt(d_model)
         yield ("bias before scaling",), partial(lambda dim, heads: reference(heads) * (dim * heads) ** -0.5, dim)
-    # the steepest of the correct slopes where the steepest is, and so on
-    yield (
+    yield (  # the steepest of the correct slopes where the steepest is, and so on
         ("heads in another order",),
         lambda heads: (wanted := reference(heads))[wanted.abs().argsort()][slopes[heads].abs().argsort().argsort()],
     )

@@ -83,8 +83,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         if trained:  # these differences can hide faults, so compare also with what the weights were trained with
             divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
             found |= {finding.name: finding for finding in examine(SHORT, divisor, torch.bfloat16).findings}
-    bias_max = getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)
-    if bias_max != 8:
+    if (bias_max := getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)) != 8:
         notes.append(f"The config asks for a flattest slope of 2^-{bias_max}; transformers has 2^-8 all the same")
     findings = [finding for name, finding in found.items() if name not in trained]
     report = Report(subject, findings, comparison=report.comparison if findings else None)
@@ -125,21 +124,18 @@ class _Layer:
             _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache, mask)
         return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
 
-    def _run(
-        self, inputs: tuple[Tensor, Tensor, Tensor], cache: Any = None, mask: Tensor | None = None
-    ) -> tuple[Any, Tensor]:
+    def _run(self, inputs: tuple[Tensor, ...], cache: Any = None, mask: Tensor | None = None) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
         projected = torch.stack(parts, dim=self.axis).flatten(2)
         ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
         real = None if mask is None else mask.long()
-        replacing = self.inputs.register_forward_hook(lambda _module, _inputs, _output: projected)
-        try:
-            with hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])):
-                output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
-        finally:
-            replacing.remove()
+        with (
+            self.inputs.register_forward_hook(lambda *_: projected),
+            hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])),
+        ):
+            output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
         return output, captured[0]
 
 

@@ -189,8 +189,7 @@ class AttentionReader:
 
     def _call(self, axes: str, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
         probe = Probe(query.shape[-3], query.shape[-2], key.shape[-2])
-        # clones, because the function may change its arguments
-        inputs = [
+        inputs = [  # clones, because the function may change its arguments
             torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(memory_format=torch.contiguous_format)
             for tensor in (query, key, value)
         ]
@@ -232,8 +231,7 @@ class AttentionReader:
     def observe(self, probe: Probe) -> Observation:
         """The weights at equal content. Raises Unusable if they cannot be read, or differ within a batch."""
         weights = self.weights(probe)
-        difference = float((weights - weights[0]).abs().max())
-        if difference > self.precision.absolute:
+        if (difference := float((weights - weights[0]).abs().max())) > self.precision.absolute:
             raise Unusable("batch rows mixed", f"{probe}: equal sequences differ by {difference:.3g}")
         return Observation(probe, weights[0].clamp(min=0).log(), self.precision)
 
@@ -260,8 +258,7 @@ class AttentionReader:
             return 1.0  # no query sees two keys
         largest = max(1.0, float(heads.abs().nan_to_num(0.0).max()))
         tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
-        # most of them, not a single odd query
-        if float((factors - heads[:, None]).abs().flatten().nanquantile(0.75)) > tolerance:
+        if float((factors - heads[:, None]).abs().flatten().nanquantile(0.75)) > tolerance:  # not one odd query
             low, high = (float(each) for each in factors[~factors.isnan()].aminmax())
             message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
             raise Unusable("content depends on position", message)

@@ -11,8 +11,7 @@ from alibi_viz.arguments import check_choice
 from alibi_viz.figures import matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
-# {what a figure shows: the text beside its color bar}
-SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}
+SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}  # the text beside the color bar
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
 _TEMPLATE = (
     "head %{z}<br>query %{customdata[0]}, key %{customdata[1]}<br>distance %{customdata[2]}"

@@ -22,10 +22,9 @@ def blank() -> go.Figure:
     titles = ("bias", "error of the weights")
     figure.set_subplots(1, 2, column_widths=[0.43, 0.4], horizontal_spacing=0.17, subplot_titles=titles)
     figure.update_annotations(font_size=13, yshift=30)
-    blue, orange, gray = theme.COLORS[0], theme.COLORS[1], theme.COLORS[6]
+    blue, orange = theme.COLORS[:2]
     hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
-    line = {"color": gray, "width": 2, "dash": "dot"}
-    figure.add_scatter(name="exact", mode="lines", line=line, hovertemplate=hover)
+    figure.add_scatter(name="exact", mode="lines", line=theme.DOTTED | {"width": 2}, hovertemplate=hover)
     steps = {"color": blue, "width": 1.5, "shape": "hvh"}
     figure.add_scatter(name="rounded", mode="lines", line=steps, hoverinfo="skip")
     for name, color, symbol in (("distinct", blue, "circle"), ("shared", orange, "square")):

@@ -38,8 +38,7 @@ def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | Non
 def blank() -> go.Figure:
     """The figure without data: the slopes, other slopes to compare, and a trace that only holds the token axis."""
     figure = theme.blank(height=380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48}, showlegend=True)
-    line = {"color": theme.COLORS[0], "width": 1}
-    figure.add_scatter(mode="lines+markers", line=line, hovertemplate=_HOVER)
+    figure.add_scatter(mode="lines+markers", line={"color": theme.COLORS[0], "width": 1}, hovertemplate=_HOVER)
     diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5}
     figure.add_scatter(mode="markers", marker=diamond, opacity=0.8, hovertemplate=_HOVER)
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")

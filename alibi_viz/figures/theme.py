@@ -21,8 +21,7 @@ _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding
 COLORS, DASHES, SYMBOLS, DIVERGING = (tuple(_THEME[name]) for name in ("colors", "dashes", "symbols", "diverging"))
 SEQUENTIAL = tuple(sequential.Cividis)
 NUM_COLORS = 253  # of a scale: odd, so that zero has its own, and images need two more values for gaps and masks
-# Half-transparent gray, different from zero and from every color of the scales.
-MASKED_RGBA, MASKED = (128, 128, 128, 90), "rgba(128, 128, 128, 0.35)"
+MASKED_RGBA, MASKED = (128, 128, 128, 90), "rgba(128, 128, 128, 0.35)"  # gray, not a color of any scale
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
 DOTTED = {"color": COLORS[6], "width": 1.5, "dash": "dot"}
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}

@@ -31,7 +31,7 @@ def label(token: str, columns: int = 10) -> str:
     >>> label("cat"), label("incomprehensibilities"), label("\\u200b")
     ('cat', 'incompreh…', 'U+200B')
     """
-    return literal(_cut(_visible(token), columns))
+    return literal(_cut(token, columns))
 
 
 def quoted(token: str, columns: int = 24) -> str:
@@ -40,20 +40,16 @@ def quoted(token: str, columns: int = 24) -> str:
     >>> quoted("cat")
     '“cat”'
     """
-    text = _cut(_visible(token), columns)
+    text = _cut(token, columns)
     if _DIRECTION.search(text):
         text = f"\u2068{text}\u2069"  # isolated, so that a right-to-left token does not reverse the words around it
     return f"“{text}”"
 
 
-def _visible(token: str) -> str:
-    """The token, or the code points of its characters if nothing of it can be seen."""
-    return token if _VISIBLE.search(token) else " ".join(f"U+{ord(character):04X}" for character in token)
-
-
 def _cut(token: str, columns: int) -> str:
-    """At most `columns` columns, including the ellipsis. Characters that are drawn as one stay together."""
-    characters = regex.findall(r"\X", token)
+    """At most `columns` columns of the token, or of its code points if nothing of it can be seen, with the ellipsis."""
+    token = token if _VISIBLE.search(token) else " ".join(f"U+{ord(character):04X}" for character in token)
+    characters = regex.findall(r"\X", token)  # each drawn as one
     ends = list(accumulate(max(0, wcswidth(character)) for character in characters))
     if not ends or ends[-1] <= columns:
         return token

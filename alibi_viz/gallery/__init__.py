@@ -26,8 +26,7 @@ class Exhibit:
     source: str  # the URL of the code, or of the pull request or issue about it
     effect: str  # what the system computes, in a sentence
     options: Mapping[str, Any] = field(default_factory=dict)  # of the check
-    # Model types of transformers whose authors released weights with such code: right for them, unlike the paper
-    trained: Sequence[str] = ()
+    trained: Sequence[str] = ()  # model types whose weights were trained with such code: right for them
 
 
 _MODULES = {"attention": attention, "bias": biases, "slopes": slopes}

@@ -81,8 +81,7 @@ class Words:
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        tokens = TOKEN.findall(text)
-        if not tokens:
+        if not (tokens := TOKEN.findall(text)):
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         vectors = torch.tensor([_vector(token) for token in tokens[:longest]]) * (content != "equal")
         vectors = vectors.expand(1, num_heads, *vectors.shape)

@@ -138,6 +138,5 @@ def _is_as_configured(model: LanguageModel) -> bool:
         if not torch.equal(table[:, :size], new[:, :size]):
             return False
     sizes, other = ([(n, p.shape, p.dtype) for n, p in each.named_parameters()] for each in (model, expected))
-    # Tied weights have one name, and buffers include ALiBi's slopes.
-    buffers = dict(model.named_buffers())
+    buffers = dict(model.named_buffers())  # these include ALiBi's slopes, and tied weights have one name
     return sizes == other and all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())

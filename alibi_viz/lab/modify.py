@@ -100,8 +100,7 @@ def modify(
             for number, hook in [*attention._forward_pre_hooks.items()]:
                 if isinstance(hook, _Hook):
                     del attention._forward_pre_hooks[number]
-            hook = _Hook(family, (*changes_of(model), change))
-            attention.register_forward_pre_hook(hook, with_kwargs=True)
+            attention.register_forward_pre_hook(_Hook(family, (*changes_of(model), change)), with_kwargs=True)
     return changed
 
 

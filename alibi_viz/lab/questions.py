@@ -77,13 +77,10 @@ SPARE = 32  # bytes: no fact is longer, and no other value of it is this much lo
 
 
 def _names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Bins of distances, for tales; other texts don't record what they recall. Up to L, no sequence is longer than L.
-
-    The names are those of two persons, of whom a tale speaks all the time. Other facts seldom come back soon.
-    """
+    """Bins of distances, for tales: other texts don't record what they recall. Up to L, no sequence exceeds L."""
     if not text.recalled:
         return
-    names = text.facts.query("kind in ('hero', 'friend')")
+    names = text.facts.query("kind in ('hero', 'friend')")  # a tale speaks of them all the time, seldom of others
     distance, reach = names["distance"], names["distance"] + names["stop"] - names["start"]
     for first, end in pairwise(EDGES):
         context = length if end <= length else end + SPARE

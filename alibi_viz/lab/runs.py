@@ -301,11 +301,8 @@ def _submit(runs: list[Run], executor: Executor, folder: Path | None) -> Iterato
 
 
 def _measure_pickled(task: bytes) -> Record:
-    """What a worker does. It saves at once: the caller may be slow to ask for the next record, or never ask.
-
-    cloudpickle sends functions of notebooks too, which pickle can't.
-    """
-    run, folder = cloudpickle.loads(task)
+    """What a worker does. It saves at once: the caller may be slow to ask for the next record, or never ask."""
+    run, folder = cloudpickle.loads(task)  # also functions of notebooks, which pickle can't send
     return _save(measure(run), folder)
 
 

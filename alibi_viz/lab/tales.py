@@ -181,11 +181,10 @@ class _Writer:
 
     def _choose(self, part: str) -> Sentence:
         """A sentence that can be said now. It recalls facts from distances that have been rare so far."""
-        begins_plot = part in PLOTS
         possible = [
             sentence
             for sentence in self._sentences(part)
-            if (begins_plot or sentence.needs <= self._told.keys())
+            if (part in PLOTS or sentence.needs <= self._told.keys())
             and sentence not in self._used
             and sentence.subject in ("", self._last_person)
         ]

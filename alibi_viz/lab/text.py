@@ -165,9 +165,8 @@ def python_text() -> Text:
     """
     from pydoc_data.topics import topics  # noqa: PLC0415  # some distributions leave it out
 
-    name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
-    return Text(name, *_split(data, held_out=15))
+    return Text(f"Python {sys.version_info.major}.{sys.version_info.minor} reference", *_split(data, held_out=15))
 
 
 def check_testable(text: Text, longest: int) -> None:

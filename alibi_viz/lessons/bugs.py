@@ -173,8 +173,7 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         return named if callable(named := namespace.get(name)) or not names else namespace.get(names[-1])
 
-    function = call(execute, seconds=seconds, description="running the code")
-    if not callable(function):
+    if not callable(function := call(execute, seconds=seconds, description="running the code")):
         raise Unusable("raises an error", "the code defines no function")
     return _naming_lines()(function)
 

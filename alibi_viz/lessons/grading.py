@@ -111,11 +111,10 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         result = function(query, key, alibi_slopes(query.shape[1]))
-        parts = (
-            [type(part).__name__ for part in result] if isinstance(result, tuple | list) else [type(result).__name__]
-        )
-        if not isinstance(result, tuple | list) or [isinstance(part, Tensor) for part in result] != [True, True]:
-            raise Unusable("wrong type", f"returned {' and '.join(parts)}, expected two tensors")
+        parts = result if isinstance(result, tuple | list) else [result]
+        if [isinstance(part, Tensor) for part in parts] != [True, True]:
+            got = " and ".join(type(part).__name__ for part in parts)
+            raise Unusable("wrong type", f"returned {got}, expected two tensors")
         for name, wide in zip(("query", "key"), result, strict=True):
             if (shape := list(wide.shape)) != (expected := [*query.shape[:3], result[1].shape[-1]]):
                 raise Unusable("wrong shape", f"the wider {name} is {shape}, expected {expected}")

@@ -10,8 +10,7 @@ from alibi_viz.arguments import check_choice, check_dropout, check_flag, check_p
 from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
-# Position methods by name, in the order of menus. `positions` adds them.
-POSITIONS: dict[str, type[Any]] = {}
+POSITIONS: dict[str, type[Any]] = {}  # position methods by name, in the order of menus; `positions` adds them
 
 
 @dataclass(frozen=True)

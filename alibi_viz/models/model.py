@@ -135,8 +135,7 @@ class SelfAttention(nn.Module):
         dtype = weight.dtype if is_plain else torch.float32
         if x.dtype != dtype and autocast_dtype(x) is None:
             raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
-        heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
-        return heads.split(self.sizes, dim=1)
+        return self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2).split(self.sizes, dim=1)
 
     def forward(
         self,

@@ -81,8 +81,7 @@ def _picture(weights: NDArray[np.float32]) -> str:
 def _written(model: LanguageModel) -> str:
     """A text for readers without JavaScript."""
     tokens = torch.tensor([list(BEGINNING.encode())])
-    generator = torch.Generator().manual_seed(1)
-    text = model.eval().generate(tokens, 256, temperature=TEMPERATURE, generator=generator)
+    text = model.eval().generate(tokens, 256, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(1))
     return bytes(text[0].tolist()).decode(errors="replace")
 
 

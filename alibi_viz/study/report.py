@@ -28,13 +28,9 @@ def write_report(folder: str | Path) -> None:
     made_with = pd.DataFrame(record["made_with"] for record in records)
     source = (FOLDER / "report.md.j2").read_text(encoding="utf-8")
     options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    template = jinja2.Template(source, undefined=jinja2.StrictUndefined, **options)
-    page = template.render(
-        length=LENGTH,
-        seeds=SEEDS,
-        targets=TARGETS,
-        samples=SAMPLES,
-        level=LEVEL,
+    numbers = {"length": LENGTH, "seeds": SEEDS, "targets": TARGETS, "samples": SAMPLES, "level": LEVEL}
+    page = jinja2.Template(source, undefined=jinja2.StrictUndefined, **options).render(
+        **numbers,
         records=records,
         search=search,
         versions={name: Counter(values) for name, values in made_with.items()},

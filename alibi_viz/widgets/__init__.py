@@ -6,19 +6,16 @@ Every app is an `App` (core/app.py): state in traits, controls, one figure, a ca
 from alibi_viz.arguments import lazy
 
 _MODULES = {
-    "AddConstant": "pictures",
+    **dict.fromkeys(("AddConstant", "Forgetting", "PositionZoo", "TugOfWar"), "pictures"),
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
     "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
-    "Forgetting": "pictures",
     "LengthLab": "race.length_lab",
-    "PositionZoo": "pictures",
     "PrecisionMicroscope": "precision",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery",
     "SpotTheBug": "spot_the_bug",
-    "TugOfWar": "pictures",
     "WindowExplorer": "attention.windows",
 }
 

@@ -58,7 +58,6 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
     """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or for NaN."""
     check_positive_integers(length=length)
     text, lengths = lab.load_text(source), lengths or lab.evaluation_lengths(length)
-    position = model.config.position
 
     def evaluate(model: LanguageModel) -> Evaluation:
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
@@ -69,7 +68,7 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested)
 
     applies = model.transformer.position.has_bias, has_sinks(model)
-    return Subject(position, model, length, "bytes", model.config.num_heads, *applies, evaluate)
+    return Subject(model.config.position, model, length, "bytes", model.config.num_heads, *applies, evaluate)
 
 
 def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: Any, source: Any) -> Subject:
@@ -85,8 +84,7 @@ def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: A
         options = {"targets": PRETRAINED_TARGETS, "stride": max(1, min(lengths) // 2), "trained": length}
         table = lab.length_curve(model, tokenizer, source, lengths, **options)
         losses = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
-        defined = [x for x, bits in losses.items() if not math.isnan(bits)]
-        if not defined:
+        if not (defined := [x for x, bits in losses.items() if not math.isnan(bits)]):
             limit = longest_context(model)
             raise ValueError(f"the model has {limit} positions; lengths must be no longer, got {[*losses]}")
         tested = min(STATS_LENGTH * length, max(defined))

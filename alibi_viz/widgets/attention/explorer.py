@@ -81,8 +81,7 @@ class AttentionExplorer(HasHead, TextApp):
         on_tile_click(self.figure, lambda head: self.set_trait("head", head))
 
     def controls(self) -> list[Widget]:
-        # called before App's own observer, which draws
-        self.observe(lambda _: self.set_together({"query": None, "order": None}), names="text")
+        self.observe(lambda _: self.set_together({"query": None, "order": None}), names="text")  # before App draws
         text_box, *menus = super().controls()
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         self._head_slider = head.children[1]
@@ -122,10 +121,8 @@ class AttentionExplorer(HasHead, TextApp):
 
         sentences = [f"Head {self.head} of {self.num_heads}, slope {slope}, bias {'on' if self.bias else 'off'}."]
         if self.order is not None:
-            pairs = (reading, trace), (original, self._trace(original, with_bias=self.bias))
-            after, before = (
-                pd.Series(each.weights[0, head, -1].numpy()).groupby(read.tokens).sum() for read, each in pairs
-            )
+            pairs = (reading.tokens, trace), (original.tokens, self._trace(original, with_bias=self.bias))
+            after, before = (pd.Series(each.weights[0, head, -1].numpy()).groupby(words).sum() for words, each in pairs)
             change = after.sub(before, fill_value=0).abs().max()
             order = "With the words before the last one shuffled, the weights that the last query gives to each token"
             other_words = "The text is longer than what is read, so shuffling changes which words are read as well."

@@ -50,9 +50,8 @@ class TextApp(App):
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         self.source: Any = as_source(source)
         self.contents = self.source.contents
-        # Two texts, because a shuffled one is compared with the original.
         self._layers = lru_cache(2)(lambda text: self.source.layers(text, self.longest))
-        self._reading = lru_cache(2)(self._read)
+        self._reading = lru_cache(2)(self._read)  # of two texts, because a shuffled one is compared with the original
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
@@ -104,8 +103,7 @@ class TextApp(App):
         if self.is_slow:
             self._caption.value = "Reading the text …"
         if not isinstance(self.source, ModelSource):
-            reading: Reading = self.source.read(text, content, num_heads, self.longest)
-            return reading
+            return self.source.read(text, content, num_heads, self.longest)
         try:
             return self._layers(text)[self.contents.index(content)]()
         except RuntimeError as error:  # such as too little memory

@@ -132,8 +132,7 @@ class App(Controls):
         Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
         path, plot = Path(path), self.snapshot()
-        suffix = path.suffix.lower()
-        if suffix == ".html":
+        if (suffix := path.suffix.lower()) == ".html":
             plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
             words = html.escape(f"{self.caption} {self.details}".strip())
             write(path, SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words))
@@ -194,7 +193,4 @@ class App(Controls):
         return f"{type(self).__name__}({state})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**options)
-        if isinstance(bundle, dict):
-            bundle["text/plain"] = repr(self)  # ipywidgets would cut it at 110 characters
-        return bundle
+        return super()._repr_mimebundle_(**options) | {"text/plain": repr(self)}  # ipywidgets would cut it

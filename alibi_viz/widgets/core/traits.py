@@ -48,9 +48,7 @@ class State(TraitType[Any, Any]):
 
     metadata = {"state": True}  # noqa: RUF012  # of the base class, which copies it
 
-    def error(
-        self, obj: HasTraits | None, value: Any, error: Exception | None = None, info: str | None = None
-    ) -> NoReturn:
+    def error(self, obj: HasTraits | None, value: Any, error: Any = None, info: str | None = None) -> NoReturn:
         """Raise BadValue: "NAME must be INFO, got VALUE"."""
         raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
 
