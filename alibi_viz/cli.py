@@ -191,8 +191,7 @@ def _print_verdicts(results: Any) -> None:
     for row in table.itertuples():
         setting = "your text" if others and row.setting == "tales" else row.setting
         print(f"- {setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
-    enough = not table.empty and bool(table["low"].notna().any())
-    print(av.study.conclusion(table) if enough else "There are no results on any claim.")
+    print(av.study.conclusion(table))
 
 
 def _report(options: argparse.Namespace) -> None:

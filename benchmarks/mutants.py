@@ -259,7 +259,7 @@ def read_contexts(saved: Path | None, folder: Path) -> dict[str, dict[int, set[s
 
 
 def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace) -> None:
-    """Print survivors and shares, and write them to a file for `make report`."""
+    """Print survivors and shares, and write those of the whole package to a file for `make report`."""
     survivors = [mutant for mutant, was_caught in zip(chosen, caught, strict=True) if not was_caught]
     tried, lost = Counter(map(folder_of, chosen)), Counter(map(folder_of, survivors))
     for mutant in survivors:
@@ -270,9 +270,10 @@ def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace
         found = tried[folder] - lost[folder]
         print(f"{folder:12} {found:4} of {tried[folder]:4}  {found / tried[folder]:.0%}")
     print(f"{'all':12} {sum(caught):4} of {len(caught):4}  {sum(caught) / len(caught):.0%}")
-    results = {"measured": str(date.today()), "seed": options.seed, "only": options.only, "tried": tried}
+    results = {"measured": str(date.today()), "seed": options.seed, "tried": tried}
     results["survivors"] = [asdict(mutant) for mutant in survivors]
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    if not options.only:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def folder_of(mutant: Mutant) -> str:

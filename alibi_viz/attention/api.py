@@ -40,7 +40,8 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient. (In forward mode, each tensor needs "eager".)
+        slopes: [heads], or None for no bias. They may require a gradient. (Forward mode and second derivatives need
+            "eager", for each tensor.)
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed

@@ -86,12 +86,13 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
 
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
-    content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
-    bias = inputs.bias(exact_dtype(content.dtype)).expand_as(content)
+    exact = exact_dtype(key.dtype)
+    content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)  # half precision may overflow
+    bias = inputs.bias(exact).expand_as(content)
     logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))  # not rounded: a row may see far keys only
     is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN
     weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)
-    return AttentionTrace(*(each.to(content.dtype) for each in (content, bias, logits, weights)))
+    return AttentionTrace(*(each.to(key.dtype) for each in (content, bias, logits, weights)))
 
 
 def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
@@ -111,6 +112,8 @@ def shares_blocks(inputs: AttentionInputs) -> bool:
 def _attend(inputs: AttentionInputs) -> Tensor:
     if shares_blocks(inputs):
         return _attend_blocks(inputs)
+    if not inputs.query.numel():  # torch's kernel would not connect it to learned slopes
+        return _attend_eagerly(inputs)
     output = inputs.fused_attention(inputs.query, inputs.key, inputs.value, attn_mask=_float_mask(inputs))
     if inputs.has_mask:  # fully masked rows: some kernels return NaN, others 0
         output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)

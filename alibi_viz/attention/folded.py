@@ -136,6 +136,8 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:
     name, can_read = str(dtype).removeprefix("torch."), not torch.compiler.is_compiling()
     if scale <= 0:
         return f"the coordinates are divided by the scale, which must be positive, got {scale}"
+    if inputs.key_padding_mask is not None and scale < (1e-6 if dtype == torch.float16 else 1e-24):
+        return f"a scale of {scale:g} is too small to hide padded keys"
     largest = inputs.key_length - 1
     if can_read and positions is not None and positions.is_cpu and positions.numel():
         largest = int(unwrapped(positions).long().abs().max())

@@ -194,9 +194,10 @@ def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in inputs[:3])
     assert inputs.slopes is not None
-    slopes = inputs.slopes.clone() if inputs.slopes.is_inference() else inputs.slopes  # autograd can't save those
+    saves, tensors = inputs.needs_gradients, (*inputs[:3], inputs.slopes)
+    own = (t.clone() if saves and t.is_inference() else t for t in tensors)  # autograd can't save the original
+    query, key, value, slopes = (t if t.stride(-1) == 1 else t.contiguous() for t in own)
     if inputs.key_length:
         ball = inputs.ball()
         if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread

@@ -54,7 +54,7 @@ def save_run(
         results: what was measured, a table with the columns of `lab.COLUMNS`.
 
     Raises FileExistsError if `path` exists, because nothing is ever overwritten; TypeError or ValueError if JSON cannot
-    represent the settings; and ValueError for a model that was changed.
+    represent the settings; and ValueError for a model that was changed, or results by block.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -69,6 +69,8 @@ def save_run(
     if not _is_as_configured(model):
         why = "was changed by `lab.modify`, has tied, replaced or converted weights, or its own method has changed"
         raise ValueError(f"the model {why}: save one that is as its configuration describes it")
+    if results is not None and "block" in results:
+        raise ValueError("results must have one row for each x, got blocks of text: read them without `by_block`")
     table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
     custom = custom_method(model.config.position)
     content = {

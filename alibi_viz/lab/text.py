@@ -67,7 +67,7 @@ class Text:
     def repeats(self) -> float:
         """The share of the validation part, in pieces of 64 bytes, that also stands in the training part.
 
-        A model can know such pieces by heart. At most 512 evenly spaced pieces are looked up; 0 if there are none.
+        A model can know such pieces by heart. About 512 evenly spaced pieces are looked up; 0 if there are none.
         """
         train, validation = self.train.numpy().tobytes(), self.validation.numpy().tobytes()
         step = max(REPEAT, len(validation) // MAX_PIECES)

@@ -355,7 +355,7 @@ class LanguageModel(nn.Module):
         tokens = new = tokens.long()
         for _ in range(new_tokens):
             logits = self(tokens if cache is None else new, cache, last=1)[:, -1]  # [batch, vocabulary]
-            if temperature:
+            if temperature > 1e-37:  # float32 would divide by 0
                 logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature cannot overflow
                 new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)
             else:

@@ -111,7 +111,7 @@ function startRace() {
   const guess = document.querySelector('input[name="guess"]:checked')?.value;
   if (!guess) return say("race-caption", "Guess first: which of the two will fall apart?");
   stopRace();
-  Object.keys(race.rows).forEach((name) => (($(`bar-note-${name}`).textContent = "starting"), $(`race-${name}`).replaceChildren()));
+  Object.keys(race.rows).forEach((name) => $(`race-${name}`).replaceChildren());
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, n) => [character, n]));
   const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
@@ -134,6 +134,7 @@ function startRace() {
 function failRace() {
   stopRace();
   race.guess = "";
+  drawRace();
   say("race-caption", "This browser could not start a worker for training.");
 }
 
@@ -155,7 +156,8 @@ function drawRace() {
   for (const [name, rows] of Object.entries(race.rows)) {
     const step = rows.at(-1)?.step ?? 0, tested = rows.findLast((row) => row.losses);
     $(`bar-${name}`).value = step / steps;
-    if (step) $(`bar-note-${name}`).textContent = `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s`;
+    const waiting = race.workers.length ? "starting" : "";
+    $(`bar-note-${name}`).textContent = step ? `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s` : waiting;
     if (!tested) continue;
     series.push({ name: MODELS[name], ys: tested.losses, className: name, step: tested.step });
     const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));

@@ -208,6 +208,8 @@ def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
 
 def conclusion(table: pd.DataFrame) -> str:
     """How many verdicts of `verdict_table` survive Holm's correction, and the share seen by what was known before."""
+    if table.empty or table["low"].isna().all():
+        return "There are no results on any claim."
     table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     decided = table["p"] < 1 - LEVEL
     survive = decided & (table["holm"] < 1 - LEVEL)

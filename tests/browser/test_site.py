@@ -224,6 +224,7 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     page.evaluate("() => { window.Hidden = Worker; Worker = null; }")
     page.click("#train")
     expect(page.locator("#race-caption")).to_contain_text("could not start a worker")
+    expect(page.locator("#bar-note-alibi")).to_be_empty()
     page.evaluate("() => (Worker = Hidden)")
     page.click("#train")
     expect(page.locator("#race-sinusoidal .beyond")).not_to_be_empty(timeout=60_000)  # after the first checkpoint

@@ -71,9 +71,9 @@ def test_unknown_content_or_empty_text_raises(source: Words | ByteModel) -> None
 
 
 def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
-    model, text = lab.make_model("alibi", num_layers=2), "ein Käse"
+    model, text = lab.make_model("alibi", num_layers=2), "ein\n\tKäs~ "
     reading = ByteModel(model).read(text, "layer 2", num_heads=8, longest=48)
-    assert reading.tokens == ["e", "i", "n", "␣", "K", "c3", "a4", "s", "e"]
+    assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣"]
     assert torch.equal(reading.slopes, alibi_slopes(8))
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
     calls: list[tuple[torch.Tensor, torch.Tensor]] = []

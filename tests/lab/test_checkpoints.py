@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import lab, laws
+from alibi_viz import lab, laws, study
 from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.models import POSITIONS
@@ -56,6 +56,8 @@ def test_nothing_is_overwritten_and_nothing_left_by_a_failure(folder: Path, monk
         lab.save_run(folder, model)
     with pytest.raises(ValueError, match="not JSON compliant"):
         lab.save_run(folder.parent / "run", model, settings={"rate": math.inf})
+    with pytest.raises(ValueError, match="got blocks of text"):
+        lab.save_run(folder.parent / "run", model, results=study.published_results(by_block=True))
     monkeypatch.setattr("alibi_viz.lab.checkpoints.save_model", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         lab.save_run(folder.parent / "run", model)

@@ -32,15 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def comparison(text: Path, folder: Path) -> Comparison:
-    return lab.compare(["alibi", "rotary", laws.square_root], seeds=3, text=text, out=folder, **TINY)
+    return lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=folder, **TINY)
 
 
 def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
     """A comparison with these values: {label: {x: one per seed}}."""
-    seeds = {
-        label: [{x: each[n] for x, each in xs.items() if n < len(each)} for n in range(4)]
-        for label, xs in values.items()
-    }
+    seeds = {name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)] for name, xs in values.items()}
     return Comparison(table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
 
 
@@ -49,17 +46,20 @@ def test_the_table_has_every_method_and_seed(comparison: Comparison) -> None:
     assert (set(rows["label"]), set(rows["seed"]), set(rows["x"])) == (set(comparison.methods), {0, 1, 2}, {16, 32})
     mean = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]["value"].mean()
     assert comparison.summary.loc["rotary", 32].startswith(f"{mean:.3f} ± ")
-    assert len(comparison.verdicts) == 3 + 1
+    first, second, third, last = comparison.verdicts
+    assert first.startswith("rotary against alibi: ") and third.startswith("alibi against square_root: ")
+    assert second.startswith("rotary against square_root: ") and "of 6; by chance alone 0.3 would be" in last
     assert "95% t interval" in comparison.axes.title and "3 seeds" in comparison.axes.title
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
     first, second = [2.0, 2.1, 2.3], [2.1, 2.0, 2.4]
-    rows = compared({"a": {64: first, 128: [2.0, 2.0, 2.1]}, "b": {64: second, 128: [3.0, 3.1, 3.3]}}).differences
+    both = compared({"a": {64: first, 128: [2.0, 2.0, 2.1]}, "b": {64: second, 128: [3.0, 3.1, 3.3]}})
+    rows = both.differences
     each = [a - b for a, b in zip(first, second, strict=True)]
     assert rows["mean"][0] == pytest.approx(statistics.mean(each))
     assert rows["half_width"][0] == pytest.approx(4.302653 * statistics.stdev(each) / math.sqrt(3), rel=1e-5)
-    assert rows["verdict"].tolist() == ["undecided", "lower"]
+    assert re.match(r"a against b: undecided at 64 \([^)]*\); lower at 128 \([^)]*\)\.$", both.verdicts[0])
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,11 @@ def test_a_second_call_trains_only_what_is_missing(
     comparison: Comparison, folder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["alibi_viz.lab.runs"], "measure", lambda run: pytest.fail(f"{run} again"))
-    again = lab.compare(["alibi", "rotary", laws.square_root], seeds=3, text=text, out=folder, **TINY)
+    again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=folder, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
     fewer = lab.compare(["rotary"], seeds=2, text=text, out=folder, **TINY)
     assert (set(fewer.table["label"]), fewer.seeds) == ({"rotary"}, 2)
+    assert fewer.axes.title.endswith(": mean of 2 seeds, each seed (thin)")
 
 
 def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +120,7 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     monkeypatch.setattr(sys.modules["alibi_viz.lab.compare"], "sweep", diverging)  # lab.compare is a function
     failed = lab.compare(["alibi", "none"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
+    assert failed.axes.title.endswith(": one seed")
     assert failed.caption.endswith("one seed. alibi, seed 0, is left out: the loss became nan.")
     assert set(failed.rows["label"]) == {"none"} and "alibi" not in failed.summary.index
 

@@ -18,9 +18,8 @@ def test_a_continuation_is_what_the_model_generates_after_the_prompt_for_its_see
     rows = model.generate(prompt, 120, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(3)).tolist()
     texts = lab.continuations(model, TEXT, 16, seed=3)
     cuts = [(0, 8), (8, 16), (16, 128)]  # untrained models write bytes that are not UTF-8
-    assert [tuple(text) for text in texts] == [
-        tuple(bytes(row[start:stop]).decode("utf-8", "replace") for start, stop in cuts) for row in rows
-    ]
+    for text, row in zip(texts, rows, strict=True):
+        assert [*text] == [bytes(row[start:stop]).decode("utf-8", "replace") for start, stop in cuts]
     assert texts != lab.continuations(model, TEXT, 16, seed=4)
 
 

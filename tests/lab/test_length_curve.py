@@ -79,9 +79,9 @@ def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(m
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
         expected = bits_per_byte(model, tokens[:-13], tokens[-13:], [9 - (12 - at) % stride for at in range(13)], 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
-    at_once = curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4)
+    at_once = curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40, stride=4)  # the default
     monkeypatch.setattr(sys.modules["alibi_viz.lab.evaluation"], "MAX_BATCH_TOKENS", 1)
-    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(at_once, abs=1e-6)
+    assert curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40) == pytest.approx(at_once, abs=1e-6)
 
 
 def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
@@ -114,13 +114,13 @@ def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as
 
 def test_the_table_is_one_of_the_lab() -> None:
     model = small_model("bloom").train()
-    as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=8)
+    as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=16)
     assert model.training
     assert as_trained.columns.tolist() == list(lab.COLUMNS)
     assert as_trained.dtypes.equals(results_table([]).dtypes)
-    assert as_trained[["method", "label", "length"]].drop_duplicates().values.tolist() == [["bloom", "bloom", 8]]
+    assert as_trained[["method", "label", "length"]].drop_duplicates().values.tolist() == [["bloom", "bloom", 16]]
     changed = lab.length_curve(lab.modify(model, 0.5, window=9), ByteTokenizer(), TEXT, [8], targets=40)
-    assert changed["label"].tolist() == ["bloom, slopes times 0.5, window of 9"]
+    assert changed[["label", "length"]].values.tolist() == [["bloom, slopes times 0.5, window of 9", 8]]
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,13 @@ def alone(method: str, source: lab.Text = TEXT, **given: Any) -> tuple[LanguageM
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bit(threads: int, dropout: float) -> None:
-    methods, lengths = ["rotary", "alibi", "learned"], lab.evaluation_lengths(16)  # the last is not defined beyond 16
+    methods, xs = ["rotary", "alibi", "learned"], [16, 64]  # the last is not defined beyond 16
     chosen = {"length": 16, "steps": 10, "seed": 5, "batch_size": 4, "learning_rate": 0.01}
     state = torch.get_rng_state()
-    race = lab.race(iter(methods), TEXT, checkpoints=3, targets=512, dropout=dropout, **chosen, **SMALL)
+    race = lab.race(iter(methods), TEXT, lengths=xs, checkpoints=3, targets=512, dropout=dropout, **chosen, **SMALL)
     rows = results_table(race)
     assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
-    assert len(rows) == 3 * (10 + 3 * (len(lengths) + 1))
+    assert len(rows) == 3 * (10 + 3 * (len(xs) + 1))
     turns = rows.loc[rows["question"] == TRAINING_LOSS, "method"]
     assert turns.tolist() == methods * 10, "the methods take steps in turn"
     for method in methods:
@@ -59,9 +59,9 @@ def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bi
                 step = loss["step"]
                 assert curve(rows, TRAINING_LOSS, method=method)[step] == loss["value"]
                 if step in (3, 7, 10):  # the documented checkpoints
-                    tests = lab.loss_by_length(model, TEXT, lengths, targets=512)
+                    tests = lab.loss_by_length(model, TEXT, xs, targets=512)
                     tested = curve(rows, "longer sequences", method=method, step=step)
-                    assert list(tested) == lengths
+                    assert list(tested) == xs
                     assert list(tested.values()) == pytest.approx(list(tests.values()), abs=0, nan_ok=True)
                     gap = curve(rows, "gap", method=method, step=step)[step]
                     assert gap == pytest.approx(tests[64] - tests[16], abs=0, nan_ok=True)

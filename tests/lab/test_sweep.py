@@ -99,7 +99,7 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
     assert len(started) == len(read_records(tmp_path)) == 2
 
 
-OTHER_SETTINGS: dict[str, Any] = {
+OTHER: dict[str, Any] = {
     "position": "rotary", "task": "needle", "length": 17, "steps": 5, "batch_size": 3, "learning_rate": 0.5, "seed": 9,
     "longest": 4, "targets": 99, "variants": ("window",), "threads": 2, "path": "other.txt", "device": "cpu",
     "model": {**SMALL, "num_layers": 2}, "label": "x",
@@ -108,12 +108,9 @@ OTHER_SETTINGS: dict[str, Any] = {
 
 def test_a_run_that_differs_in_one_setting_is_not_a_finished_one(measured: list[lab.Run], tmp_path: Path) -> None:
     (run,) = runs(1)
-    others = [
-        replace(run, **({"label": ""} if name == "position" else {}), **{name: value})
-        for name, value in OTHER_SETTINGS.items()
-    ]
+    others = [replace(run, **{"label": run.label * (name != "position"), name: value}) for name, value in OTHER.items()]
     others += [replace(run, position=steep(slope), label="") for slope in (0.25, 0.5)]  # equal text, another value
-    assert OTHER_SETTINGS.keys() == {field.name for field in fields(lab.Run)} - {"custom"}
+    assert OTHER.keys() == {field.name for field in fields(lab.Run)} - {"custom"}
     list(lab.sweep([run], path=tmp_path, progress=False))
     list(lab.sweep([run, *others], path=tmp_path, progress=False))
     assert measured == [run, *others]

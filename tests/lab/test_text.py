@@ -75,8 +75,7 @@ def test_the_validation_part_is_the_end_of_each_long_stretch_in_whole_lines(text
 def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
     content, file = "grüße, 世界 🙂 שלום", tmp_path / "words.txt"
     file.write_text(content, encoding="utf-8")
-    given = [content, content.encode(), bytearray(content.encode()), memoryview(content.encode()), file]
-    for each in given:
+    for each in (content, content.encode(), bytearray(content.encode()), memoryview(content.encode()), file):
         assert b"".join(parts(lab.load_text(each))).decode() == content
     assert lab.load_text(file).name == "words.txt"
     assert b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
@@ -84,7 +83,7 @@ def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
 
 
 def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part() -> None:
-    assert lab.load_text("to be or not to be, " * 500).repeats == 1
+    assert lab.load_text("to be or not to be, " * 500).repeats == lab.load_text("x" * 640).repeats == 1, "or one piece"
     assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
     unique = "".join(f"{number:06}" for number in range(10_000))
     assert lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:]).repeats == pytest.approx(0.5, abs=0.03)
@@ -121,3 +120,5 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         file.truncate(10**12)  # sparse: reading it would need 1 TB
     with pytest.raises(ValueError, match=r"huge\.txt has 1000000\.0 MB"):
         lab.load_text(tmp_path / "huge.txt")
+    with pytest.raises(ValueError, match=r"tales has 20\.0 MB; at most 20 MB"):
+        lab.tales_text(10_000_000, 10_000_001)

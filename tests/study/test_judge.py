@@ -36,6 +36,7 @@ def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFra
     [
         ((0.6, 0.61, 0.62), "seen here", "not seen here"),
         ((0.5, 0.5, 0.5), "seen here", "seen here"),
+        ((0.49996, 0.49996, 0.49996), "seen here", "seen here"),  # up to rounding
         ((0.3, 0.31, 0.32), "not seen here", "seen here"),
         ((0.49, 0.6, 0.7), "can't tell", "can't tell"),
         ((0.9, 0.9), "can't tell", "can't tell"),
@@ -60,10 +61,9 @@ def test_without_blocks_the_interval_is_nearly_that_of_student() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_both_seeds_and_blocks_widen_the_interval(axis: int) -> None:
-    """Whichever of them differ, the interval is about as wide as that of their means."""
     means = np.random.default_rng(1).normal(size=16)
     values = np.broadcast_to(means if axis else means[:, None], (16, 16)).copy()
-    assert standard_error(values) == pytest.approx(scipy.stats.sem(means), rel=0.1)
+    assert standard_error(values) == pytest.approx(scipy.stats.sem(means), rel=0.1), "as wide as that of their means"
 
 
 def test_the_number_is_a_difference_of_answers_of_the_same_seed_and_block() -> None:
@@ -118,7 +118,8 @@ def test_conclusion_counts_what_survives_the_correction_and_what_was_known() -> 
     table = table.assign(holm=holm(table["p"]), known=["blind", "blind", "afterwards"], low=[0.1, 0.1, 0.1])
     said = study.conclusion(table)
     assert "3 intervals, 2 exclude" in said and "1 still do" in said and "blind 1 of 2, afterwards 0 of 1" in said
-    assert study.conclusion(table.replace({"low": {0.1: None}})).startswith("Of these 0 intervals, 0 exclude")
+    for empty in (table.replace({"low": {0.1: None}}), study.verdict_table(study.published_results().head(0))):
+        assert study.conclusion(empty) == "There are no results on any claim."
 
 
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
@@ -155,10 +156,9 @@ def test_wrong_arguments_are_named() -> None:
             study.judge(*arguments)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"columns of lab\.COLUMNS, and task, seed are missing"):
         study.judge(results().drop(columns=["task", "seed"]))
-    assert "needs at least +0.004" in study.judge(results(1, 1, 1), [claim(at_least=0.004)])[0].numbers
-    steps = [
-        each.assign(step=step, seed=each["seed"] + step) for step, each in ((0, results(1, 1)), (9, results(1, 1)))
-    ]
+    for limit, needs in (({"at_least": 0.004}, "needs at least +0.004"), ({"at_most": 0}, "needs at most +0.00")):
+        assert study.judge(results(1, 1, 1), [claim(**limit)])[0].numbers.endswith(needs)
+    steps = [results(1, 1).assign(step=step, seed=[step, step + 1]) for step in (0, 9)]
     assert "several steps" in study.judge(pd.concat(steps), [AT_LEAST])[0].numbers
     for wrong in ({}, {"at_least": math.nan}, {"at_least": 0, "plus": []}):
         with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):

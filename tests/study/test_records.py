@@ -61,7 +61,7 @@ def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> N
 def test_part_is_trained_published_and_resumed(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(records, "published_rates", lambda: {("text", "none"): 4e-3})
     results = study.reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new", seeds=2)
-    assert results.groupby(["label", "seed"]).ngroups == 2
+    assert results.groupby(["label", "seed", "x", "block"]).ngroups >= 2 * 2 * 16
     published = read_records(tmp_path / "new" / "tiny.jsonl.gz")
     assert [(each["run"]["seed"], each["run"]["learning_rate"]) for each in published] == [(0, 4e-3), (1, 4e-3)]
     written = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
@@ -102,3 +102,6 @@ def test_training_the_models_again_uses_their_settings(tmp_path: Path, monkeypat
     assert saved.settings["steps"] == 5
     assert saved.results.query("question == 'longer sequences' and variant == 'as trained'")["x"].tolist() == [64, 128]
     assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)
+    monkeypatch.setattr(records, "load_text", pytest.fail)
+    with pytest.raises(FileExistsError, match="rotary"):  # before anything is trained
+        study.train_published_models(tmp_path)
