@@ -159,6 +159,8 @@ def guess_curve(
     curves = {"truth": truth, **(others or {})}
     if any(len(x) != len(y) for y in curves.values()) or not {*at} <= {*x[1:]} or not low < high:
         raise ValueError(f"each curve needs a number for each x, at values of x after the first, low < high; got {at=}")
+    if [0, *x] != sorted({0, *x}):
+        raise ValueError(f"x must be positive and increasing, got {x}")
     titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}

@@ -208,7 +208,8 @@ class TugOfWar(Picture):
             tie = self.content / slope
             self.figure.layout.shapes[0].update(x0=tie, x1=tie, visible=1 <= tie < LONGEST)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
-        result = f"the match gets {weights[self.distance]:.0%} of the weight. They tie {tie:,.0f} tokens back."
+        share = format_percent(weights[self.distance])
+        result = f"the match gets {share} of the weight. They tie {tie:,.0f} tokens back."
         return f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives {self.content}: {result}"
 
 

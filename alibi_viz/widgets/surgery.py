@@ -20,7 +20,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row
-from alibi_viz.widgets.core.formatting import format_number
+from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 
 YOURS = "yours"
@@ -73,9 +73,10 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
 
 def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: Any, source: Any) -> Subject:
     """A BLOOM, MPT or Falcon model of the transformers library."""
-    name, family = family_name(model), family_of(model)
     if tokenizer is None:
-        raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
+        what = "a LanguageModel, or a model of transformers together with its tokenizer"
+        raise ValueError(f"model must be {what}, got only {type(model).__name__}")
+    name, family = family_name(model), family_of(model)
     length = training_length(model) if length is None else length
     check_positive_integers(length=length)
     lengths = lengths or lab.evaluation_lengths(length)
@@ -259,7 +260,7 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
-    beyond = f", with {after.beyond:.0%} of their weight on keys at least {length:,} back, the training length"
-    look = f"On sequences of {after.tested:,}, its heads look {distance} tokens back on average{trained}"
+    beyond = f", with {format_percent(after.beyond)} of their weight on keys at least {length:,} back"
+    look = f"At the end of sequences of {after.tested:,}, its heads look {distance} tokens back on average{trained}"
     more = f"The model was trained on sequences of {length:,} {subject.unit}. {look}{beyond * (after.tested > length)}."
     return f"{subject.name} {change}: {'; '.join(losses)}.", more

@@ -134,7 +134,7 @@ def returning(value: Callable[[Tensor], Any]) -> Any:
         (returning(lambda d: d[:3]), r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]"),
         (returning(lambda d: None), "got NoneType"),
         (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),
-        (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf"),
+        (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf, expected a number$"),
         (returning(lambda d: torch.zeros(len(d)).masked_fill(d > 40, torch.nan)), "the bias at distance 41 is nan"),
         (returning(lambda d: -torch.rand(len(d))), r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
         (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),

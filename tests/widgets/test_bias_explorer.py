@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask
+from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
 from alibi_viz.bias import FORMS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.widgets import BiasExplorer
@@ -65,6 +65,8 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
     assert (app.head, menu.label) == (None, "all")
     click(app.figure, "tiles", *np.argwhere(named_trace(app.figure, "tiles").z == 7)[0])
     assert (app.head, menu.label) == (7, "7")
+    app.num_heads = 7
+    assert app.head == 7, "the last one"
     app.num_heads = 5
     assert (app.head, menu.label, len(menu.options)) == (None, "all", 6), "the enlarged head was removed"
 
@@ -75,13 +77,13 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
 def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any], causal: bool, show: str) -> None:
     app = BiasExplorer(num_heads=4, length=12, show=show, causal=causal, **rule)
     found, sentences = read(app), app.caption.split(". ")
-    assert len(sentences) == 2
+    assert len(sentences) == 2 and control(app, "s-form").disabled == ("law" in rule)
+    assert "law" not in rule or (f"(d), where d = |i {MINUS} j|" in sentences[0]) != causal
     if show == "bias":
         visible = [value for value in found.values() if value != "masked"]
         ends = [float(end.strip(".").replace(MINUS, "-")) for end in sentences[1].split(" from ")[1].split(" to ")]
         assert ends == pytest.approx([min(visible), max(visible)], rel=5e-3)
         return
-    assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
     heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
     assert sentences[1].startswith("At distance 11, head") and heads
     is_ahead = not causal and rule.get("form") in ("relative", "key", "end")
@@ -105,14 +107,18 @@ def test_bias_has_colors_of_its_own_and_the_figure_fits_the_page() -> None:
     assert app.figure.layout.images[0].source != weights
     app.fit(500)
     assert app.figure.layout.width <= 510 < wide
+    assert BiasExplorer(num_heads=1, length=4).caption.startswith("1 head, 4 x 4, ")
+    assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
 
 
 def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return torch.where(distance == 3, torch.nan, -distance.float())
 
 
-def test_failing_law_is_named_and_changes_nothing() -> None:
-    app = BiasExplorer(num_heads=2, length=5)
+def test_failing_law_is_named_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = BiasExplorer(num_heads=2, length=5, law=laws.window)
+    assert app.law == control(app, "s-law").value == "window", "the library's own law"
+    app.law = laws.linear
     before = app.figure.to_json(), repr(app), app.caption
     expected = "law 'nan_at_three', head 1 of 2: the bias at distance 3 is nan, expected a number or -inf"
     with pytest.raises(BadValue, match=expected):
@@ -125,3 +131,6 @@ def test_failing_law_is_named_and_changes_nothing() -> None:
     control(app, "s-heads").value = 8
     assert "law 'for_four_heads', head 5 of 8: IndexError: list index out of range" in html.unescape(message(app))
     assert (app.num_heads, control(app, "s-heads").value) == (4, 4)
+    monkeypatch.setattr(root, "__name__", "linear")
+    with pytest.raises(BadValue, match="a law of your own cannot be called 'linear', which is ALiBi"):
+        app.law = root

@@ -1,5 +1,6 @@
 """ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,20 @@ def words(app: ComparisonExplorer) -> str:
     return f"{app.caption} {app.details}"
 
 
-def results() -> pd.DataFrame:
-    """Three seeds of eleven labels: longer sequences, as trained and with a window, and the gap and needle of some."""
-    random = np.random.default_rng(0)
-
-    def values(labels: list[str], xs: list[int]) -> dict[str, list[dict[int, float]]]:
-        return {label: [dict(zip(xs, random.random(len(xs)), strict=True)) for _ in range(3)] for label in labels}
-
-    lengths = [64, 128, 256, 512, 1024]
-    return pd.concat(
-        [
-            table("longer sequences", values(LABELS, lengths), 64),
-            table("longer sequences", values(["rotary", "alibi"], lengths), 64, variant="window"),
-            table("gap", values(LABELS[:4], [10, 20]), 64),
-            table("needle", values(["alibi", "none"], [63, 127]), 64),
-        ]
-    )
+def values(labels: list[str], xs: list[int]) -> dict[str, list[dict[int, float]]]:
+    """Three seeds of each label."""
+    return {label: [dict(zip(xs, RANDOM.random(len(xs)), strict=True)) for _ in range(3)] for label in labels}
 
 
-TABLE = results()
+RANDOM, LENGTHS = np.random.default_rng(0), [64, 128, 256, 512, 1024]
+TABLE = pd.concat(
+    [
+        table("longer sequences", values(LABELS, LENGTHS), 64),
+        table("longer sequences", values(["rotary", "alibi"], LENGTHS), 64, variant="window"),
+        table("gap", values(LABELS[:4], [10, 20]), 64),
+        table("needle", values(["alibi", "none"], [63, 127]), 64),
+    ]
+)
 
 
 @pytest.fixture
@@ -58,9 +54,7 @@ def app() -> ComparisonExplorer:
         ("needle", "window", ("alibi", "none")),  # is not asked of changed models
     ],
 )
-def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
-    app: ComparisonExplorer, question: str, variant: str, shown: tuple[str, ...]
-) -> None:
+def test_rows_and_means_on_screen_are_those_of_the_table(app: Any, question: str, variant: str, shown: Any) -> None:
     app.variant, app.question = variant, question
     asked = variant if question == "longer sequences" else "as trained"
     rows = TABLE[(TABLE["question"] == question) & (TABLE["variant"] == asked) & TABLE["label"].isin(SHOWN)]
@@ -68,7 +62,7 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
-    assert ("as trained, because it wasn't measured with window" in words(app)) == (asked != variant)
+    assert app.caption.startswith("This is as trained, because it wasn't measured with window.") == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer sequences")
@@ -80,7 +74,11 @@ def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
     drawn = [(text, x) for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=True)]
     assert len(drawn) == len(table) and {text for text, _ in drawn} == set(table["text"])
     assert {text for text, x in drawn if x > 0} == set(table.query("margin > 0")["text"])
-    assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
+    tales, python = (dict(own[["claim", "verdict"]].values) for _, own in table.groupby("setting", sort=False))
+    counts = [[*tales.values()].count(verdict) for verdict in ("seen here", "not seen here", "can't tell")]
+    counts += [sum(tales[claim] == verdict for claim, verdict in python.items()), len(python)]
+    assert app.caption.startswith("Of twelve claims") and re.findall(r"\d+", app.caption) == [*map(str, counts)]
+    assert app.caption.count(". ") == 1 and control(app, "s-more").disabled, "they are about all methods"
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(TABLE, question="twelve claims")
 
@@ -98,7 +96,7 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     assert visible_controls(app) == {"s-question", "s-variant", "s-more", "s-reset"}, "a calm first screen"
     control(app, "s-more").value = True
     assert {f"s-{label}" for label in ("alibi", "fire", "cope")} < visible_controls(app)
-    assert set(app.methods) == {*SHOWN} and "..." not in repr(app)
+    assert set(app.methods) == {*SHOWN} and "..." not in repr(app) and not control(app, "s-more").disabled
     control(app, "s-cope").value = True
     assert "methods must be at most 7" in app._message.value and not control(app, "s-cope").value
     control(app, "s-none").value = False

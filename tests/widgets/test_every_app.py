@@ -1,9 +1,9 @@
 """What holds in every app: any value is shown or changes nothing, controls say what they do, closing ends the work."""
 
+import asyncio
 import gc
 import os
 import random
-import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,12 +20,10 @@ from ipywidgets.widgets.widget import _instances
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
-from tests.widgets.race.small_race import until
 
 APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App"}
 MODEL = lab.make_model("alibi")
@@ -84,6 +82,7 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
 PIECES = ["\0", "\u0301", "\u202e", "\ud800", "\u2028", "\xa0", "<b>", "&", "$x$", "\\", " "]
 PIECES += ["<script>alert(1)</script>"]
 TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map("".join)
+with_text = cache(lambda name: APPS[name]())
 
 
 @pytest.mark.parametrize("name", ["AttentionExplorer", "LengthLab", "WindowExplorer"])
@@ -92,7 +91,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30
 @example("x" * 10_000_000)
 @example("word\n" * 10_000_000)
 def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> None:
-    app = with_text(name)
+    app = with_text(name)  # one for all texts
     with suppress(BadValue):
         app.text = text
     assert "<script" not in app._caption.value + app._details.value + app._message.value
@@ -100,31 +99,25 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
     assert app.caption
 
 
-@cache
-def with_text(name: str) -> App:
-    return APPS[name]()
-
-
 @pytest.mark.parametrize("app", APPS.values())
-def test_every_control_says_what_it_does(app: type[App]) -> None:
+def test_every_control_says_what_it_does_and_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
     for control in controls:
         tips = control.tooltips if isinstance(control, ToggleButtons) else [control.tooltip]
         assert tips and all(tips), (type(control).__name__, control._dom_classes)
-
-
-@pytest.mark.parametrize("app", APPS.values())
-def test_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     (lesson,) = named([app.why.lesson])
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 
 
 def test_a_closed_app_does_nothing_more() -> None:
-    app = widgets.AttentionExplorer(MODEL, text=TEXT)
-    app.close()
-    until(lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()}, "the end of background work")
-    assert all(work._work is None for work in app.works if isinstance(work, Debounce))
+    async def close() -> None:
+        app = widgets.BiasExplorer(num_heads=2, length=4)
+        assert app._debounce._work, "the hover texts come later"
+        app.close()
+        assert app._debounce._work is None
+
+    asyncio.run(close())
 
 
 def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:

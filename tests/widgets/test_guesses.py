@@ -91,11 +91,13 @@ def drag(guess: Guess, point: int, height: float) -> None:
 
 
 @pytest.mark.parametrize("move", [slide, drag])
-@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.4, 8), 0.5), ((10, 0), 0), ((1e9, -1e9), 0)])
+@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 7), 0.5), ((10, 0), 0), ((1e9, -1e9), 0)])
 def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
-    guess = curve(others={"other": [-5, 0, 20]})
+    guess = curve(name="rotary", others={"rotary, window": [-5, 0, 20], "alibi": [1, 1, 1]})
     (figure,) = find(guess, LiveFigure)
-    assert [trace.visible for trace in figure.data] == [None, False, False]
+    assert [trace.visible for trace in figure.data] == [None, False, False, False]
+    rotary, window, alibi = (trace.line for trace in figure.data[1:])
+    assert rotary.color == window.color != alibi.color and rotary.dash != window.dash == "dashdot"
     assert [slider.step for slider in find(guess, FloatSlider)] == [0.1, 0.1], "of an axis from 0 to 10"
     assert figure.layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4), "logarithms, 8% beyond 64 and 1,024"
     for point, height in enumerate(guessed):
@@ -104,7 +106,8 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     assert list(figure.data[0].y) == [1.0, *drawn]
     circles = [(circle.xanchor, circle.yanchor) for circle in figure.layout.shapes]
     assert circles == [*zip((128, 1024), drawn, strict=True)], "the circles are on their points again"
-    assert "2.00 at 128 and 5.00 at 1,024" in press(guess) and guess.points == points
+    close = f"{2 * points:.0f} of your 2 points {'is' if points == 0.5 else 'are'} close."
+    assert f"2.00 at 128 and 5.00 at 1,024: {close}" in press(guess) and guess.points == points
     assert list(figure.data[1].y) == [1.0, 2.0, 5.0] and figure.data[1].visible
     assert figure.layout.yaxis.range == pytest.approx((-5, 20.6)), "a truth outside the axis widens it"
 
@@ -118,11 +121,12 @@ def test_one_point_is_close_or_not(height, answer):
 
 def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_left_in_place_is_no_guess():
     guess = curve()
+    slide(guess, 1, 5.0)
     drag(guess, 0, 1.0)
     assert guess.value() is None
     for _ in range(2):
         drag(guess, 0, 99.0)
-        assert guess.value() == [10, 1]
+        assert guess.value() == [10, 5]
         assert find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 10
 
 
@@ -130,13 +134,16 @@ def test_what_cannot_be_asked_for_raises():
     for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 10}):
         with pytest.raises(ValueError, match="each curve needs a number for each x"):
             curve(**changes)
+    with pytest.raises(ValueError, match=r"x must be positive and increasing, got \[0, "):
+        curve(x=[0, 64, 1024])
     with pytest.raises(TypeError, match="question must be an instance of str, got int"):
         lessons.guess_choice("key", 3, ["a", "b"], "a")
     with pytest.raises(ValueError, match="answer must be one of options="):
         lessons.guess_choice("key", "?", ["a", "b"], "c")
-    for answer in (["a"], ["a", "c"]):
+    for items, answer in (("ab", "a"), ("ab", "ac"), ("aa", "aa"), ("a", "a")):
         with pytest.raises(ValueError, match="answer must hold the different items"):
-            lessons.guess_order("key", "?", ["a", "b"], answer)
+            lessons.guess_order("key", "?", [*items], [*answer])
+    assert lessons.guess_order("key", "?", ["a", "b"], ["b", "a"]).points is None, "two are enough"
 
 
 def test_score_counts_the_first_guess_follows_and_can_be_deleted():

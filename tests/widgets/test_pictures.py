@@ -58,18 +58,22 @@ def test_the_zoo_draws_the_logits_of_the_methods():
     np.testing.assert_allclose(curve("kerple-log"), kerple.curve(distance)[0].detach(), rtol=1e-6)
     query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
     np.testing.assert_allclose(curve("rotary")[::-1], (key @ query.mT)[0, 0, :, 0] - 8, atol=1e-5)
+    waves = np.cos(np.arange(256)[:, None] * 10_000.0 ** (-np.arange(32) / 32))  # of the cosines, 32 of 64 channels
+    np.testing.assert_allclose(curve("sinusoidal"), 8 * waves.mean(1) - 8, atol=1e-5)
     assert not curve("none").any() and "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
     assert len({*curve("t5")[:16]}) == 16 and len({*curve("t5")[15:]}) == 1, "as in a model trained on 64 tokens"
 
 
-def test_a_hand_is_new_where_no_distance_of_training_has_turned_it():
-    seen, app = torch.arange(0, 63.001, 0.001, dtype=torch.float64), PositionZoo(method="rotary")
+@pytest.mark.parametrize(("method", "count", "of"), [("rotary", 4, "the four hands"), ("sinusoidal", 32, "32 waves")])
+def test_a_hand_or_wave_is_new_where_no_distance_of_training_has_turned_it(method, count, of):
+    seen, app = torch.arange(0, 63.001, 0.001, dtype=torch.float64), PositionZoo(method=method)
     for app.distance in (0, 30, 63, 64, 100, 255):
         new = 0
-        for speed in (1, 0.1, 0.01, 0.001):
+        for speed in 10_000.0 ** (-np.arange(count) / count):
             gap = (seen * speed - app.distance * speed).remainder(2 * math.pi)
             new += int(torch.minimum(gap, 2 * math.pi - gap).min() > 1e-3 * speed)
-        assert f"{new} of the four hands" in app.caption
-    app.distance = 63  # the last of training: what was seen on a slow clock ends at its hand
+        assert f" {new} of {of}" in app.caption
+        assert method == "sinusoidal" or ("is a new distance" in app.caption) == (app.distance > 63)
+    app = PositionZoo(method="rotary", distance=63)  # the last of training: what was seen ends at the slow hands
     seen, hands = (app.figure.data[trace].y.reshape(4, -1)[2:, -2] for trace in (4, 5))
     np.testing.assert_allclose(seen / 0.4, hands / 0.36, atol=1e-6)

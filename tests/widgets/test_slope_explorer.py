@@ -19,6 +19,7 @@ def test_figure_and_caption_give_the_slopes_for_the_traits(heads: int, scheme: s
     assert all(new is old for new, old in zip(app.figure.data, traces, strict=True)), "changed in place"
     assert np.array_equal(app.figure.data[0].y, slopes) and app.figure.data[0].name == scheme
     assert app.figure.data[1].visible is bool(compare) and (not compare or np.array_equal(app.figure.data[1].y, other))
+    assert app.caption.startswith(f"{heads} head{'s' * (heads > 1)}, ") and app.caption.count("(head ") == min(heads, 2)
     for head, then in ((slopes.argmax(), "half-life"), (slopes.argmin(), "")):
         assert f"(head {head + 1}, {then}" in app.caption
     differ, factor = int((slopes != other).sum()), (slopes.double() / other.double()).log().abs().max().exp()

@@ -32,7 +32,7 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
     expected = lab.loss_by_length(study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
     assert app.before == app.after == expected
     assert "alibi unchanged: " in app.caption and "trained on sequences of 64 bytes" in app.details
-    assert app.caption.count(". ") == 0, "one sentence"
+    assert "At the end of sequences of 512, its heads" in app.details and app.caption.count(". ") == 0, "one sentence"
     with pytest.raises(BadValue, match="subject must be one of alibi, rotary, sinusoidal, got 'yours'"):
         app.subject = "yours"
 
@@ -42,7 +42,7 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
     [
         ("alibi", {"factor": 0.5, "dropped": "3", "window": 10}, {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
          "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys imposed"),
-        ("alibi", {"dropped": "all"}, {"slopes": 0}, "the bias of every head dropped"),
+        ("alibi", {"dropped": "all", "factor": 2.0}, {"slopes": 0}, "alibi with the bias of every head dropped"),
         ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "a window of 6 keys imposed, the first 4 kept"),
         ("rotary", {"window": 10, "factor": 2.0, "sinks": 4}, {"window": 10}, "with a window of 10 keys imposed"),
         ("sinusoidal", {"window": 1, "sinks": 4}, {"window": 1}, "a window of 1 key imposed"),
@@ -57,8 +57,8 @@ def test_what_is_shown_is_the_model_with_these_changes(position: str, traits: An
     assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
     assert words in app.caption
     difference = app.after[64] - app.before[64]
-    if abs(difference) >= 0.01:
-        assert f"{abs(difference):.2f} {'more' if difference > 0 else 'less'} than before" in app.caption
+    told = f"sequences of 64, {abs(difference):.2f} {'more' if difference > 0 else 'less'} than before."
+    assert (told in app.caption) == (abs(difference) >= 0.005)
     stats = attention_stats(changed, lab.load_text(), 64, trained=16, windows=4)
     assert np.allclose(app.figure.data[-1].y, stats.distance.flatten().clamp(min=0.1), atol=1e-3)
     assert app.figure.data[1].y.tolist() == list(app.after.values())
@@ -72,14 +72,6 @@ def test_changes_that_do_not_apply_have_no_effect_and_are_disabled(position: str
     assert app.after == app.before and "unchanged" in app.caption
 
 
-def test_a_change_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = small_app(factor=2.0)
-    before = repr(app), app.after, app.models
-    monkeypatch.setattr(lab, "loss_by_length", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no memory")))
-    control(app, "s-window").value = "8"
-    assert (repr(app), app.after, app.models) == before and "no memory" in app._message.value
-
-
 def test_your_own_models_are_tested_at_their_lengths() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance
@@ -87,9 +79,9 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[32]).caption.count("sequences of 32") == 1
     app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=np.array([16, 32]))
     assert (app.subject, list(app.after)) == ("yours", [16, 32])
-    assert "On sequences of 32, its heads look" in app.details and "at least 16 back" in app.details
-    app = SlopeSurgery(lab.make_model(MyLaw), length=64, lengths=[16, 32])
-    assert "On sequences of 32, its heads look" in app.details and "at least" not in app.details, "no key is so far"
+    assert "At the end of sequences of 32, its heads look" in app.details and "at least 16 back" in app.details
+    app = SlopeSurgery(lab.make_model(MyLaw), length=32, lengths=[16, 32])
+    assert "At the end of sequences of 32, its" in app.details and "at least" not in app.details, "no key is so far"
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5 with slopes times 2: " in app.caption
@@ -100,7 +92,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert app.before[32] == pytest.approx(lab.loss_by_length(model, lab.load_text(), [32])[32], abs=0.2)
 
 
-def test_controls_and_traits_agree() -> None:
+def test_controls_and_traits_agree_and_a_change_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     app = small_app()
     slider = control(app, "s-factor")
     slider.value = 4
@@ -115,6 +107,10 @@ def test_controls_and_traits_agree() -> None:
     control(app, "s-window").value = "none"
     assert app.window is None
     assert len(visible_controls(app)) == 6
+    before = repr(app), app.after, app.models
+    monkeypatch.setattr(lab, "loss_by_length", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no memory")))
+    control(app, "s-window").value = "8"
+    assert (repr(app), app.after, app.models) == before and "no memory" in app._message.value
 
 
 def pretrained_losses(model: Any) -> dict[int, float]:
@@ -147,7 +143,7 @@ def test_the_positions_of_mpt_are_its_training_length_and_limit_the_sequences() 
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("bloom", {"tokenizer": None}, "a model of transformers needs its tokenizer: pass tokenizer, got Bloom"),
+        ("bloom", {"tokenizer": None}, "transformers together with its tokenizer, got only Bloom"),
         ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
         ("bloom", {"length": 256}, "the text is too short: sequences of 4,096 tokens are needed"),
         ("bloom", {"length": 0, "lengths": [8]}, "length must be an integer of at least 1, got 0"),

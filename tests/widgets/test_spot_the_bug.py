@@ -26,6 +26,7 @@ def test_nothing_before_the_guess_names_the_fault(name):
 def test_right_guess_reveals_fault_evidence_and_origin():
     app = SpotTheBug()
     control(app, "s-answer-1").click()
+    control(app, "s-answer-0").click()  # the first guess counts
     assert app.guess == "sign reversed" and control(app, "s-answer-1").button_style == "success"
     verdict = control(app, "s-verdict").value
     assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict
@@ -42,7 +43,7 @@ def test_right_guesses_and_repairs_score_by_tier():
         wrong = name == "case 2"
         app.guess = bug.answers[0] if wrong else bug.fault
         expected += 0 if wrong else points
-        assert app.score == expected
+        assert app.score == expected and ("<b>Right:" in control(app, "s-verdict").value) != wrong
     app.bug, app.code = "case 13", REPAIRS["content too weak"]
     assert app.check().ok and app.score == expected + 3
     assert control(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
@@ -127,6 +128,9 @@ def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ():
     for tile, weights in ((1, correct), (2, faulty)):
         texts = layer.customdata[layer.z == tile].reshape(12, 16)
         assert texts[8, 3] == f"head 9, key 3<br>relative weight {weights[8, 3]:.3g}"
+    height = app.figure.layout.height
+    app.fit(300)
+    assert app.figure.layout.height > height, "one picture below the other"
     assert "decoding the last 5 tokens." in SpotTheBug(bug="case 10").caption
     assert "an encoder" in SpotTheBug(bug="case 7").caption
     assert "equal words have the content 4." in SpotTheBug(bug="case 13").details

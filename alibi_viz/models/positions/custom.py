@@ -142,8 +142,8 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
         bad = row.isnan() | row.isposinf()
         bad[0] |= row[0].isneginf()  # which would leave a token without any key
         if bool(bad.any()):
-            at = int(bad.nonzero()[0, 0])
-            raise ValueError(f"{where}: the bias at distance {at} is {float(row[at])}, expected a number or -inf")
+            or_inf = " or -inf" * bool(at := int(bad.nonzero()[0, 0]))
+            raise ValueError(f"{where}: the bias at distance {at} is {float(row[at])}, expected a number{or_inf}")
         rows.append(row)
     return torch.stack(rows)
 

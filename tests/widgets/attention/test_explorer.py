@@ -80,6 +80,9 @@ def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     assert (message(app), app.text) == ("", "<script>alert(1)</script>")
     app.text = TEXT
     assert box.value == TEXT
+    app.text = "x" * 50_000
+    with pytest.raises(ValueError, match="text must have at most 50,000 characters, got 50,001"):
+        app.text = "x" * 50_001
 
 
 def test_markup_is_escaped_everywhere() -> None:
@@ -91,7 +94,7 @@ def test_markup_is_escaped_everywhere() -> None:
     assert sum("&lt;img" in text for text in found) > 6 and not any("<img" in text for text in found)
 
 
-def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
+def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
     assert (head.max, query.value) == (8, "")
@@ -113,10 +116,7 @@ def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     assert (app.query, query.value, message(app)) == (None, "", "")
     app.set_together({"query": 2, "text": "to be or"})
     assert app.query == 2, "the new text deselects, and then it is selected again"
-
-
-def test_clicks_select_a_query_or_a_head() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8)
+    app.text, app.num_heads = TEXT, 8
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
     assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, "the row of the query is framed"
@@ -139,8 +139,9 @@ def test_another_object_raises() -> None:
         AttentionExplorer("to be")
     with pytest.raises(ValueError, match="position 'alibi', unchanged, got 'none'"):
         AttentionExplorer(lab.make_model("none"))
-    with pytest.raises(ValueError, match="source must have at most 32 heads to be drawn, got 40"):
-        AttentionExplorer(lab.make_model("alibi", num_heads=40, d_model=80))
+    with pytest.raises(ValueError, match="source must have at most 32 heads to be drawn, got 33"):
+        AttentionExplorer(lab.make_model("alibi", num_heads=33, d_model=66))
+    assert AttentionExplorer(lab.make_model("alibi", num_heads=32, d_model=64), text="a").num_heads == 32
 
 
 def test_a_model_runs_once_for_a_text_until_refresh() -> None:
@@ -182,6 +183,9 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     assert (note.value, note.layout.display) == (f"only the first {MAX_TOKENS} of 100 tokens are used", None)
     assert shown(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
     assert len(app.figure.to_json()) < 2_500_000, "what a change sends to the browser"
+    labels = len(words(app))
+    app.fit(2000)
+    assert len(words(app)) > labels, "there is room for more"
     app.text = "short"
     assert note.layout.display == "none" and message(app) == ""
 
@@ -222,9 +226,8 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     app.content, app.bias = "layer 1", True
     readings = [app.source.read(text, "layer 1", 8, MAX_TOKENS) for text in (TEXT, shuffle_words(TEXT, 1))]
     traces = [attention_trace(each.query, each.key, each.slopes).weights[0, 0, -1] for each in readings]
-    before, after = (
-        pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in zip(traces, readings, strict=True)
-    )
+    pairs = zip(traces, readings, strict=True)
+    before, after = (pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in pairs)
     assert change() == pytest.approx((after - before).abs().max(), abs=6e-4) and change() > 0.01
     app.text, app.order = "to be or not " * MAX_TOKENS, 1
     assert "shuffling changes which words are read" in app.caption and "change by" not in app.caption

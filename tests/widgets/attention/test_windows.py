@@ -23,7 +23,8 @@ def test_built_in_text_of_4096_bytes_is_the_default() -> None:
     app = WindowExplorer(lab.make_model("alibi"))
     assert (len(app.text.encode()), app.num_heads, app.content) == (4096, 8, "layer 1")
     check(app)
-    assert "Bounds that include all 4,096 tokens: " in app.details and "layer 1 of 2 of the model" in app.details
+    whole = list(named_trace(app.figure, "bound").y).count(4095)
+    assert f"include all 4,096 tokens: {whole} of 8." in app.details and "layer 1 of 2 of the model" in app.details
     app.text = TEXT
     control(app, "s-content").value = "layer 2"
     assert app.content == "layer 2"

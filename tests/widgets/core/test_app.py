@@ -16,8 +16,6 @@ from tests.widgets.race.small_race import control, message
 
 
 class Doubling(App):
-    """Powers of two."""
-
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
     count, color = Count(8, 1, 64), Choice(None, (None, "red", "blue"))
     big = Flag(False)

@@ -15,8 +15,9 @@ from alibi_viz.lab import say
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
-from tests.tables import curve, same_weights
+from alibi_viz.widgets.race import captions
+from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceState
+from tests.tables import curve, same_weights, table
 from tests.widgets.race import small_race
 from tests.widgets.race.small_race import DEADLINE, control, lanes, losses, open_tab, points, small, stop, trace, until
 
@@ -72,6 +73,7 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     until(lambda: drawn() > before, "a longer curve")
     until(lambda: long_race.caption != caption, "a checkpoint")
     assert long_race.caption.startswith("Training on sequences of 8 bytes") and long_race.means["none"]
+    assert long_race.results.query("question == 'longer sequences'")["step"].min() == 50
     assert long_race.details == "", "open details would close when their text changes"
     assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
@@ -84,6 +86,26 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     assert set(losses(long_race)) == {"alibi", "none"} and long_race.figure.layout.shapes[1].x0 == 8
 
 
+def test_the_caption_tells_when_a_seed_was_last_tested_and_how_much_of_its_text_is_repeated() -> None:
+    def caption(measuring: bool = False) -> tuple[str, str]:
+        return captions.caption(race, lab.find_question("by position"), race.table, "", measuring)
+
+    race, later = RaceState("text", ("alibi",), 8, 100, 3, 2), "The models will be measured when the race is over."
+    race.state, race.models, begin = "running", {3: {}}, "Training on sequences of 8 bytes of tales, seed"
+    assert caption() == (f"{begin} 1 of 2, not tested yet. {later}", "") and "step 0 of 100" in captions.lanes(race)
+    race.rows += table("longer sequences", {"alibi": [{8: 2.0}]}, 8, step=50).to_dict("records")
+    race.rows += table("gap", {"alibi": [{70: 2.0}]}, 8, step=70).to_dict("records")
+    assert caption() == (f"{begin} 1 of 2, last tested after step 50. {later}", "")
+    race.models[4] = {}
+    assert caption() == (f"{begin} 2 of 2, not tested yet. {later}", "")
+    race.state = "stopped"
+    race.complete, race.source = [3], lab.load_text(small_race.ENGLISH)
+    for share, told in ((0.12, "12% of its validation part also stands in its training part."), (0.09, "seeds: 3.")):
+        vars(race.source)["repeats"] = share
+        assert caption()[0].endswith("The models were not measured.") and caption()[1].endswith(told)
+    assert caption(measuring=True)[0].endswith("The models are being measured.")
+
+
 def test_an_interrupt_while_it_is_drawn_leaves_a_race_that_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     app = small(methods=["alibi"], steps=2000)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -94,10 +116,11 @@ def test_an_interrupt_while_it_is_drawn_leaves_a_race_that_can_be_stopped(monkey
 
 
 def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> None:
-    app = small(methods=["alibi", "rotary", "none"], steps=2000, seed=6)
+    app = small(methods=["alibi", "rotary", "none"], steps=2000, seed=6, guesses={"alibi": "holds"})
     with limited_threads(2):
         app.train()
         until(lambda: app.means.get("none"), "a checkpoint")
+        assert control(app, "s-guess-alibi").disabled and control(app, "s-guess").disabled
         stop(app)
         assert torch.get_num_threads() == 2, "a race leaves it unchanged"
     for method, bits in losses(app).items():
@@ -108,8 +131,9 @@ def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> Non
         assert same_weights(app.models[method], model)
     done = max(map(len, losses(app).values()))
     assert f"Stopped after step {done:,} of 2,000." in app.caption
-    assert (app.written, control(app, "s-written").value) == ({}, "")
-    assert not control(app, "s-train").disabled and not control(app, "s-alibi").disabled
+    assert (app.written, control(app, "s-written").value, app.details) == ({}, "", "")
+    assert "You guessed" not in app.caption, "models that have hardly learned anything can't fail"
+    assert not any(control(app, css).disabled for css in ("s-train", "s-alibi", "s-guess-alibi"))
 
 
 def test_a_closed_app_trains_and_measures_no_further() -> None:

@@ -19,9 +19,7 @@ def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return (7.0 - distance).sqrt()
 
 
-class Offset(Position):
-    """A learned bias for the current token."""
-
+class Offset(Position):  # a learned bias for the current token
     def __init__(self) -> None:
         super().__init__()
         self.value = nn.Parameter(torch.zeros(()))
@@ -31,8 +29,6 @@ class Offset(Position):
 
 
 class Broken(Position):
-    """A method whose constructor fails."""
-
     def __init__(self) -> None:
         raise KeyError("no such table")
 
@@ -59,12 +55,10 @@ def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in
     assert control(LengthLab(methods=["none"]), "s-root").value is False
 
 
-def test_settings_differ_once_the_text_is_another() -> None:
+def test_settings_differ_once_the_text_or_a_law_is_another() -> None:
     first = RaceState("text", ("alibi",), 8, 10, 0, 1, load_text(ENGLISH))
     assert first == replace(first, text=load_text(ENGLISH)) != replace(first, text=load_text(ENGLISH + "."))
 
-
-def test_an_edited_law_is_told_from_the_one_that_was_trained() -> None:
     def law(power: int) -> Any:
         def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
             return -(distance.float() ** power)

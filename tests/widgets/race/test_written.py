@@ -30,9 +30,8 @@ def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
         texts = lab.continuations(app.models[method], text, 8, seed=3)
         assert app.written[method].texts == texts
         assert html.escape(texts[0].prompt) in panel.value
-    assert app.written["alibi"].known_words == pytest.approx(
-        known_words([each.beyond for each in app.written["alibi"].texts], text), nan_ok=True
-    )
+        share = known_words([each.beyond for each in texts], text)
+        assert app.written[method].known_words == pytest.approx(share, nan_ok=True)
     assert "learned (not defined beyond 8)</div>" in panel.value
     app.question = "needle"
     assert panel.value == "", "these models were not trained on text"
@@ -49,5 +48,5 @@ def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
 def test_mentions_up_to_the_training_length_are_bold_and_new_ones_underlined() -> None:
     shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
     assert "from the first 32 bytes" in shown and '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
-    assert "Names" in page("Leo", " was", " here.") and "Names" in page("He", " was", " Leo.")
+    assert "Names" in page("Leo", " was", " here.") and "<u>Leo</u>" in page("He", " was ", "Leo.")
     assert "<u>Mia</u>, a <b>fox</b>, hid a <u>bell</u> in the <b>mill</b>." in shown
