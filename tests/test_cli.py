@@ -7,12 +7,13 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 
 import pytest
+import torch
 
 import alibi_viz
-from alibi_viz import lab, study
+from alibi_viz import check, lab, study
 from alibi_viz.cli import main
 from alibi_viz.lab.runs import read_records
 from alibi_viz.study.records import PUBLISHED
@@ -30,7 +31,7 @@ def slopes(heads):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["alibi_viz.gallery.biases:zeta", "--kind", "bias", "--heads", "8", "12"], 1, "sign reversed"),
+        (["alibi_viz.gallery.biases:zeta", "--kind", "bias"], 1, "ALiBi check of zeta: 1 fault\nsign reversed"),
         (["alibi_viz.gallery.attention:jaketae_encoder", "--no-causal"], 1, "rewarded future"),
         (["alibi_viz:alibi_slopes", "--kind", "slopes"], 0, "no fault found"),
         (["alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"], 0, "no fault found"),
@@ -41,6 +42,16 @@ def test_check_names_faults_and_says_by_its_status_if_there_are_any(
 ) -> None:
     assert main(["check", *arguments]) == status
     assert message in capsys.readouterr().out
+
+
+def test_every_option_of_check_reaches_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "attention", create_autospec(check.attention, return_value=check.Report("sin", [])))
+    words = "--layout blhd --no-causal --no-decoding --heads 4 12 --head-dim 32 --group-size 2 --dtype float16"
+    assert main(["check", "math:sin", *words.split(), "--slopes=halving", "--length=64", "--seconds=1e12"]) == 0
+    given = {"layout": "blhd", "causal": False, "decoding": False, "num_heads": [4, 12], "head_dim": 32}
+    given |= {"group_size": 2, "dtype": torch.float16, "slopes": "halving", "length": 64, "seconds": 1e12}
+    assert check.attention.call_args.kwargs == given
+    assert main(["check", "math:sin"]) == 0 and check.attention.call_args.kwargs == {"dtype": torch.float32}
 
 
 def test_vectors_can_be_written_and_checked(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def _observe_all(read: _Read, calls: Sequence[Probe]) -> tuple[dict[Probe, Obser
     results, findings = try_each(read, calls)
     # If only the longest calls fail, and not only while decoding, the function has a maximum length.
     longest, short = calls[-1], [probe for probe in calls if probe.key_length <= SHORT]
-    if longest not in results and longest not in short and all(probe in results for probe in short):
+    if longest not in results and all(probe in results for probe in short):
         capped = ("raises an error", "wrong shape")
         findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
     return results, findings

@@ -251,8 +251,7 @@ def _hypotheses(slopes: ByHeads, expected: Expectation, smallest: float) -> Iter
         except Exception:  # the caller's own slopes may be known for these numbers of heads only
             continue
         common = (*scheme, *rounding)
-        for names, factor in factors:
-            yield (*common, *names), factor * unit
+        yield from (((*common, *names), factor * unit) for names, factor in factors if not {*common} & {*names})
         fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
         if math.isfinite(fitted):
             yield (*common, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit

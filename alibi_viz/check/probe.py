@@ -21,7 +21,6 @@ from alibi_viz.check.call import Unusable, call, count, to_tensor
 SHORT = 16  # keys of the small calls
 _MAX_SQUARE = 512
 _BATCH = 3
-_MASKED = -9000.0  # a smaller bias, relative to the largest of its row, is a mask: correct ones are far above
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
 
 
@@ -132,9 +131,7 @@ def read_bias(
     visible = causal_mask(probe.query_length, probe.key_length)
     visible = visible if causal else torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
-    masked = logits < logits.amax(-1, keepdim=True) + _MASKED
-    limits = precision(_coarser(dtype, read_dtype))._replace(floor=_BIAS_FLOOR)
-    return Observation(probe, logits.masked_fill(masked, -math.inf), limits)
+    return Observation(probe, logits, precision(_coarser(dtype, read_dtype))._replace(floor=_BIAS_FLOOR))
 
 
 def _coarser(*dtypes: torch.dtype) -> torch.dtype:

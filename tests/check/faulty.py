@@ -116,13 +116,6 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
 
 
-def inverts_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Takes True for padding, so that it masks the real tokens."""
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-    logits = mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias)
-    return (logits if mask is None else logits.masked_fill(mask[:, None, None, :], -1e9)).softmax(-1) @ value
-
-
 def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16()
     return alibi_attention(query, key, value, alibi_slopes(query.shape[1])).float()

@@ -25,7 +25,7 @@ def test_functions_run_on_the_cpu_in_full_precision_whatever_the_caller_has_set(
 
 
 @pytest.mark.parametrize(
-    "value", [torch.zeros(8, device="meta"), "text", {"a": 1}, [[1], [1, 2]], None, [None] * 8], ids=type
+    "value", [torch.zeros(8, device="meta"), "text", [[1], [1, 2]], torch.zeros(8) > 0, torch.ones(8) * 1j], ids=type
 )
 def test_results_that_are_no_array_are_findings(value: object) -> None:
     assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
@@ -38,6 +38,7 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
         ({"seconds": math.nan}, "seconds must be a positive number"),
         ({"num_heads": [8, 10**9]}, "^num_heads=1000000000 would take"),
         ({"length": 10**6, "decoding": False}, r"^length=10+ would take .* largest length that fits is [1-9]\d{3}$"),
+        ({"dtype": torch.int64}, "dtype must be a floating-point torch.dtype, got torch.int64"),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
         ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
         ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
@@ -61,7 +62,9 @@ def test_two_faults_in_the_right_layout_are_no_wrong_layout() -> None:
         bias = -0.1 * (torch.arange(key.shape[2])[-query.shape[2] :, None] - torch.arange(key.shape[2]))
         return mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
 
-    assert [each.name for each in check.attention(equal_heads).findings] == ["raises an error", "other slopes"]
+    error, slopes = check.attention(equal_heads).findings
+    assert error.evidence == "12 heads, 16 queries, 16 keys: ValueError: at most 8 heads"
+    assert [error.name, slopes.name] == ["raises an error", "other slopes"]
 
 
 RIGHT = [("bhld", "blhd"), ("blhd", "bhld"), ("hbld", "lbhd"), ("blhd", "lbhd"), ("lhd", "hld"), ("hld", "lhd")]
