@@ -24,8 +24,7 @@ def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: st
         is_masked = j > i if head < math.ceil(len(slopes) / 2) else j < i
         return -math.inf if is_masked else -m * abs(i - j)
 
-    heads = enumerate(slopes.double().tolist())
-    table = [[[bias(head, m, i, j) for j in keys] for i in queries] for head, m in heads]
+    table = [[[bias(head, m, i, j) for j in keys] for i in queries] for head, m in enumerate(slopes.double().tolist())]
     return torch.tensor(table, dtype=torch.float64).reshape(len(slopes), len(queries), len(keys))
 
 

@@ -86,8 +86,7 @@ def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_
 
 
 def test_causal_module_includes_the_mask() -> None:
-    bias = AlibiBias(2, causal=True)(3, 5)
-    assert torch.equal(bias == -math.inf, ~causal_mask(3, 5).expand(2, 3, 5))
+    assert torch.equal(AlibiBias(2, causal=True)(3, 5) == -math.inf, ~causal_mask(3, 5).expand(2, 3, 5))
 
 
 def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> None:

@@ -16,10 +16,9 @@ def test_slopes_are_those_of_the_paper() -> None:
 
 
 def test_bias_grows_with_the_distance_and_hides_the_future() -> None:
-    bias = minimal.bias(torch.tensor([0.5]), torch.tensor([2]), torch.tensor([0, 1, 2, 3]))
-    assert bias.tolist() == [[[-1.0, -0.5, 0.0, -math.inf]]]
-    symmetric = minimal.bias(torch.tensor([0.5]), torch.tensor([2]), torch.tensor([0, 1, 2, 3]), causal=False)
-    assert symmetric.tolist() == [[[-1.0, -0.5, 0.0, -0.5]]]
+    inputs = torch.tensor([0.5]), torch.tensor([2]), torch.tensor([0, 1, 2, 3])
+    assert minimal.bias(*inputs).tolist() == [[[-1.0, -0.5, 0.0, -math.inf]]]
+    assert minimal.bias(*inputs, causal=False).tolist() == [[[-1.0, -0.5, 0.0, -0.5]]]
 
 
 def test_attention_divides_the_content_by_the_root_of_head_dim_but_not_the_bias() -> None:

@@ -25,14 +25,13 @@ def qkv(length: int, heads: int = 4, dim: int = 16, *, batch: int = 1, dtype: to
 
 def expected(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor | None, **options: Any) -> Tensor:
     """The output in float64, by `alibi_viz.minimal`, for the arguments of `alibi_attention`."""
-    causal, mask = options.get("causal", True), options.get("attn_mask")
-    positions = options.get("positions")
+    causal = options.get("causal", True)
+    mask, positions, is_real, scale = map(options.get, ("attn_mask", "positions", "key_padding_mask", "scale"))
     keys = (torch.arange(key.shape[2]) if positions is None else positions.long()).expand(len(key), -1)
     distance = (keys[:, key.shape[2] - query.shape[2] :, None] - keys[:, None])[:, None]  # [batch, 1, query, key]
     slopes = torch.zeros(query.shape[1]) if slopes is None else slopes
     bias = -slopes.double()[:, None, None] * (distance if causal else distance.abs())
     bias = bias if mask is None else bias.masked_fill(~mask, -math.inf)
-    is_real, scale = options.get("key_padding_mask"), options.get("scale")
     return reference_attention(query, key, value, bias, causal=causal, is_real=is_real, scale=scale)[0]
 
 

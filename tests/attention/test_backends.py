@@ -74,8 +74,7 @@ def test_a_valid_call_equals_minimal_or_says_why_not(call: dict[str, Any], slope
             alibi_attention(**call)
         return
     output = alibi_attention(**call)
-    assert output.dtype == call["query"].dtype
-    assert output.shape == call["query"].shape
+    assert (output.dtype, output.shape) == (call["query"].dtype, call["query"].shape)
     exact = expected(**{name: value for name, value in call.items() if name != "backend"})
     assert torch.allclose(output.double(), exact, atol=TOLERANCE[output.dtype], rtol=1e-3), call
 
@@ -111,9 +110,7 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("backend", ["eager", "mask"])
-def test_far_keys_are_weighed_as_exactly_as_near_ones(
-    dtype: torch.dtype, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_far_keys_are_as_exact_as_near_ones(dtype: torch.dtype, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "_mask_dtype", lambda query: query.dtype)  # as on a GPU
     query, key, value = normal(1, 8, 1, 64), *normal(2, 1, 8, 2048, 64, seed=1)
     only_far = (torch.arange(2048) < 64)[None, None, None]
@@ -188,8 +185,7 @@ def test_blocks_of_queries_that_share_their_bias_equal_the_minimal_implementatio
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("setting", ["inference mode", "meta device", "bfloat16 by default"])
 def test_cached_bias_does_not_depend_on_the_first_callers_mode_device_or_dtype(setting: str, causal: bool) -> None:
-    tensors = qkv(100, dtype=torch.float32)
-    slopes = torch.rand(4)  # which no other test has cached
+    tensors, slopes = qkv(100, dtype=torch.float32), torch.rand(4)  # slopes that no other test has cached
     try:
         with torch.device("meta" if setting == "meta device" else "cpu"):
             torch.set_default_dtype(torch.bfloat16 if setting == "bfloat16 by default" else torch.float32)

@@ -70,8 +70,7 @@ def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor
     q, k, v = qkv(6, dim=8, batch=2)
     k, v, slopes = k[:, :2], v[:, :2], torch.tensor([0.5, 0.0, -0.2, 3.0])
     folded_q, folded_k = fold(q[:, :, 2:], k, slopes, positions=positions)
-    assert folded_q.shape == (2, 4, 4, 10)
-    assert folded_k.shape == (2, 2, 6, 10)
+    assert (folded_q.shape, folded_k.shape) == ((2, 4, 4, 10), (2, 2, 6, 10))
     logits = folded_q @ folded_k.repeat_interleave(2, dim=1).mT * 8**-0.5
     weights = logits.masked_fill(~torch.ones(4, 6, dtype=torch.bool).tril(2), -math.inf).softmax(-1)
     assert torch.allclose(weights, attention_trace(q[:, :, 2:], k, slopes, positions=positions).weights, atol=1e-12)
@@ -83,8 +82,7 @@ def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor
 def test_new_queries_attend_to_cached_keys_that_were_folded_once(dtype: torch.dtype, tolerance: float) -> None:
     q, k, v = qkv(600, dim=16, dtype=dtype)
     cached = fold(q[:, :, :300], k[:, :, :300], 2 * alibi_slopes(4))[1]  # which don't depend on the slopes
-    positions = torch.arange(300, 600)
-    folded_q, folded_k = fold(q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=positions)
+    folded_q, folded_k = fold(q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=torch.arange(300, 600))
     for token in (300, 599):
         query, keys = folded_q[:, :, token - 300, None], torch.cat((cached, folded_k), dim=2)[:, :, : token + 1]
         output = plain_attention(query, keys, v[:, :, : token + 1], is_causal=False)

@@ -1,7 +1,6 @@
 """Attention that skips keys of negligible weight gives the output and the gradients of full attention."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,17 +14,10 @@ from alibi_viz.attention import tiles
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans
 from alibi_viz.attention.windowed import _calls
+from alibi_viz.lab.training import limited_threads
 from tests.attention.cases import HALF, assert_equal, expected, largest_error, normal, output_and_gradients, qkv
 
 SLOPES = (0.0, -0.02, 1e-30, 1e-4, 0.004, 0.05, 0.3, 4.0, 1e4)
-
-
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """A test may change the number of threads."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @st.composite
@@ -47,33 +39,30 @@ def test_heads_with_equal_spans_share_a_call_when_decoding_grouped_ones_with_tho
     assert _calls(grouped, (3, 3, 3, 3)) == [(slice(0, 2), 4), (slice(2, 4), 4)]
 
 
-@pytest.mark.usefixtures("threads")
 @settings(max_examples=60)
 @given(call=calls(), threads=st.sampled_from([1, 2, 4]))
 def test_output_and_gradients_are_those_of_eager(call: tuple[tuple[Tensor, ...], dict[str, Any]], threads: int) -> None:
     tensors, options = call
-    torch.set_num_threads(threads)
     names, learned = ("windowed", "eager"), options["causal"]
-    results = (output_and_gradients(tensors, name, learned=learned, **options) for name in names)
+    with limited_threads(threads):
+        results = [output_and_gradients(tensors, name, learned=learned, **options) for name in names]
     assert_equal(*results, tolerance=1e-9)
 
 
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("rows", "columns"), [(1700, 1700), (700, 1710), (5, 1700), (1, 1700)])
 def test_wide_spans_with_bands_and_neighbors_equal_eager(
     rows: int, columns: int, causal: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.set_num_threads(threads)
     monkeypatch.setattr(tiles, "_NARROW", 1024)
     _, key, value = qkv(columns, heads=1, dim=4)
     tensors = 0.3 * normal(1, 2, rows, 4, seed=5), key, value, torch.tensor([0.048, 0.001], dtype=torch.float64)
     tolerance = 1e-22  # more than 1024 steps for the first head
     spans = attention_spans(AttentionInputs(*tensors, causal, tolerance=tolerance)).tolist()
-    assert 1024 < spans[0] < 0.75 * columns
-    assert spans[1] == columns
-    results = output_and_gradients(tensors, "windowed", learned=causal, causal=causal, tolerance=tolerance)
+    assert 1024 < spans[0] < 0.75 * columns and spans[1] == columns
+    with limited_threads(threads):
+        results = output_and_gradients(tensors, "windowed", learned=causal, causal=causal, tolerance=tolerance)
     assert_equal(results, output_and_gradients(tensors, "eager", learned=causal, causal=causal), tolerance=1e-9)
 
 

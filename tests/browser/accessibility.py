@@ -13,10 +13,9 @@ FOCUS = """() => {
 
 def findings(page: Page, within: str = "html") -> list[str]:
     """Findings of at least moderate impact within the element of a CSS selector: impact, rule, element."""
-    found = Axe().run(page, within).response["violations"]
     return [
         f"{finding['impact']}, {finding['id']}: {node['html'][:200]}"
-        for finding in found
+        for finding in Axe().run(page, within).response["violations"]
         if finding["impact"] in WEIGHTY
         for node in finding["nodes"]
     ]

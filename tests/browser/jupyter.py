@@ -42,8 +42,7 @@ class Server:
     def write(self, name: str, *cells: str) -> None:
         """Add a notebook with these code cells."""
         code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        notebook = nbformat.v4.new_notebook(cells=code, metadata=METADATA)
-        nbformat.write(notebook, self.folder / f"{name}.ipynb")
+        nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=METADATA), self.folder / f"{name}.ipynb")
 
     def share_kernel(self, name: str) -> None:
         """Connect a notebook to the shared kernel, which has imported everything: a new one takes five seconds."""

@@ -56,8 +56,7 @@ class NotebookPage:
 
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel."""
-        address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
-        self.page.goto(address, timeout=120 * SECOND)
+        self.page.goto(f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}", timeout=120 * SECOND)
         self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
 
     def reload(self) -> None:

@@ -46,8 +46,7 @@ def at(name: str) -> int:
 def move(app: Locator) -> None:
     """Move every visible control to both of its ends; sliders last, because they change what menus offer."""
     for menu in app.locator(".alibi-controls select:visible").all():
-        last = menu.locator("option").count() - 1
-        for index in (last, 0):
+        for index in (menu.locator("option").count() - 1, 0):
             if menu.is_enabled():
                 menu.select_option(index=index)
     for buttons in app.locator(".alibi-controls .widget-toggle-buttons:visible").all():

@@ -84,7 +84,7 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
     windows = [next(stream) for _ in range(steps)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1)
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
-    rows = list(_training_rows(model, pairs, optimizer, steps, {"seed": 0}))
+    expected = [row["value"] for row in _training_rows(model, pairs, optimizer, steps, {"seed": 0})]
     losses = arithmetic.evaluate(
         """([config, weights, windows, settings]) => {
             const model = new Model(config), { batch, length } = settings;
@@ -96,8 +96,7 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
         }""",
         [_packed(model)["config"], start, [window.tolist() for window in windows], RACE],
     )
-    ours, theirs = torch.tensor(losses), torch.tensor([row["value"] for row in rows])
-    assert float((ours - theirs).abs().max()) < 1e-2
+    assert float((torch.tensor(losses) - torch.tensor(expected)).abs().max()) < 1e-2
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -124,8 +123,7 @@ def test_shipped_models_have_the_logits_of_python(arithmetic: Page, data: dict[s
 
 @pytest.mark.parametrize("law", laws.__all__)
 def test_laws_have_the_biases_of_python(arithmetic: Page, law: str) -> None:
-    distances = torch.arange(100)
-    expected = torch.stack([getattr(laws, law)(distances, head, 12) for head in range(1, 13)])
+    expected = torch.stack([getattr(laws, law)(torch.arange(100), head, 12) for head in range(1, 13)])
     values = arithmetic.evaluate(
         "law => Array.from({ length: 12 }, (_, h) => Array.from({ length: 100 }, (_, d) => LAWS[law](d, h + 1, 12)))",
         law,
@@ -172,10 +170,8 @@ def test_a_settled_slider_is_announced_once_in_a_live_region_that_stays(page: Pa
 
 
 def test_the_numbers_of_a_heatmap_stand_in_a_table(page: Page) -> None:
-    page.locator("#heads").press("Home")
-    page.locator("#query").press("Home")
-    page.locator("#query").press("ArrowRight")
-    page.locator("#query").press("ArrowRight")
+    for control, key in (("heads", "Home"), ("query", "Home"), ("query", "ArrowRight"), ("query", "ArrowRight")):
+        page.locator(f"#{control}").press(key)
     page.get_by_text("The numbers").nth(1).click()
     weights = torch.tensor([0.0, -1, -2]).mul(2.0**-8).softmax(0)  # one head has the slope 1/256
     expected = [f"{100 * weight:.1f}%" for weight in weights.tolist()]

@@ -14,7 +14,6 @@ from tests.figures.reading import hovered, numbers
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
-MINUS = "\N{MINUS SIGN}"
 GRID = Grid(COUNT, 880 - 92 - 84 - 10, 110)
 QUERY, KEY = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
 
@@ -62,8 +61,7 @@ def test_bars_show_one_query_with_and_without_bias() -> None:
 
 
 def test_selected_query_and_head_are_framed_everywhere() -> None:
-    figure = attention_figure(TOKENS, ON, OFF, head=2, query=4)
-    frames = {shape.name: shape for shape in figure.layout.shapes}
+    frames = {shape.name: shape for shape in attention_figure(TOKENS, ON, OFF, head=2, query=4).layout.shapes}
     assert all((frames[name].y0, frames[name].y1) == (3.5, 4.5) for name in STEPS)
     box, (x, y) = frames["head in the grid"], GRID.corners[2]
     assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
@@ -74,8 +72,7 @@ def test_selected_query_and_head_are_framed_everywhere() -> None:
 
 def test_hover_texts_give_every_step_of_a_pair() -> None:
     figure = attention_figure(TOKENS, ON, OFF, head=1)
-    expected = [step[0, 1, 6, 1].item() for step in (ON.content, ON.bias, ON.logits)]
-    expected.append(100 * ON.weights[0, 1, 6, 1].item())
+    expected = [step[0, 1, 6, 1].item() for step in (ON.content, ON.bias, ON.logits, 100 * ON.weights)]
     found = hovered(figure, LENGTH, GRID)
     for name in STEPS:
         shown = named_trace(figure, name).customdata
@@ -86,8 +83,7 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
 
 
 def test_labels_fit_the_page_and_include_the_query() -> None:
-    vectors = torch.zeros(1, 1, 48, 2)
-    long, tokens = attention_trace(vectors, vectors, None), [f"t{place}" for place in range(48)]
+    long, tokens = attention_trace(*torch.zeros(2, 1, 1, 48, 2), None), [f"t{place}" for place in range(48)]
     narrow, wide = (attention_figure(tokens, long, long, query=7, page_width=width) for width in (600, 2200))
     assert len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20 and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
     labels = narrow.get_subplot(1, 1).yaxis
@@ -96,8 +92,7 @@ def test_labels_fit_the_page_and_include_the_query() -> None:
 
 @pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
 def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
-    vectors = torch.zeros(1, heads, 3, 2)
-    short = attention_trace(vectors, vectors, None)
+    short = attention_trace(*torch.zeros(2, 1, heads, 3, 2), None)
     figure = attention_figure(["a", "b", "c"], short, short, page_width=page_width)
     margin = figure.layout.margin
     width, height = page_width - margin.l - margin.r, figure.layout.height - margin.t - margin.b
@@ -109,8 +104,7 @@ def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
 
 def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
     figure, fresh = attention_figure(TOKENS, ON, OFF), blank()
-    vectors = torch.zeros(1, 2, 3, 2)
-    short = attention_trace(vectors, vectors, alibi_slopes(2), causal=False)
+    short = attention_trace(*torch.zeros(2, 1, 2, 3, 2), alibi_slopes(2), causal=False)
     for each in (figure, fresh):
         draw(each, ["a", "b", "c"], short, short)
     assert figure.to_json() == fresh.to_json()
@@ -119,9 +113,7 @@ def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
 def test_selecting_a_head_or_a_query_sends_no_matrix_of_the_grid_again() -> None:
     figure = go.FigureWidget(attention_figure(TOKENS, ON, ON))
     sent: list[tuple[list[int], list[str]]] = []
-    figure._send_update_msg = lambda restyle_data, relayout_data, trace_indexes=None, **_: sent.append(
-        (trace_indexes, list(relayout_data))
-    )
+    figure._send_update_msg = lambda relayout_data, trace_indexes, **_: sent.append((trace_indexes, [*relayout_data]))
     draw(figure, TOKENS, ON, ON, head=3, query=2)
     ((changed, layout),) = sent
     assert figure.data.index(named_trace(figure, "tiles")) not in changed

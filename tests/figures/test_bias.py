@@ -22,8 +22,7 @@ def grid_of(tiles: int, page_width: int = 880) -> Grid:
 def case(heads: int, length: int, form: str = "relative", causal: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
     """Bias and mask, both [heads, length, length]."""
     bias = alibi_bias(alibi_slopes(heads), length, form=form).expand(-1, length, -1)
-    masked = bias.isinf() | (~causal_mask(length) if causal else torch.zeros(length, length, dtype=torch.bool))
-    return bias, masked
+    return bias, bias.isinf() | (~causal_mask(length) if causal else torch.zeros(length, length, dtype=torch.bool))
 
 
 def relative_weights(bias: torch.Tensor, masked: torch.Tensor) -> np.ndarray:

@@ -66,8 +66,7 @@ def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
             assert gaps.sum() == own["seed"].nunique()
             np.testing.assert_allclose([thin.x[~gaps], thin.y[~gaps]], own[["x", "value"]].T)
     assert not any(trace.visible for trace in figure.data[LOSSES]) and not figure.layout.xaxis.visible
-    values = rows["value"].dropna()
-    assert values.between(low, high).all() and low < high
+    assert rows["value"].dropna().between(low, high).all() and low < high
     assert list(figure.layout.xaxis2.tickvals) == list(axes.ticks)
 
 

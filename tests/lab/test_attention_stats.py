@@ -78,8 +78,7 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
         weights = trace.weights[0, head - 1].double()
         assert float((weights * (distance > bound)).sum(-1).max()) <= 2**-24
         assert float((weights * (distance >= needed)).sum(-1).max()) > 2**-24, "one step less would not be enough"
-        pairs = float((distance > bound).sum()) / float((distance >= 0).sum())
-        assert left_out == pytest.approx(pairs, abs=1e-9)
+        assert left_out == pytest.approx(float((distance > bound).sum()) / float((distance >= 0).sum()), abs=1e-9)
 
 
 def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:

@@ -48,8 +48,7 @@ def diverged() -> Any:
 
 
 def curve(*arguments: Any, **options: Any) -> dict[int, float]:
-    table = lab.length_curve(*arguments, **options)
-    return dict(zip(table["x"], table["value"], strict=True))
+    return lab.length_curve(*arguments, **options).set_index("x")["value"].to_dict()
 
 
 def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: list[int], count: int) -> float:
@@ -102,9 +101,8 @@ def test_targets_are_whole_characters_and_the_same_bytes_for_every_tokenizer() -
 
 def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as_a_whole(tmp_path: Path) -> None:
     model, text = small_model("bloom"), lab.load_text()
-    validation = bytes(text.validation.tolist())
+    validation, path = bytes(text.validation.tolist()), tmp_path / "part.txt"
     by_text = lab.length_curve(model, ByteTokenizer(), text, [8, 16], targets=50)
-    path = tmp_path / "part.txt"
     path.write_bytes(validation)
     for same in (None, validation, validation.decode("utf-8", "ignore"), path):
         other = lab.length_curve(model, ByteTokenizer(), same, [8, 16], targets=50)

@@ -82,8 +82,7 @@ def test_a_window_masks_keys_further_back(position: str) -> None:
 @pytest.mark.parametrize("method", ["alibi", "none", "t5", "kerple-log", "fire"])
 def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method: str) -> None:
     model, window, sinks, length = lab.make_model(method), 5, 2, 20
-    position = model.transformer.position
-    original = position.bias(length, length)
+    original = model.transformer.position.bias(length, length)
     original = torch.zeros(1, length, length) if original is None else original
     bias = lab.modify(model, window=window, sinks=sinks).transformer.position.bias(length, length)
     for query in range(length):

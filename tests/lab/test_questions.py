@@ -77,12 +77,11 @@ def test_bins_average_each_position_once_and_split_at_the_training_length(model:
     answers = measured("by position", model, length=length)
     bits = lab.loss_by_position(model, TEXT, 4 * length, targets=min(32_768, 128 * 4 * length))
     windows = min(32_768, 128 * 4 * length) // (4 * length)
-    first, ends = 1, []
+    ends = [1]
     for x, (value, count) in answers.items():
-        end = first + count // windows
+        first, end = ends[-1], ends[-1] + count // windows
         assert value == pytest.approx(float(bits[first - 1 : end - 1].mean()), abs=1e-4)
         assert first <= x < end
-        first = end
         ends.append(end)
     assert ends[-1] == 4 * length + 1 and length + 1 in ends
 

@@ -50,8 +50,7 @@ def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bi
     rows = results_table(race)
     assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
     assert len(rows) == 3 * (10 + 3 * (len(xs) + 1))
-    turns = rows.loc[rows["question"] == TRAINING_LOSS, "method"]
-    assert turns.tolist() == methods * 10, "the methods take steps in turn"
+    assert rows.loc[rows["question"] == TRAINING_LOSS, "method"].tolist() == methods * 10, "they take steps in turn"
     for method in methods:
         model, training = alone(method, dropout=dropout, **chosen)
         with limited_threads(1):

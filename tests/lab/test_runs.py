@@ -159,8 +159,7 @@ def steep(slope: float) -> Method:
 def test_each_run_trains_its_own_law_of_a_name_and_keeps_its_source() -> None:
     runs = [lab.Run(steep(slope), label=f"slope {slope}", **TINY) for slope in (0.0, 9.0)]
     runs.append(replace(runs[0], label="slope 0 again"))
-    records = [lab.measure(run) for run in runs]
-    values = [[row["value"] for row in record["rows"]] for record in records]
+    values = [[row["value"] for row in lab.measure(run)["rows"]] for run in runs]
     assert values[0] == values[2] != values[1]
     assert replace(runs[0], position="alibi").custom is None
     settings = lab.Run(root, **TINY).settings()

@@ -21,8 +21,6 @@ from tests.lab.test_runs import steep
 from tests.tables import SMALL
 from tests.widgets.race.small_race import until
 
-sweep_module = sys.modules["alibi_viz.lab.runs"]
-
 
 def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
     tiny = {"length": 16, "steps": 4, "longest": 2, "model": SMALL, **settings}
@@ -43,7 +41,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
         done.append(run)
         return {"run": run.settings(), "text": lab.load_text().fingerprint, "error": None, "rows": []}
 
-    monkeypatch.setattr(sweep_module, "measure", measure)
+    monkeypatch.setattr("alibi_viz.lab.runs.measure", measure)
     return done
 
 
@@ -78,9 +76,7 @@ def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(measured: list[
     assert len(measured) == 4, "only the missing ones"
 
 
-def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those_that_have_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_cancels_waiting_runs_and_saves_those_in_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started, closed = [], Event()
 
     def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
@@ -89,7 +85,7 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
             closed.wait(60)
         return {"run": run.settings(), "text": "", "error": None, "rows": []}
 
-    monkeypatch.setattr(sweep_module, "measure", measure)
+    monkeypatch.setattr("alibi_viz.lab.runs.measure", measure)
     with ThreadPoolExecutor(1) as pool:
         stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
         next(stream)

@@ -28,8 +28,7 @@ def test_tales_are_varied_and_correct_english() -> None:
     assert len(set(re.findall(r"[a-z]{4,}", TEXT.lower()))) >= 330  # some 60 of them are no content words
     assert not re.search(r"[{}~]|  | [,.!?]", TEXT), "every slot is filled"
     assert not re.search(r"\b(?:[Aa] [aeiou]|[Aa]n [^aeiou\W])", TEXT), "articles agree"
-    starts = re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT)
-    assert all(letter.isupper() for letter in starts)
+    assert all(letter.isupper() for letter in re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT))
     assert all(paragraph.count('"') % 2 == 0 for paragraph in TEXT.split("\n"))
 
 

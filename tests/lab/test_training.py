@@ -64,8 +64,7 @@ def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_t
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     assert all(torch.equal(weights[name], value) for name, value in common.state_dict().items())
     losses(model, steps=3)
-    still = [name for name, value in model.named_parameters() if torch.equal(value, weights[name])]
-    assert not still
+    assert not [name for name, value in model.named_parameters() if torch.equal(value, weights[name])]
 
 
 @pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}, {"position": Noise}])
@@ -86,8 +85,7 @@ def test_batches_are_windows_of_the_data() -> None:
     data, windows = bytes(TEXT.train.tolist()), next(batches(TEXT.train, 32, 16, seed=0))
     assert windows.dtype == torch.int64
     assert all(bytes(window.tolist()) in data for window in windows)
-    short = torch.arange(9, dtype=torch.uint8)
-    starts = {int(window[0]) for window in next(batches(short, 4, 200, seed=0))}
+    starts = {int(window[0]) for window in next(batches(torch.arange(9, dtype=torch.uint8), 4, 200, seed=0))}
     assert starts == {0, 1, 2, 3, 4}, "the last window ends with the last byte"
 
 

@@ -9,8 +9,7 @@ from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
 
 def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_path: Path) -> None:
     assert copy_lessons(tmp_path) == []
-    names = {path.name for path in lessons_folder().glob("*.ipynb")}
-    assert {path.name for path in tmp_path.glob("*.ipynb")} == names
+    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons_folder().glob("*.ipynb")}
     first, second, *_ = sorted(tmp_path.glob("*.ipynb"))
     first.write_text("my notes")
     second.unlink()

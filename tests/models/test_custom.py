@@ -92,8 +92,7 @@ def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> 
     known = POSITIONS["root"]
     register_method(again["root"])  # type: ignore[arg-type]
     assert POSITIONS["root"] is known
-    assert bias_of(other["root"]) == [-4, -2, 0]
-    assert bias_of("root") == [-4, -2, 0]
+    assert bias_of(other["root"]) == bias_of("root") == [-4, -2, 0]
     assert model.transformer.position.bias(1, 2)[0, 0].tolist() == [-1, 0]  # type: ignore[operator]
 
 
@@ -120,8 +119,7 @@ def test_a_table_of_biases_is_a_law_up_to_its_end() -> None:
     def tabled(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return torch.linspace(0, -5, 200)[distance]
 
-    model = lab.make_model(tabled)
-    assert bool(model(torch.zeros(1, 200, dtype=torch.long)).isfinite().all())
+    assert bool(lab.make_model(tabled)(torch.zeros(1, 200, dtype=torch.long)).isfinite().all())
 
 
 def returning(value: Callable[[Tensor], Any]) -> Any:
@@ -263,8 +261,7 @@ def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_anoth
     for number in (1, 2):
         file, lines = tmp_path / f"law{number}.py", "\n" * number + CELL.format(**SETTINGS)
         file.write_text(lines + "print(json.dumps([provenance(law), provenance(Mine)]))")
-        result = subprocess.run([sys.executable, file], capture_output=True, check=True, env=None)
-        results.append(json.loads(result.stdout))
+        results.append(json.loads(subprocess.check_output([sys.executable, file])))
     assert results[0] == results[1]
     (law, mine), text = results[0], "return -1 * d"
     assert text in law["source"] and "hash" in law["source"] and "# OTHER = <object object>" in law["source"]

@@ -69,8 +69,7 @@ def test_logits_are_finite_at_any_length_where_the_method_is_defined_and_an_erro
         else:
             with pytest.raises(ValueError, match=f"not defined beyond .*{length}"):
                 model(tokens_of(2, length))
-    limited = {"learned": LENGTH, "xpos": 32 * LENGTH}
-    assert model.transformer.position.max_length == limited.get(name)
+    assert model.transformer.position.max_length == {"learned": LENGTH, "xpos": 32 * LENGTH}.get(name)
 
 
 @every_method
@@ -164,8 +163,7 @@ def test_every_method_supports_other_dtypes(name: str, dtype: torch.dtype) -> No
 def test_all_parameters_get_gradients_and_layers_share_what_the_method_shares(name: str) -> None:
     model = language_model(name).train()
     model(tokens_of(4, LENGTH)).logsumexp(-1).sum().backward()
-    parameters = dict(model.named_parameters())
-    assert [key for key, value in parameters.items() if value.grad is None or not bool(value.grad.any())] == []
+    assert not [key for key, value in model.named_parameters() if value.grad is None or not bool(value.grad.any())]
     first, second = (block.attention.position for block in model.transformer.blocks)
     assert (first is not second) == (name in ("forget", "bam", "cope"))
 

@@ -114,8 +114,7 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
 
 def test_statistics_that_do_not_fit_the_keys_raise_and_auto_uses_those_that_do() -> None:
     slopes, query, key = torch.tensor([0.5, 0.25]), normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
-    statistics = KeyBall.of(key, key)
-    assert choose_backend(query, key, slopes, key_ball=lambda: statistics).name == "windowed"
+    assert choose_backend(query, key, slopes, key_ball=lambda: KeyBall.of(key, key)).name == "windowed"
     assert choose_backend(query, key, slopes).name == "mask"
     for wrong, message in (
         (KeyBall.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),

@@ -83,8 +83,7 @@ def test_links_lead_to_what_exists_and_every_image_has_an_alternative_text(path:
     anchors = {title.replace(" ", "-") for title in re.findall(r"^#+ (.+)$", prose, re.M)}  # as Jupyter makes them
     if path == README:  # GitHub
         anchors = {re.sub(r"[^\w-]", "", anchor).lower() for anchor in anchors}
-    targets = re.findall(r"\]\(([^)\s]+)\)", prose)
-    for target in (target for target in targets if not target.startswith("https://")):
+    for target in re.findall(r"\]\((?!https://)([^)\s]+)\)", prose):
         file, _, anchor = target.partition("#")
         assert not file or (path.parent / file).exists(), f"{target} doesn't exist"
         assert not anchor or anchor in anchors, f"no heading for {target}"

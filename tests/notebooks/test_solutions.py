@@ -17,8 +17,7 @@ CHECKS = re.findall(r"lessons\.(grade_\w+)\((my_\w+)\)", "\n".join(cell.source f
 
 
 def test_every_exercise_has_a_blank_a_check_and_a_solution() -> None:
-    solved = re.findall(r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE)
-    assert [function for _, function in CHECKS] == solved
+    assert [function for _, function in CHECKS] == re.findall(r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE)
     assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("grade_")}
 
 

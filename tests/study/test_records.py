@@ -19,10 +19,9 @@ def keys(runs) -> list[str]:
     return sorted(json.dumps(run if isinstance(run, dict) else run.settings(), sort_keys=True) for run in runs)
 
 
-def record(label, rate, losses, *, error=None, task="text"):
+def record(label, rate, losses, *, error=None):
     rows = [{"question": "training loss", "step": step, "value": loss} for step, loss in losses.items()]
-    run = {"task": task, "label": label, "learning_rate": rate, "steps": 100}
-    return {"run": run, "error": error, "rows": rows}
+    return {"run": {"task": "text", "label": label, "learning_rate": rate, "steps": 100}, "error": error, "rows": rows}
 
 
 @pytest.fixture
