@@ -59,7 +59,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
-	$(VENV)/bin/codespell *.md *.toml Makefile alibi_viz benchmarks notebooks tests
+	git ls-files | xargs $(VENV)/bin/codespell
 
 bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)

@@ -189,7 +189,8 @@ def _print_verdicts(results: Any) -> None:
     if others := {*results["text"]} - {*av.study.published_results()["text"]}:
         _complain(f"these results are about another text than the published ones: {', '.join(others)}")
     for row in table.itertuples():
-        setting = "your text" if others and row.setting == "tales" else row.setting
+        is_own = row.setting == "tales" and not others.isdisjoint(results.loc[results["task"] == "text", "text"])
+        setting = "your text" if is_own else row.setting
         print(f"- {setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
     print(av.study.conclusion(table))
 

@@ -87,7 +87,8 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     exact = exact_dtype(key.dtype)
-    content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)  # half precision may overflow
+    with torch.autocast(key.device.type, enabled=False):  # half precision may overflow
+        content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)
     bias = inputs.bias(exact).expand_as(content)
     logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))  # not rounded: a row may see far keys only
     is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN

@@ -66,7 +66,12 @@ class AttentionInputs(NamedTuple):
         inputs._check()
         query, key, value = (each.to(autocast_dtype(each) or each.dtype) for each in inputs[:3])
         ball = inputs.key_ball if key is inputs.key else None  # of the keys before rounding
-        return inputs._replace(query=query, key=key, value=value, key_ball=ball)
+        inputs = inputs._replace(query=query, key=key, value=value, key_ball=ball)
+        if torch.compiler.is_compiling() or not inputs.needs_gradients:
+            return inputs
+        named = zip(cls._fields[:4], inputs[:4], strict=True)  # autograd can't save tensors of inference mode
+        saved: dict[str, Any] = {name: t.clone() for name, t in named if t is not None and t.is_inference()}
+        return inputs._replace(**saved)
 
     @property
     def query_length(self) -> int:

@@ -195,9 +195,7 @@ def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
 
 def _attend(inputs: AttentionInputs) -> Tensor:
     assert inputs.slopes is not None
-    saves, tensors = inputs.needs_gradients, (*inputs[:3], inputs.slopes)
-    own = (t.clone() if saves and t.is_inference() else t for t in tensors)  # autograd can't save the original
-    query, key, value, slopes = (t if t.stride(-1) == 1 else t.contiguous() for t in own)
+    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in inputs[:3])
     if inputs.key_length:
         ball = inputs.ball()
         if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread
@@ -207,7 +205,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
     heads = partial(_heads, spans=spans, causal=inputs.causal, scale=inputs.scaling)
-    return _Windowed.apply(heads, query, key, value, slopes)
+    return _Windowed.apply(heads, query, key, value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:

@@ -87,7 +87,7 @@ class Guess(Box):
 
     def answer(self) -> None:
         """Compare the guess with the truth, and count it if it is the first."""
-        words, value = "Finish your guess first: choose, or move each point.", self.value()
+        words, value = "Finish your guess first: choose, press every item, or move each point.", self.value()
         if value is not None:
             self.points, answer = self.reveal(value)
             verdict = "Right." if self.points == 1 else "Partly right." if self.points else "Not this time."
@@ -195,7 +195,7 @@ def guess_curve(
         close = close if len(at) > 1 else f"your point is{' not' * (not good)}"
         return good / len(at), f"It is {found}: {close} close."
 
-    inputs = row(Label("Drag a circle up or down, or move a slider:"), *sliders)
+    inputs = row(Label("Drag each circle up or down, or move its slider:"), *sliders)
     guess = Guess(key, question, why, lambda: None if waiting else [each.value for each in sliders], reveal, inputs)
     figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))  # last, see App
     figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged

@@ -176,7 +176,7 @@ class SlopeSurgery(App):
 
     @property
     def before(self) -> dict[int, float]:
-        """{length: bits per byte} of the unchanged model."""
+        """{length: bits per byte} of the model as it was trained."""
         return self._before.losses
 
     @property
@@ -219,7 +219,7 @@ class SlopeSurgery(App):
                 control.disabled = not apply
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
-        change = f"with {', '.join(words for _, words in changes.values())}" if changes else "unchanged"
+        change = f"with {', '.join(words for _, words in changes.values())}" if changes else "as it was trained"
         return _describe(subject, change, before, after)
 
     def _subject(self) -> Subject:

@@ -31,7 +31,7 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
     app = SlopeSurgery()
     expected = lab.loss_by_length(study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
     assert app.before == app.after == expected
-    assert "alibi unchanged: " in app.caption and "trained on sequences of 64 bytes" in app.details
+    assert "alibi as it was trained: " in app.caption and "trained on sequences of 64 bytes" in app.details
     assert "At the end of sequences of 512, its heads" in app.details and app.caption.count(". ") == 0, "one sentence"
     with pytest.raises(BadValue, match="subject must be one of alibi, rotary, sinusoidal, got 'yours'"):
         app.subject = "yours"
@@ -69,7 +69,7 @@ def test_changes_that_do_not_apply_have_no_effect_and_are_disabled(position: str
     app = small_app(position, sinks=4, factor=1.0 if bias else 2.0)
     controls = {"s-factor": bias, "s-dropped": bias, "s-sinks": sinks, "s-window": True}
     assert {css: not control(app, css).disabled for css in controls} == controls
-    assert app.after == app.before and "unchanged" in app.caption
+    assert app.after == app.before and "as it was trained" in app.caption
 
 
 def test_your_own_models_are_tested_at_their_lengths() -> None:
@@ -122,7 +122,7 @@ def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
     bloom = small_model("bloom")
     app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=32, lengths=LENGTHS, text=TEXT)
     assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
-    assert app.caption.startswith("bloom unchanged: ")
+    assert app.caption.startswith("bloom as it was trained: ")
     ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -128:]
     assert np.allclose(app.figure.data[-2].y, pretrained_stats(bloom, ids, trained=32, queries=128).distance.flatten())
     app.factor, app.dropped, app.window, app.sinks = 0.5, "3", 40, 4
