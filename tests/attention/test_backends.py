@@ -224,7 +224,7 @@ def test_learned_slopes_have_a_gradient_without_any_query(backend: str, shape: t
     assert slopes.grad is not None and slopes.grad.count_nonzero() == 0
 
 
-def test_float16_neither_overflows_nor_shows_padding_at_a_tiny_scale() -> None:
+def test_float16_does_not_overflow_and_too_small_a_scale_is_refused() -> None:
     q, is_real = torch.full((1, 1, 3, 64), 100.0).half(), torch.tensor([[False, True, True]])
     for autocast in (False, True):
         with torch.autocast("cpu", torch.float16, enabled=autocast):

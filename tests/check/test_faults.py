@@ -42,7 +42,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "bias before scaling": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / 40**0.5, {}),
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / (64 * h) ** 0.5, {}),  # d_model
-        *((check.bias, bias_of(lambda h, n=n: alibi_slopes(h) / n**0.5), SHORT) for n in (64, 80, 96, 128)),
+        *((check.bias, bias_of(lambda h, n=n: alibi_slopes(h) / n**0.5), SHORT) for n in (48, 64, 80, 96, 128)),
     ],
     "geometric slopes": [(check.slopes, lambda h: alibi_slopes(h, "geometric" if h > 8 else "official"), {})],
     "colliding positions": [

@@ -76,7 +76,7 @@ def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(measured: list[
     assert len(measured) == 4, "only the missing ones"
 
 
-def test_closing_cancels_waiting_runs_and_saves_those_in_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_cancels_waiting_runs_and_saves_those_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started, closed = [], Event()
 
     def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:

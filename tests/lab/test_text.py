@@ -83,7 +83,7 @@ def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
 
 
 def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part() -> None:
-    assert lab.load_text("to be or not to be, " * 500).repeats == lab.load_text("x" * 640).repeats == 1, "or one piece"
+    assert lab.load_text("to be or not to be, " * 500).repeats == lab.load_text("x" * 640).repeats == 1
     assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
     unique = "".join(f"{number:06}" for number in range(10_000))
     assert lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:]).repeats == pytest.approx(0.5, abs=0.03)

@@ -115,7 +115,7 @@ def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return torch.where(distance == 3, torch.nan, -distance.float())
 
 
-def test_failing_law_is_named_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_laws_keep_their_names_and_a_failing_law_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     app = BiasExplorer(num_heads=2, length=5, law=laws.window)
     assert app.law == control(app, "s-law").value == "window", "the library's own law"
     app.law = laws.linear

@@ -24,6 +24,7 @@ from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
+from tests.widgets.race.small_race import control
 
 APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App"}
 MODEL = lab.make_model("alibi")
@@ -103,19 +104,21 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
 def test_every_control_says_what_it_does_and_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
-    for control in controls:
-        tips = control.tooltips if isinstance(control, ToggleButtons) else [control.tooltip]
-        assert tips and all(tips), (type(control).__name__, control._dom_classes)
+    for each in controls:
+        tips = each.tooltips if isinstance(each, ToggleButtons) else [each.tooltip]
+        assert tips and all(tips), (type(each).__name__, each._dom_classes)
     (lesson,) = named([app.why.lesson])
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 
 
 def test_a_closed_app_does_nothing_more() -> None:
     async def close() -> None:
-        app = widgets.BiasExplorer(num_heads=2, length=4)
-        assert app._debounce._work, "the hover texts come later"
-        app.close()
-        assert app._debounce._work is None
+        bias, attention = widgets.BiasExplorer(num_heads=2, length=4), widgets.AttentionExplorer(MODEL, text=TEXT)
+        control(attention, "s-text").value = "another text"
+        for app, debounce in ((bias, bias._debounce), (attention, attention.works[0])):
+            assert debounce._work, "the hover texts and the reading of a slow text come later"
+            app.close()
+            assert debounce._work is None
 
     asyncio.run(close())
 

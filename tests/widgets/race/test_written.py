@@ -48,5 +48,5 @@ def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
 def test_mentions_up_to_the_training_length_are_bold_and_new_ones_underlined() -> None:
     shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
     assert "from the first 32 bytes" in shown and '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
-    assert "Names" in page("Leo", " was", " here.") and "<u>Leo</u>" in page("He", " was ", "Leo.")
+    assert "Names" in page("Leo", " was", " here.") and "<u>Leo</u>" in page("He", " is ", "Leo.").partition("Names")[2]
     assert "<u>Mia</u>, a <b>fox</b>, hid a <u>bell</u> in the <b>mill</b>." in shown
