@@ -4,8 +4,8 @@
     make bench ONLY=import_time  one of them, or several
 
 A benchmark is a module of this folder with a function `main() -> list[Row]`. Everything runs on two cores and two
-threads, in about 12 minutes on a machine that does nothing else. Targets are ratios of two measurements of the same
-run. These are not tests: a busy machine can miss a target although the code is fine.
+threads; the two parts in a browser alone took 13 minutes on a slow machine. Targets are ratios of two measurements of
+the same run. These are not tests: a busy machine can miss a target although the code is fine.
 """
 
 import importlib
