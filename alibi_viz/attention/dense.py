@@ -12,6 +12,7 @@ keys, a third of a training step with 16 sequences of 512 or 1024 tokens.
 """
 
 from bisect import bisect_left
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad
 
-from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
 from alibi_viz.memory import check_memory
 
@@ -87,7 +88,8 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     exact = exact_dtype(key.dtype)
-    with torch.autocast(key.device.type, enabled=False):  # half precision may overflow
+    casts = autocast_dtype(key) is not None  # to half precision, which may overflow
+    with torch.autocast(key.device.type, enabled=False) if casts else nullcontext():
         content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)
     bias = inputs.bias(exact).expand_as(content)
     logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))  # not rounded: a row may see far keys only

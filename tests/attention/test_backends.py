@@ -217,6 +217,12 @@ def test_inputs_made_in_inference_mode_serve_training_of_slopes() -> None:
 
 
 @pytest.mark.parametrize("backend", MASKING)
+def test_shapes_are_computed_on_the_meta_device(backend: str) -> None:
+    q, slopes = torch.zeros(1, 4, 3, 8, device="meta"), alibi_slopes(4).to("meta")
+    assert alibi_attention(q, q, q, slopes, backend=backend).shape == q.shape
+
+
+@pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("shape", [(0, 4, 3, 8), (2, 4, 0, 8)])
 def test_learned_slopes_have_a_gradient_without_any_query(backend: str, shape: tuple[int, ...]) -> None:
     slopes, q = alibi_slopes(4).requires_grad_(), torch.zeros(shape)
