@@ -204,7 +204,7 @@ class AttentionInputs(NamedTuple):
         if broadcasts and len(shape) <= len(shapes[0]):
             sizes = [1] * (len(shapes[0]) - len(shape)) + shape
             shape = [full if size == 1 else size for size, full in zip(sizes, shapes[0], strict=True)]
-        if all(shape != each for each in shapes):  # `in` is no guard under torch.compile
+        if all(shape != each for each in shapes):  # torch.compile doesn't look into `in`
             expected = f"{'broadcast to' if broadcasts else 'be'} {axes} = {' or '.join(map(str, shapes))}"
             raise ValueError(f"{name} must {expected}, got shape {list(tensor.shape)}")
         if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
