@@ -172,7 +172,7 @@ RULES = (
     # no fused kernel computes the gradient of a mask
     Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
     Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
-    # also with gradients
+    # in training, too
     Rule("folded", _FOLD, "padding", lambda c: c.kind != "exported" and c.slopes != "learned" and c.queries >= 640),
 )
 

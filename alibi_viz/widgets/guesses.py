@@ -146,7 +146,8 @@ def guess_curve(
 ) -> Guess:  # fmt: skip
     """Ask for some points of a curve, to drag or to set with sliders; then draw the truth over the guess.
 
-    The first point is given. A point that is dragged out of the axes stays at their edge.
+    The first point is given, and the guess is finished once each of the others has been moved. A point that is dragged
+    out of the axes stays at their edge.
 
     Args:
         key: the name of the question in the score.
@@ -154,6 +155,8 @@ def guess_curve(
         low, high: the range of the guess and of the axis, which widens if the truth lies outside.
         at: the values of x that the reader sets; by default the last two.
         others: {name: y}, more curves that are drawn with the truth.
+
+    Raises ValueError for other values of x, for curves of another length, and if `low` isn't less than `high`.
     """
     x, truth, at = list(x), list(truth), list(at or x[-2:])
     curves = {"truth": truth, **(others or {})}

@@ -78,7 +78,7 @@ def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(m
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
         expected = bits_per_byte(model, tokens[:-13], tokens[-13:], [9 - (12 - at) % stride for at in range(13)], 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
-    at_once = curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40, stride=4)  # as without: 32 // 8
+    at_once = curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40, stride=4)  # the default stride: 32 // 8
     monkeypatch.setattr(sys.modules["alibi_viz.lab.evaluation"], "MAX_BATCH_TOKENS", 1)
     assert curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40) == pytest.approx(at_once, abs=1e-6)
 
