@@ -167,16 +167,21 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def tests_for(mutant: Mutant, lines: dict[str, dict[int, set[str]]], known: list[str]) -> tuple[list[str], list[str]]:
-    """The tests to run: those of the folder with the same name, which are likely to fail, and all others."""
+    """The tests to run: those of the folder with the same name, which are likely to fail, and all others.
+
+    In both, those named after the file come first: most mistakes need no more, and the first failure ends the run.
+    """
     of_file = lines.get(mutant.path, {})
     tests = of_file.get(mutant.line, set()) - {""} or set().union(*of_file.values()) - {""}
-    tests |= {test for test in known if f"test_{Path(mutant.path).stem}.py" in test}  # some run it in another process
+    own = {test for test in known if f"test_{Path(mutant.path).stem}.py" in test}  # some run it in another process
+    tests |= own
     if len(tests) < FEW:
         files = {test.partition("::")[0] for test in tests}
         tests |= {test for test in known if test.partition("::")[0] in files}
     folder = Path(mutant.path).parts[1].removesuffix(".py")
     near = {test for test in tests if f"tests/{folder}" in test or f"test_{folder}" in test}
-    return sorted(near), sorted(tests - near)
+    near, far = (sorted(some, key=lambda test: (test not in own, test)) for some in (near, tests - near))
+    return near, far
 
 
 def is_caught(mutant: Mutant, tests: tuple[list[str], list[str]], copy: Path) -> bool:
