@@ -36,6 +36,7 @@ def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: in
     assert actual.dtype == torch.float32
     assert actual.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
     assert torch.equal(actual.double().expand_as(expected), expected)
+    assert not actual[actual == 0].signbit().any(), "no -0."
 
 
 @given(st.sampled_from(FORMS), st.lists(FAR, max_size=5), st.data(), st.sampled_from(INTEGERS))
@@ -50,12 +51,12 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
     assert torch.allclose(actual.expand_as(expected), expected, rtol=1e-14, atol=0)
 
 
-def test_positions_with_a_batch_axis_give_a_bias_per_row() -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_positions_with_a_batch_axis_give_a_bias_per_row(form: str) -> None:
     slopes, positions = alibi_slopes(3), torch.tensor([[0, 4, 9], [-3, 1, 2]])
-    actual = alibi_bias(slopes, 2, positions=positions)
-    assert actual.shape == (2, 3, 2, 3)
-    for row, keys in enumerate(positions.tolist()):
-        assert torch.equal(actual[row].double(), reference_bias(slopes, keys[1:], keys, "relative"))
+    actual = alibi_bias(slopes, 2, positions=positions, form=form)
+    expected = torch.stack([reference_bias(slopes, keys[1:], keys, form) for keys in positions.tolist()])
+    assert torch.equal(actual.double().expand_as(expected), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -81,19 +82,20 @@ def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_
     assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
     assert bias(1, 3000).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
     bias(256, 4096)
-    (cached,) = bias._cache.values()
-    assert [tuple(entry.shape) for entry in cached] == [(2, 256, 4096)]
+    assert [tuple(entry.shape) for entries in bias._cache.values() for entry in entries] == [(2, 256, 4096)]
 
 
 def test_causal_module_includes_the_mask() -> None:
-    assert torch.equal(AlibiBias(2, causal=True)(3, 5) == -math.inf, ~causal_mask(3, 5).expand(2, 3, 5))
+    expected = alibi_bias(alibi_slopes(2), 3, 5).masked_fill(~causal_mask(3, 5), -math.inf)
+    assert torch.equal(AlibiBias(2, causal=True)(3, 5), expected)
 
 
 def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> None:
     slopes = torch.tensor([0.3, 0.1])
-    module = AlibiBias(2, slopes=slopes)
+    module = AlibiBias(2, slopes=(given_slopes := slopes.clone()))
+    given_slopes.zero_()  # the module has copied them
     assert torch.equal(module(4), alibi_bias(slopes, 4))
-    assert list(module.state_dict()) == []
+    assert list(module.state_dict()) == [] and str(module) == "AlibiBias(2 heads, form='relative', causal=False)"
     for moved in (module.half(), module.to(torch.bfloat16), module.double()):
         assert moved(5).dtype == torch.float32
         assert torch.equal(moved.slopes, slopes)
@@ -101,6 +103,8 @@ def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> 
     assert torch.equal(module.to_empty(device="cpu")(5), alibi_bias(slopes, 5))
     with torch.device("meta"):
         without_values = AlibiBias(2, slopes=alibi_slopes(2))
+        module.load_state_dict({})
+    assert module.slopes.is_cpu, "a module with values stays where it is"
     with pytest.raises(ValueError, match="slopes were given on the meta device"):
         without_values.to_empty(device="cpu")
 

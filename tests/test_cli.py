@@ -7,7 +7,8 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from unittest.mock import Mock, create_autospec
+from typing import Any
+from unittest.mock import Mock, call, create_autospec
 
 import pytest
 import torch
@@ -37,9 +38,7 @@ def slopes(heads):
         (["alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"], 0, "no fault found"),
     ],
 )
-def test_check_names_faults_and_says_by_its_status_if_there_are_any(
-    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_names_faults_and_has_a_status(arguments: list[str], status: int, message: str, capsys: Any) -> None:
     assert main(["check", *arguments]) == status
     assert message in capsys.readouterr().out
 
@@ -54,9 +53,10 @@ def test_every_option_of_check_reaches_the_checker(monkeypatch: pytest.MonkeyPat
     assert main(["check", "math:sin"]) == 0 and check.attention.call_args.kwargs == {"dtype": torch.float32}
 
 
-def test_vectors_can_be_written_and_checked(tmp_path: Path) -> None:
+def test_vectors_can_be_written_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "golden.json")
     assert main(["vectors", file]) == main(["check", "--vectors", file]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {file} (")
 
 
 def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_given_up(tmp_path: Path) -> None:
@@ -116,9 +116,15 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
     assert all(line.startswith("alibi_viz.") and line.endswith(": pip install 'alibi-viz[lab]'") for line in others)
 
 
-def test_lab_says_where_the_copies_of_the_lessons_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lab_says_where_the_lessons_are_and_opens_one(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(subprocess, "call", opened := Mock(return_value=3))
+    assert main(["lab", "--out", str(tmp_path), "--port", "9999", "--no-browser"]) == 3
+    command = [sys.executable, "-m", "jupyterlab", str(tmp_path), "--LabApp.default_url=/lab/tree/00_start_here.ipynb"]
+    assert opened.call_args.args[0] == [*command, "--ip=127.0.0.1", "--allow-root", "--port=9999", "--no-browser"]
     assert main(["lab", "none.ipynb", "--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().out == f"the lessons are in {tmp_path}\n"
+    assert capsys.readouterr().out == 2 * f"the lessons are in {tmp_path}\n"
+    monkeypatch.setattr("alibi_viz.cli.find_spec", lambda name: None)
+    assert main(["lab"]) == 2 and "there is no JupyterLab: pip install" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -162,6 +168,8 @@ def test_race_prints_the_loss_at_each_length(capsys: pytest.CaptureFixture[str])
     table = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert table[0][1:] == ["16", "32", "64", "128", "256"]
     assert [row[0] for row in table[2:]] == ["learned", "alibi"] and table[2][2:] == ["NaN"] * 4
+    rows = list(lab.race(["alibi"], lab.load_text(), length=16, steps=3, checkpoints=1, targets=8192))[-6:-1]
+    assert [*map(float, table[3][1:])] == [round(row["value"], 3) for row in rows]
 
 
 def test_failed_or_stopped_runs_have_a_status(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,17 +188,37 @@ def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(tmp_path: Path, 
     table = study.verdict_table(study.published_results(by_block=True))
     *verdicts, _, _ = printed = capsys.readouterr().out.splitlines()
     for row, line in zip(table.itertuples(), verdicts, strict=True):
-        assert row.claim in line and row.verdict in line and row.numbers in line
+        assert line == f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]"
+    assert main(["claims", str(PUBLISHED / "tales.jsonl.gz")]) == 0
+    assert len({*verdicts} & {*capsys.readouterr().out.splitlines()}) == 11, "those on the tales, of the same blocks"
     assert "\n".join(printed).endswith(study.conclusion(table))
     assert main(["claims", str(tmp_path)]) == 2
     assert f"{tmp_path.name}' has no results" in capsys.readouterr().err
     (record, *_) = read_records(PUBLISHED / "tales.jsonl.gz")
     record["rows"] = [row | {"text": "of mine"} for row in record["rows"]]
-    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "run.json").write_text(json.dumps(record | {"error": "it diverged"}))
     assert main(["claims", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert shown.err == "alibi-viz: these results are about another text than the published ones: of mine\n"
+    other, failed = shown.err.splitlines()
+    assert other == "alibi-viz: these results are about another text than the published ones: of mine"
+    assert failed == f"alibi-viz: {record['run']['label']}, seed 0, is left out: it diverged"
+    assert shown.out.count("- your text, can't tell: ") == 12
     assert "too few seeds have all results: 1 of" in shown.out and "no results of rotary at 16L" in shown.out
+
+
+def test_options_reach_what_makes_results_and_pages(capsys: pytest.CaptureFixture, monkeypatch: Any) -> None:
+    for words, function, expected in (
+        ("reproduce a --seeds 2 --publish b", "study.reproduce", call(["a"], None, seeds=2, publish="b")),
+        ("report", "study.write_report", call(".")),
+        ("report --out a", "study.write_report", call("a")),
+        ("models", "study.train_published_models", call("models")),
+        ("models --out a", "study.train_published_models", call("a")),
+        ("site", "site.build.build_site", call("site")),
+        ("site --out a", "site.build.build_site", call("a")),
+    ):
+        monkeypatch.setattr(f"alibi_viz.{function}", made := Mock(return_value=study.published_results().head(0)))
+        assert main(words.split()) == 0 and made.call_args == expected
+    assert "There are no results on any claim." in capsys.readouterr().out
 
 
 def test_closed_pipe_exits_without_an_error_message() -> None:
@@ -205,6 +233,10 @@ def test_version_is_printed_and_every_command_has_help(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         main(["--version"])
     assert alibi_viz.__version__ in capsys.readouterr().out
-    for command in ("lab", "check", "compare", "reproduce"):
+    assert main([]) == 0 and "compare" in capsys.readouterr().out
+    for command in ("lab", "check", "reproduce", "compare"):
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
+        assert ("\n  kerple-log  " in capsys.readouterr().out) == (command == "compare"), "it lists the methods"
+    with pytest.raises(SystemExit, match="2"):  # `--seed` is not `--seeds`
+        main(["compare", "alibi", "--seed", "1"])

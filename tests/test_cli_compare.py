@@ -1,6 +1,7 @@
 """`alibi-viz compare`: the files it writes, and how it continues."""
 
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -42,16 +43,18 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
-def test_a_run_that_failed_shows_in_the_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_runs_and_methods_left_out_show(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     law = "class Nan(av.models.Position):\n    def bias(self, *sizes): return torch.full((1, *sizes[:2]), torch.nan)\n"
     (tmp_path / "nan.py").write_text(f"import alibi_viz as av, torch\n{law}")
     monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
+    monkeypatch.setattr("alibi_viz.figures.MAX_METHODS", 1)
     sizes = ["--seeds", "1", "--length", "16", "--steps", "3", "--longest", "2", "--out", str(tmp_path / "out")]
     assert main(["compare", "alibi", f"{tmp_path / 'nan.py'}:Nan", *sizes]) == 1
+    shown = capsys.readouterr()
+    assert "the figure shows the first 1 methods" in shown.err and f"results are in {tmp_path / 'out'}\n" in shown.out
 
 
 def test_workers_get_the_file_of_a_law(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is a process of its own."""
     monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
     command.remove("alibi")  # so one of the two workers is enough
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0

@@ -26,15 +26,17 @@ CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
     "mask": av.causal_mask,
     "one query": lambda keys: av.alibi_bias(SLOPES, 1, keys),
     "key form": lambda keys: av.alibi_bias(SLOPES, keys, form="key"),
+    "half": lambda keys: av.alibi_bias(SLOPES, keys, positions=torch.zeros(1).long().expand(keys), dtype=torch.half),
+    "batch": lambda keys: av.alibi_bias(SLOPES, keys, positions=torch.zeros(1).long().expand(2, keys)),
     "encoder": lambda keys: av.alibi_bias(SLOPES, keys, form="symmetric"),
-    "trace": lambda keys: av.attention_trace(*2 * [torch.zeros(1, 1, 1).expand(1, 8, keys, 1)], SLOPES),
+    "trace": lambda keys: av.attention_trace(*2 * [torch.zeros(1, 1, 1).expand(2, 4, keys, 1)], SLOPES[:4]),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)  # so a call may take half a GiB
-    with pytest.raises(MemoryError, match=r"^key_length=100000000 would take [\d,.]+ GiB") as error:
+    with pytest.raises(MemoryError, match=r"^key_length=100000000 would take .* memory \(2\.0 GiB\);") as error:
         CALLS[call](100_000_000)  # if this were tried, torch would raise a RuntimeError
     fits = int(re.findall(r"fits is (\d+)$", str(error.value))[0])
     CALLS[call](fits)
@@ -42,9 +44,10 @@ def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeyp
         CALLS[call](fits + 1)
 
 
-def test_nothing_fits_where_nothing_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda device: 0)
-    with pytest.raises(MemoryError, match="the largest key_length that fits is 0"):
+@pytest.mark.parametrize(("free", "fits"), [(0, 0), (2**31, 23_166)])  # 8 bytes per key, and one with each query
+def test_a_quarter_of_what_is_free_fits(free: int, fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda device: free)
+    with pytest.raises(MemoryError, match=rf"^key_length=1048576 would take 1,024\.0 GiB, .* fits is {fits}$"):
         av.causal_mask(2**20)
 
 
@@ -87,14 +90,15 @@ def peak() -> int:
 
 def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
-    outside = memory.free_memory()
-    assert memory.free_memory("meta") is None
-    (tmp_path / "memory.max").write_text("300000000\n")
-    (tmp_path / "memory.current").write_text("100000000\n")
+    monkeypatch.setattr(memory, "_SYSTEM", tmp_path / "meminfo")
+    assert memory.free_memory() is memory.free_memory("meta") is None, "the system doesn't say"
+    (tmp_path / "meminfo").write_text("MemTotal: 900000 kB\nMemAvailable: 300000 kB\n")
+    assert memory.free_memory() == 307_200_000
     (tmp_path / "memory.stat").write_text("anon 70000000\ninactive_file 30000000\n")  # of files, which can go
-    assert memory.free_memory() == 230_000_000 < outside
-    (tmp_path / "memory.max").write_text("max\n")
-    assert memory.free_memory() > 230_000_000
+    for limit, used, free in [(3 * 10**8, 10**8, 23 * 10**7), (3 * 10**8, 34 * 10**7, 0), ("max", 0, 307_200_000)]:
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.current").write_text(f"{used}\n")
+        assert memory.free_memory() == free
 
 
 def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,31 +6,28 @@ import numpy as np
 import pytest
 import torch
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask
+from alibi_viz import alibi_slopes, causal_mask
 from alibi_viz.precision import FORMS, groups, rounded_bias, weight_errors
+from tests.reference import reference_bias
 
 HEAD_1, HEAD_8 = 1 / 2, 1 / 256  # slopes of the steepest and the flattest of 8 heads
 BF16 = torch.bfloat16
 
 
-def last_row(slope: float, length: int, dtype: torch.dtype, form: str) -> torch.Tensor:
-    return rounded_bias(slope, length, slice(length - 1, length), dtype=dtype, form=form)[0]
-
-
 @pytest.mark.parametrize("form", FORMS)
-def test_float64_bias_differs_from_the_exact_one_by_a_constant_per_row(form: str) -> None:
-    slope = float(alibi_slopes(12)[8])
-    bias = rounded_bias(slope, 300, dtype=torch.float64, form=form)
-    exact = alibi_bias(torch.tensor([slope], dtype=torch.float64), 300, dtype=torch.float64)[0]
-    assert torch.equal(bias > -math.inf, causal_mask(300))
-    difference = (bias - exact)[:, :1] - (bias - exact)
-    assert difference[causal_mask(300)].abs().max() < 1e-12
+def test_float64_bias_equals_its_formula_up_to_the_query(form: str) -> None:
+    slope, positions = float(alibi_slopes(12)[8]), list(range(100))
+    formula = "relative" if form == "positions" else form
+    (expected,) = reference_bias(torch.tensor([slope]), positions, positions, formula)
+    bias = rounded_bias(slope, 100, dtype=torch.float64, form=form)
+    torch.testing.assert_close(bias, expected.masked_fill(~causal_mask(100), -math.inf), rtol=1e-14, atol=0)
 
 
 def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_tokens() -> None:
-    assert len(groups(last_row(HEAD_1, 2048, BF16, "key")[-64:])) == 9
+    assert len(groups(rounded_bias(HEAD_1, 2048, dtype=BF16, form="key")[-1, -64:])) == 9
     for slope in (HEAD_1, HEAD_8):
-        assert 2047 - [run for run in groups(last_row(slope, 2048, BF16, "relative")) if len(run) > 1][-1][-1] == 256
+        runs = groups(rounded_bias(slope, 2048, dtype=BF16, form="relative")[-1])
+        assert 2047 - [run for run in runs if len(run) > 1][-1][-1] == 256
 
 
 @pytest.mark.parametrize("form", FORMS)

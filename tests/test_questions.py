@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import pandas as pd
 import pytest
 
 from alibi_viz import lab
@@ -19,13 +18,10 @@ def weight_norm(model: LanguageModel, source: object, length: int, longest: int)
     yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
 
 
-def tell(question: Question, rows: pd.DataFrame) -> list[str]:
-    return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
-
-
 @pytest.fixture
 def toy() -> Iterator[Question]:
     words = ("The norm of the output layer.", "Norm of the output layer", "training length", "length {x}")
+    tell = lambda _, rows: [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]  # noqa: E731
     toy = Question("weight norm", *words, weight_norm, Scale("norm"), tell)
     QUESTIONS.append(toy)
     yield toy

@@ -10,17 +10,17 @@ from alibi_viz import minimal
 from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 
-@given(st.integers(1, 300))
-def test_official_slopes_equal_those_of_the_minimal_implementation(num_heads: int) -> None:
-    assert torch.equal(alibi_slopes(num_heads), torch.tensor(minimal.slopes(num_heads)))
+@given(st.integers(1, 300), st.floats(0.5, 16))
+def test_official_slopes_equal_the_minimal_implementation_and_follow_bias_max(num_heads: int, bias_max: float) -> None:
+    exact = torch.tensor(minimal.slopes(num_heads), dtype=torch.float64)
+    assert torch.equal(alibi_slopes(num_heads), exact.float())
+    assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx((exact ** (bias_max / 8)).tolist())
 
 
-@given(st.integers(1, 300), st.sampled_from(["official", "geometric"]), st.floats(0.5, 16))
-def test_slopes_are_below_one_and_the_least_follows_from_bias_max(num_heads: int, scheme: str, bias_max: float) -> None:
-    slopes = alibi_slopes(num_heads, scheme, bias_max=bias_max)
-    assert slopes.dtype == torch.float32
-    assert bool((slopes < 1).all())
-    assert float(slopes.min()) == pytest.approx(2**-bias_max, rel=1e-6)
+def test_other_schemes_equal_their_formulas_and_any_number_of_heads_has_slopes() -> None:
+    assert alibi_slopes(5, "halving").tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
+    assert alibi_slopes(3, "geometric", bias_max=6.0).tolist() == [1 / 4, 1 / 16, 1 / 64]
+    assert len(alibi_slopes(MAX_HEADS)) == MAX_HEADS
 
 
 def test_half_life_equals_its_formula_also_for_numbers() -> None:
@@ -52,3 +52,5 @@ def test_invalid_arguments_raise_with_their_name(message: str, wrong: dict[str, 
         alibi_slopes(**{"num_heads": 8} | wrong)
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
+    with pytest.raises(TypeError, match=r"slopes must be a floating-point or integer tensor .* got torch\.bool"):
+        half_life(torch.tensor([True]))

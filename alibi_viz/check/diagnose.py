@@ -106,7 +106,10 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
         if _agree(observations, rule, slopes):
-            faults = name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
+            tolerances = torch.tensor([limits.relative, limits.absolute / (2 * SHORT)])
+            faults = name_slopes(slopes, expected, *tolerances.tolist())
+            if not rule[0].faults:  # the weights were wrong, so the slopes are, however little
+                faults = faults or name_slopes(slopes, expected, *(tolerances / 4).tolist())
             explanations.append(faults + [Finding(fault, evidence) for fault in rule[0].faults])
             if len(explanations[-1]) == 1:
                 break
@@ -132,7 +135,7 @@ def _fit(observations: Sequence[Observation], candidates: Sequence[Rule]) -> dic
         heads = observation.probe.num_heads
         y, x = observation.log_weights[:, -1], candidate.bias(torch.ones(heads), [-1])[:, 0]  # [heads, key]
         readable = observation.visible & x.isfinite()
-        count = readable.sum(-1, keepdim=True).clamp(min=1)
+        count = readable.sum(-1, keepdim=True)
         x, y = (v.where(readable, 0.0) for v in (x, y))
         x, y = ((v - v.sum(-1, keepdim=True) / count).where(readable, 0.0) for v in (x, y))
         covariance[heads] = covariance.get(heads, 0) + (x * y).sum(-1)
@@ -267,8 +270,8 @@ def _schemes(slopes: ByHeads, reference: Slopes, dims: Sequence[int], least: flo
     yield ("halving slopes", *first), lambda heads: 2.0 ** -torch.arange(heads, dtype=torch.float64)
     yield first, lambda heads: (-8 * torch.arange(heads) / 2 ** int(math.log2(heads)) % -8).double().exp2()
     yield first, lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
-    for devices in range(2, max(slopes) + 1):  # each computes those of its own heads, or takes the first
-        if all(heads % devices == 0 and heads > devices for heads in slopes):
+    for devices in range(2, min(slopes)):  # each computes those of its own heads, or takes the first
+        if all(heads % devices == 0 for heads in slopes):
             slices = ("slopes of a head slice",)
             yield slices, partial(lambda n, heads: reference(heads // n).repeat(n), devices)
             yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)

@@ -60,8 +60,8 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
     ['', 'rotary', 't5', '', '', '', '']
     """
     fixed = as_list("fixed", fixed, "labels")
-    if max(len(methods), len(fixed)) > MAX_METHODS:
-        raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {len(methods)}")
+    if (count := max(len(methods), len(fixed))) > MAX_METHODS:
+        raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {count}")
     slots = [name if name in methods else "" for name in fixed] + [""] * (MAX_METHODS - len(fixed))
     free = [*range(len(fixed), MAX_METHODS), *(slot for slot in reversed(range(len(fixed))) if not slots[slot])]
     others = [name for name in methods if name not in fixed]

@@ -21,7 +21,7 @@ from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.pretrained import base_model, family_of, hooked
 
-_TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
+_TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory; speed only
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def retell(context: str, value: str) -> str:
             start = values.index(place)
             others = [each for each in values[start:] + values[:start] if each.split()[-1] not in context]
             other = others[0] if others else values[start - 1]
-            context = context.replace(place, other)  # with its preposition
+            context = re.sub(rf"\b{place}\b", other, context)  # with its preposition
             return re.sub(rf"\b{place.split()[-1]}\b", other.split()[-1], context)
     raise ValueError(f"value must be one that the tales tell, got {value!r}")
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -33,7 +33,7 @@ class Text:
     name: str
     train: Tensor
     validation: Tensor
-    recalled: tuple[Fact, ...] | None = field(default=None, repr=False)
+    recalled: tuple[Fact, ...] | None = None
     vocabulary: ClassVar[int] = 256  # of a model of bytes
 
     def __post_init__(self) -> None:

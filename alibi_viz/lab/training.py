@@ -192,7 +192,7 @@ def _training_rows(
         if not math.isfinite(bits):
             advice = f"try a learning rate below {learning_rate:g}"
             raise TrainingDiverged(f"the loss became {bits} at step {index} of {steps}; {advice}")
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

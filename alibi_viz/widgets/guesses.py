@@ -165,9 +165,9 @@ def guess_curve(
     if [0, *x] != sorted({0, *x}):
         raise ValueError(f"x must be positive and increasing, got {x}")
     titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
-    step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
+    step = 10.0 ** math.floor(math.log10((high - low) / 20))
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
-    sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
+    sliders = [FloatSlider(truth[0], description=f"at {point:,}", **options) for point in at]
     waiting = {*sliders}  # not moved yet
 
     def draw() -> None:

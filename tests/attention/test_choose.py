@@ -77,8 +77,7 @@ def test_the_reason_says_why_the_fastest_backend_was_not_possible() -> None:
     q = torch.zeros(1, 2, 2049, 8)
     reason = choose_backend(q, q, FIXED, attn_mask=torch.ones(1, 1, 1, 2049, dtype=torch.bool)).reason
     assert reason.startswith("'folded' does not support this call: attn_mask needs")
-    reason = choose_backend(q.half(), q.half(), LEARNED).reason
-    assert reason.startswith("'folded' would round the gradient")
+    assert choose_backend(q.half(), q.half(), LEARNED).reason.startswith("'folded' would round the gradient")
 
 
 def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:

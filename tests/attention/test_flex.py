@@ -6,7 +6,8 @@ import shutil
 import pytest
 import torch
 
-from alibi_viz import alibi_attention, alibi_slopes
+from alibi_viz import alibi_slopes
+from tests.attention.cases import largest_error, normal
 
 
 @pytest.mark.skipif(shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here")
@@ -14,14 +15,9 @@ from alibi_viz import alibi_attention, alibi_slopes
     ("rows", "columns", "key_heads", "causal", "padded"),
     [(150, 400, 2, True, False), (20, 130, 4, True, True), (300, 300, 2, False, False)],
 )
-def test_flex_equals_eager(*, rows: int, columns: int, key_heads: int, causal: bool, padded: bool) -> None:
-    generator = torch.Generator().manual_seed(0)
-    q = torch.randn(2, 4, rows, 16, generator=generator)
-    k, v = (torch.randn(2, key_heads, columns, 16, generator=generator) for _ in range(2))
+def test_flex_equals_minimal(*, rows: int, columns: int, key_heads: int, causal: bool, padded: bool) -> None:
+    q = normal(2, 4, rows, 16, dtype=torch.float32)
+    k, v = normal(2, 2, key_heads, columns, 16, seed=1, dtype=torch.float32)
     is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
     for slopes in (alibi_slopes(4), torch.tensor([4.0, 1e-4, 0.0, -0.01])):
-        output, expected = (
-            alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend=backend)
-            for backend in ("flex", "eager")
-        )
-        assert torch.allclose(output, expected, atol=2e-6)
+        assert largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex") < 2e-6

@@ -101,37 +101,38 @@ def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-Q, SHORT = torch.randn(1, 2, 8, 16), alibi_slopes(2)
-FAR = {"positions": torch.arange(8) + 65_497}
+SHORT, LAST, LONG = alibi_slopes(2), torch.arange(-7, 1), torch.zeros(1, 1, 65_505, 16, dtype=torch.float16)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("dtype", "name", "wrong", "right", "message"),
     [
-        ((Q, Q, None), {}, "slopes must be a floating-point tensor"),
-        ((Q, Q, SHORT), {"scale": 0.0}, "the scale, which must be positive, got 0.0"),
-        ((Q, Q, SHORT), {"positions": torch.arange(8) + 2**24}, "float32 distinguishes positions only up to 16777216"),
-        ((Q.half(), Q.half(), SHORT), FAR, "float16 represents positions only up to 65503"),
-        ((Q.half(), Q.half(), SHORT * 1e6), {}, "float16 overflows"),
-        ((Q, Q, SHORT), {"scale": 1e-39}, "float32 overflows"),
+        (torch.float32, "slopes", None, SHORT, "slopes must be a floating-point tensor"),
+        (torch.float32, "scale", 0.0, 1e-30, "the scale, which must be positive, got 0.0"),
+        (torch.float32, "positions", LAST + 2**24 + 1, LAST + 2**24, "float32 distinguishes .* only up to 16777216"),
+        (torch.bfloat16, "positions", LAST + 65_504, LAST + 65_503, "bfloat16 represents positions only up to 65503"),
+        (torch.float16, "positions", LAST - 65_497, LAST - 65_496, "float16 represents positions only up to 65503"),
+        (torch.float16, "key", LONG, LONG[:, :, 1:], "float16 represents positions only up to 65503"),
+        (torch.float16, "slopes", SHORT * -262_032, SHORT * -262_016, "float16 overflows with a scale of 0.25"),
+        (torch.float32, "slopes", SHORT * 1.95e38, SHORT * 1.94e38, "float32 overflows .* slopes up to 1.2"),
     ],
 )
-def test_fold_says_what_cannot_be_folded(arguments: Any, options: dict[str, Any], message: str) -> None:
+def test_fold_says_what_cannot_be_folded(dtype: torch.dtype, name: str, wrong: Any, right: Any, message: str) -> None:
+    arguments = {"query": torch.ones(1, 2, 8, 16).to(dtype), "key": torch.ones(1, 2, 8, 16).to(dtype), "slopes": SHORT}
     with pytest.raises((TypeError, ValueError), match=message):
-        fold(*arguments, **options)
-
-
-def test_half_precision_reaches_as_far_below_zero() -> None:
-    for_query, for_key = coordinates(SHORT, torch.tensor([-65_503, -65_500]), torch.float16)
-    logits = (for_query.double() @ for_key.double().mT)[:, 0]
-    assert torch.equal(logits.diff()[:, 0], 3.0 * SHORT.double())
+        fold(**(arguments | {name: wrong}))
+    query, key = (folded.double() for folded in fold(**(arguments | {name: right})))
+    slopes, scale, positions = ({"slopes": SHORT, name: right}.get(each) for each in ("slopes", "scale", "positions"))
+    steps = (query @ key.mT * (0.25 if scale is None else scale)).diff()  # the content is the same everywhere
+    distance = (torch.arange(key.shape[2]) if positions is None else positions).diff()
+    assert torch.allclose(steps, (slopes.double()[:, None, None] * distance).expand_as(steps), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:
-    tensors, is_real = qkv(800, dtype=torch.float32), torch.arange(800)[None] >= 9 if padded else None
-    case = {"positions": torch.arange(800) + first, "key_padding_mask": is_real}
+    tensors, is_real = qkv(500, batch=2, dtype=torch.float32), torch.arange(500).expand(2, -1) >= 9 if padded else None
+    case = {"positions": torch.arange(500) + torch.tensor([[first], [7]]), "key_padding_mask": is_real}
     assert choose_backend(*tensors[:2], alibi_slopes(4), **case).name == "folded"
     assert largest_error(*tensors, alibi_slopes(4), **case) < 2e-6
 
@@ -144,7 +145,7 @@ def test_positions_of_small_integer_dtypes_do_not_overflow(backend: str, dtype: 
     assert largest_error(*tensors, alibi_slopes(4), backend=backend, positions=positions.to(dtype)) < 2e-6
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 300.0])
+@pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
 @pytest.mark.parametrize("slopes", [None, SLOPES, -128 * SLOPES])
 @pytest.mark.parametrize("factor", [1.0, 60.0])
 def test_padded_keys_have_weight_0_at_any_scale_and_size(factor: float, slopes: Tensor | None, scale: float) -> None:
@@ -165,5 +166,7 @@ def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(cont
     q, k, v = (content * q.abs()).to(dtype), (-content * k.abs()).to(dtype), v.to(dtype)
     case = {"key_padding_mask": torch.arange(900)[None] >= 40}
     assert choose_backend(q, k, SLOPES, **case).name == "folded"
+    scales = (1e-6, 0.99e-6) if dtype == torch.float16 else (1e-24, 0.99e-24)  # the least that hides them, and less
+    assert [choose_backend(q, k, None, **case, scale=scale).name for scale in scales] == ["folded", "mask"]
     folded, mask = (largest_error(q, k, v, SLOPES, **case, backend=backend) for backend in ("folded", "mask"))
     assert folded <= 1.5 * mask + 1e-6

@@ -84,6 +84,7 @@ def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, ca
 
 
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans(), threads=st.integers(0, 9), size=st.integers(1, 5))
+@example(lengths=[128, 128], span=128, causal=True, threads=2, size=1)  # the last tile is a single rectangle
 def test_parts_of_a_tile_cover_its_pairs(lengths: list[int], span: int, causal: bool, threads: int, size: int) -> None:
     for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)

@@ -90,9 +90,18 @@ def bias_of(slopes: Callable[[int], Tensor], cap: float = math.inf) -> Callable[
     return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(-cap * alibi_slopes(h)[:, None, None])
 
 
-def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
-    key = torch.arange(keys).bfloat16()
-    return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
+def colliding(form: int, dtype: torch.dtype, heads: int, queries: int, keys: int) -> Tensor:
+    """A bias in one of the forms that round positions, or their products with slopes, to a dtype."""
+    slopes, key = alibi_slopes(heads)[:, None, None], torch.arange(float(keys))
+    rounded = key.to(dtype)
+    return [
+        -slopes * (rounded[keys - queries :, None] - rounded).abs(),
+        -slopes * (rounded[keys - queries :, None].float() - rounded.float()).abs(),
+        (slopes * key).to(dtype),
+        (slopes * key).to(dtype).float(),
+        (slopes.to(dtype) * rounded).float(),
+        (slopes * (key - key[-1])).to(dtype).float(),
+    ][form]
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -116,15 +125,8 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
 
 
-def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16()
-    return alibi_attention(query, key, value, alibi_slopes(query.shape[1])).float()
-
-
-def wrapped(heads: int, queries: int, keys: int) -> Tensor:
-    """A table of 128 positions whose index wraps around."""
-    positions = torch.arange(keys) % 128
-    return -alibi_slopes(heads)[:, None, None] * (positions[keys - queries :, None] - positions)
+def in_half_precision(*qkv: Tensor) -> Tensor:
+    return alibi_attention(*(each.bfloat16() for each in qkv), alibi_slopes(qkv[0].shape[1])).float()
 
 
 def raises(*_: object) -> None:

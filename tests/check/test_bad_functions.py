@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_slopes, check
-from alibi_viz.bias import mask_future
+from alibi_viz import alibi_attention, alibi_slopes, check
 from tests.check.faulty import attend, names
 
 
@@ -39,6 +38,7 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
         ({"num_heads": [8, 10**9]}, "^num_heads=1000000000 would take"),
         ({"length": 10**6, "decoding": False}, r"^length=10+ would take .* largest length that fits is [1-9]\d{3}$"),
         ({"dtype": torch.int64}, "dtype must be a floating-point torch.dtype, got torch.int64"),
+        ({"head_dim": 2**16 + 1, "length": 16}, "head_dim must be between 1 and 65536, got 65537"),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
         ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
         ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
@@ -57,12 +57,11 @@ def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
 
 def test_two_faults_in_the_right_layout_are_no_wrong_layout() -> None:
     def equal_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if query.shape[1] > 8:
+        if len(query) > 8:
             raise ValueError("at most 8 heads")
-        bias = -0.1 * (torch.arange(key.shape[2])[-query.shape[2] :, None] - torch.arange(key.shape[2]))
-        return mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
+        return alibi_attention(query[None], key[None], value[None], torch.full((len(query),), 0.1))[0]
 
-    error, slopes = check.attention(equal_heads).findings
+    error, slopes = check.attention(equal_heads, "hld").findings
     assert error.evidence == "12 heads, 16 queries, 16 keys: ValueError: at most 8 heads"
     assert [error.name, slopes.name] == ["raises an error", "other slopes"]
 

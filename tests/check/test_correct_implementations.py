@@ -12,41 +12,34 @@ from alibi_viz.gallery.slopes import bloom, fairseq, mpt
 from tests.check.faulty import attend
 
 
-def masked(heads: int, queries: int, keys: int, value: float) -> Tensor:
-    return alibi_bias(alibi_slopes(heads), queries, keys).masked_fill(~causal_mask(queries, keys), value)
+def masked(heads: int, queries: int, keys: int, value: float, further: int = 0) -> Tensor:
+    slopes = torch.cat([alibi_slopes(heads), torch.zeros(further)])
+    return alibi_bias(slopes, queries, keys).masked_fill(~causal_mask(queries, keys), value)
 
 
-def more_heads(heads: int, queries: int, keys: int) -> Tensor:
-    return alibi_bias(torch.cat([alibi_slopes(heads), torch.zeros(4)]), queries, keys)
-
-
-CAUSAL: dict[str, Callable[[int, int, int], object]] = {
+FORMS: dict[str, Callable[[int, int, int], object]] = {
     "relative": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k),
     "key form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key"),
     "symmetric": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"),
     "constant per row": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None],
     "mask of the lowest number": lambda h, q, k: masked(h, q, k, torch.finfo(torch.float32).min),
+    "cut off where float32 shows no weight": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).clamp(min=-70),
     "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
     "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
-    "further heads without a bias": more_heads,
-    "masked heads without a bias": lambda h, q, k: more_heads(h, q, k).masked_fill(~causal_mask(q, k), -1e9),
+    "further heads without a bias": lambda h, q, k: alibi_bias(torch.cat([alibi_slopes(h), torch.zeros(4)]), q, k),
+    "masked heads without a bias": lambda h, q, k: masked(h, q, k, -1e9, further=4),
     "extended precision": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy().astype(np.longdouble),
     "sparse": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).to_sparse(),
     "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],
-    "numpy": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy(),
     "tuples": lambda h, q, k: tuple(alibi_bias(alibi_slopes(h), q, k).tolist()),
-    "lists": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).tolist(),
 }
 
 
-@pytest.mark.parametrize("form", CAUSAL)
-def test_causal_bias(form: str) -> None:
-    check.bias(CAUSAL[form], [12, 8], length=16_384 if form == "key" else 512).raise_for_faults()
-
-
-def test_symmetric_bias() -> None:
-    check.bias(lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"), causal=False).raise_for_faults()
+@pytest.mark.parametrize(("form", "causal"), [*((form, True) for form in FORMS), ("symmetric", False)])
+def test_bias(form: str, causal: bool) -> None:
+    length = 16_384 if form == "key form" else 512
+    check.bias(FORMS[form], [12, 8], causal=causal, length=length).raise_for_faults()
 
 
 @pytest.mark.parametrize("rule", [fairseq, bloom, mpt])
@@ -78,11 +71,7 @@ def test_our_attention(backend: str, dtype: torch.dtype) -> None:
 
 
 def test_numpy_attention() -> None:
-    def attention(*qkv: np.ndarray) -> np.ndarray:
-        assert all(type(each) is np.ndarray for each in qkv)
-        return attend(*map(torch.from_numpy, qkv)).numpy()
-
-    check.attention(attention, convert=np.asarray).raise_for_faults()
+    check.attention(lambda *qkv: attend(*map(torch.from_numpy, qkv)).numpy(), convert=np.asarray).raise_for_faults()
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
@@ -121,11 +110,7 @@ def differentiates(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value)
 
 
-def shares_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return alibi_attention(query, key[:, ::4], value[:, ::4], alibi_slopes(query.shape[1]))
-
-
-HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates]
+HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates, lambda *x: attend(*x).bfloat16()]
 
 
 @pytest.mark.parametrize("function", HABITS)
@@ -135,6 +120,7 @@ def test_attention_with_habits(function: Callable[..., Tensor]) -> None:
 
 
 def test_heads_share_keys_only_as_group_size_says() -> None:
+    shares_keys = lambda q, k, v: alibi_attention(q, k[:, ::4], v[:, ::4], alibi_slopes(q.shape[1]))  # noqa: E731
     check.attention(shares_keys, group_size=4).raise_for_faults()
     for size in (1, 2):
         (finding,) = check.attention(shares_keys, group_size=size).findings

@@ -94,29 +94,25 @@ def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:
     model.h[1].eval()
     check.model(model, length=8).raise_for_faults()
     assert model.training and not model.h[1].training
-    assert str(check.model(build("mpt", max_seq_len=16))).endswith(
-        "with the official slopes (mpt, 4 heads of size 16)."
-    )
+    short = str(check.model(build("mpt", max_seq_len=16)))
+    assert short.endswith("with the official slopes (mpt, 4 heads of size 16).")
     ignored = check.model(build("mpt", attn_config={"alibi_bias_max": 16}), length=16)
     assert "The config asks for a flattest slope of 2^-16; transformers has 2^-8 all the same" in str(ignored)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 def test_unknown_layers_configurations_and_layouts_are_named() -> None:
-    with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
-        check.model(build("bloom"), layer=2)
-    with pytest.raises(ValueError, match="length must be an integer of at least 1, got 0"):
-        check.model(build("bloom"), length=0)
-    with pytest.raises(TypeError, match="layer must be an integer, got '0'"):
-        check.model(build("bloom"), layer="0")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the model must allow 16 tokens, got 15"):
-        check.model(build("mpt", max_seq_len=15))
-    layer = nn.Module()
-    layer.out_proj = nn.Linear(4, 4)
-    with pytest.raises(ValueError, match="Module has no attention layer with one of these projections"):
-        check.model(layer)
-    layer.Wqkv = nn.Linear(4, 12)
-    with pytest.raises(ValueError, match="config must have one of num_attention_heads"):
-        check.model(layer)
-    with pytest.raises(ValueError, match="the projection must return 192 numbers, as keys aren't shared by heads, got"):
-        check.model(build("falcon", multi_query=True, new_decoder_architecture=False))
+    bare, unknown = nn.Module(), nn.Module()
+    bare.out_proj, unknown.out_proj, unknown.Wqkv = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 12)
+    shared = build("falcon", multi_query=True, new_decoder_architecture=False)
+    for error, model, options, message in (
+        (ValueError, build("bloom"), {"layer": 2}, "layer must be between 0 and 1, got 2"),
+        (ValueError, build("bloom"), {"length": 0}, "length must be an integer of at least 1, got 0"),
+        (TypeError, build("bloom"), {"layer": "0"}, "layer must be an integer, got '0'"),
+        (ValueError, build("mpt", max_seq_len=15), {}, "the model must allow 16 tokens, got 15"),
+        (ValueError, bare, {}, "Module has no attention layer with one of these projections"),
+        (ValueError, unknown, {}, "config must have one of num_attention_heads"),
+        (ValueError, shared, {}, "the projection must return 192 numbers, as keys aren't shared by heads, got"),
+    ):
+        with pytest.raises(error, match=message):
+            check.model(model, **options)

@@ -1,7 +1,8 @@
-"""Read figures back: the numbers of a heatmap, and the colors of a grid of matrices."""
+"""Read figures back: the colors of a grid of matrices and what its hover layer shows."""
 
 import base64
 import io
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,6 @@ from PIL import Image
 from alibi_viz.figures.matrices import Grid, named_trace
 
 
-def numbers(figure: go.Figure, name: str) -> np.ndarray:
-    """The cells of a heatmap, NaN for the gaps."""
-    return np.array(named_trace(figure, name).z, dtype=object).astype(float)
-
-
 def pixels(source: str) -> np.ndarray:
     """Red, green, blue and opacity of every pixel of an image: uint8 [height, width, 4]."""
     kind, data = source.split(",")
@@ -23,23 +19,22 @@ def pixels(source: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
 
 
-def cell_colors(source: str, grid: Grid, length: int) -> np.ndarray:
-    """The color of the center of every cell of a grid, uint8 [tiles, length, length, 4]."""
+def cell_colors(source: str, grid: Grid, rows: int, columns: int) -> np.ndarray:
+    """The color of the center of every cell of a grid, uint8 [tiles, rows, columns, 4]."""
     image = pixels(source)
     height, width = image.shape[:2]
-    tile, row, column = np.indices((grid.tiles, length, length))
-    x, y = np.moveaxis(grid.corners[tile], -1, 0) + (np.stack([column, row]) + 0.5) * grid.side / length
+    tile, row, column = np.indices((grid.tiles, rows, columns))
+    x, y = np.moveaxis(grid.corners[tile] + (np.stack([column, row], -1) + 0.5) * grid.side / [columns, rows], -1, 0)
     return image[(y / grid.extent[1] * height).astype(int), (x / grid.extent[0] * width).astype(int)]
 
 
-def hovered(figure: go.Figure, length: int, grid: Grid) -> dict[tuple[int, int, int], Any]:
+def hovered(figure: go.Figure, rows: int, columns: int, grid: Grid) -> dict[tuple[int, int, int], Any]:
     """What the hover layer of a grid shows at the center of each cell: (number of the tile, row, column) -> data."""
     layer, found = named_trace(figure, "tiles"), {}
-    for number, (left, top) in enumerate(grid.corners.tolist()):
-        at = (np.arange(length) + 0.5) * grid.side / length
-        rows, columns = (np.searchsorted(edges, start + at) - 1 for edges, start in ((layer.y, top), (layer.x, left)))
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                assert layer.z[row][column] is not None, number
-                found[layer.z[row][column], i, j] = layer.customdata[row][column]
+    for left, top in grid.corners.tolist():
+        y, x = (start + (np.arange(count) + 0.5) * grid.side / count for start, count in ((top, rows), (left, columns)))
+        for (i, row), (j, column) in product(
+            *map(enumerate, (layer.y.searchsorted(y) - 1, layer.x.searchsorted(x) - 1))
+        ):
+            found[layer.z[row][column], i, j] = layer.customdata[row][column]
     return found

@@ -16,8 +16,7 @@ FIGURE = theme.blank(200).add_scatter(y=[1, 2], name="a line")
 def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> None:
     save_images({tmp_path / name: FIGURE for name in ("x.svg", "x.pdf", "x.png", "X.PNG")})
     assert (tmp_path / "X.PNG").read_bytes() == (tmp_path / "x.png").read_bytes()
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    assert [(tmp_path / name).read_bytes()[:4] for name in ("x.png", "x.pdf")] == [b"\x89PNG", b"%PDF"]
     svg = (tmp_path / "x.svg").read_text()
     assert svg.startswith("<svg") and 'width="900" height="200"' in svg, "the figure's own size where it has one"
     assert "rgb(255, 255, 255)" in svg, "the background is white, not transparent"
@@ -26,6 +25,7 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
 def test_errors_name_the_files_that_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
         save_images({tmp_path / "x.gif": FIGURE})
-    monkeypatch.setattr(theme, "write_images", Mock(side_effect=ChromeNotFoundError))
+    monkeypatch.setattr(theme, "write_images", write := Mock(side_effect=ChromeNotFoundError))
     with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
         save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
+    assert write.call_args.kwargs["scale"] == [1, 2], "a PNG is sharp on every screen"

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from alibi_viz.figures import matrices, theme
 from alibi_viz.figures.matrices import Grid, named_trace
 from alibi_viz.figures.theme import WEIGHT_SCALE
-from tests.figures.reading import pixels
+from tests.figures.reading import cell_colors, hovered, pixels
 
 
-@pytest.mark.parametrize("width", [450, 840, 1200])
-@pytest.mark.parametrize("tiles", range(1, 33))
+@pytest.mark.parametrize(("tiles", "width"), [(n, width) for n in range(1, 33) for width in (450, 840, 1200)])
 def test_tiles_fit_the_page_and_no_row_is_empty(tiles: int, width: int) -> None:
     grid = Grid(tiles, width)
     rows = len(np.unique(grid.corners[:, 1]))
@@ -49,17 +48,13 @@ def test_figure_of_matrices_reads_back(tiles: int, rows: int, columns: int, widt
     options = {"scale": WEIGHT_SCALE, "titles": [""] * tiles, "numbers": numbers, "legend": "weight"}
     matrices.draw(figure, grid, weights, masked, **options)
     matrices.fill_hover(figure, grid, (rows, columns), weights.astype(object), range(1, tiles + 1))
-    image, layer, layout = pixels(figure.layout.images[0].source), named_trace(figure, "tiles"), figure.layout
-    for tile, row, column in np.ndindex(weights.shape):
-        place = (np.array([column, row]) + 0.5) * grid.side / [columns, rows] + grid.corners[tile]
-        x, y = (place * np.array(image.shape[1::-1]) / grid.extent).astype(int)
-        color = theme.MASKED_RGBA
-        if not masked[tile, row, column]:
-            color = *WEIGHT_SCALE.palette[WEIGHT_SCALE.indices(weights[tile, row, column, None])[0]], 255
-        assert (image[y, x] == color).all()
-        at = np.searchsorted(layer.y, place[1]) - 1, np.searchsorted(layer.x, place[0]) - 1
-        assert (layer.z[at], layer.customdata[at]) == (tile + 1, weights[tile, row, column])
-    assert np.count_nonzero(image[..., 3]) == tiles * round(1.5 * grid.side) ** 2, "the gaps are transparent"
+    source, layout = figure.layout.images[0].source, figure.layout
+    colors, palette = cell_colors(source, grid, rows, columns), WEIGHT_SCALE.palette[WEIGHT_SCALE.indices(weights)]
+    expected = np.where(masked[..., None], theme.MASKED_RGBA, np.insert(palette, 3, 255, -1))
+    assert (colors == expected).all()
+    found = {(tile + 1, row, column): weight for (tile, row, column), weight in np.ndenumerate(weights)}
+    assert hovered(figure, rows, columns, grid) == found
+    assert (pixels(source)[..., 3] > 0).sum() == tiles * round(1.5 * grid.side) ** 2, "the gaps are transparent"
     assert (layout.yaxis.ticktext[0], layout.xaxis.ticktext[0]) == ("1", "7")
     assert layout.yaxis.range[0] > layout.yaxis.range[1], "the first row is at the top"
     assert ("masked" in layout.annotations[0].text) == masked.any()

@@ -11,8 +11,7 @@ from alibi_viz.lab.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("heads", [1, 2, 7, 12, 64])
+@pytest.mark.parametrize(("heads", "scheme"), [(heads, scheme) for heads in (1, 2, 7, 12, 64) for scheme in SCHEMES])
 def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str) -> None:
     slopes, official = alibi_slopes(heads, scheme), alibi_slopes(heads)
     figure = figures.slope_figure(slopes.requires_grad_(), scheme, official, other_name="official")
@@ -25,6 +24,17 @@ def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str)
         assert left < 1 and right > heads and low < np.log10(trace.y.min()) and high > np.log10(trace.y.max())
     for value, text in zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True):
         assert eval(text.replace("<sup>", "**").replace("</sup>", "")) == value  # such as 1/256 or 2<sup>-20</sup>
+
+
+def test_axes_seldom_change_and_refuse_what_has_no_place_on_them() -> None:
+    series = [2**-4] * 17, [2**-1, 2**-8], [100], [1e-5], [1e-17], [1.1e-30, 9e29]
+    few, usual, *wide = (figures.slope_figure(slopes).layout for slopes in series)
+    assert few.yaxis.range == usual.yaxis.range and (few.xaxis.dtick, usual.xaxis.dtick) == (2, 1), "at most 16 numbers"
+    assert [each.yaxis2.dtick for each in wide] == ["D2", 1, 3, 8]
+    assert wide[0].yaxis.ticktext == ("1/256", "1/64", "1/16", "1/4", "1", "4", "16", "64")
+    for slopes in ([1e-30], [1e30], [[0.5]]):
+        with pytest.raises(ValueError, match="other must be between 1e-30 and 1e30"):
+            figures.slope_figure([0.5], other=slopes)
 
 
 def table(length: int, heads: int) -> pd.DataFrame:

@@ -25,16 +25,13 @@ def test_color_has_enough_contrast_in_both_themes(color):
         assert (high + 0.05) / (low + 0.05) >= 3
 
 
-def test_diverging_scale_is_white_at_zero_and_darkens_to_both_sides():
+def test_diverging_scale_is_white_at_zero_darkens_to_both_sides_and_has_no_color_like_masked():
     middle = len(theme.DIVERGING) // 2
     assert theme.DIVERGING[middle] == "#FFFFFF"
     light = [luminance(color) for color in theme.DIVERGING]
     assert light[: middle + 1] == sorted(light[: middle + 1])
     assert light[middle:] == sorted(light[middle:], reverse=True)
-
-
-def test_masked_differs_from_every_color_of_the_diverging_scale():
-    """By at least 20 in some channel, on a white and on a near-black page."""
+    # The color of masked cells differs by at least 20 in some channel, on a white and on a near-black page.
     red, green, blue, alpha = theme.MASKED_RGBA
     share = alpha / 255
     assert f"rgba({red}, {green}, {blue}, {round(share, 2)})" == theme.MASKED
@@ -71,8 +68,11 @@ def test_color_runs_from_blue_below_zero_to_orange_above(size, ends):
 
 
 @pytest.mark.parametrize("scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)])
-def test_stops_of_the_axis_have_the_colors_of_the_palette(scale):
-    stops = scale.axis["colorscale"]
+def test_stops_of_the_axis_have_the_colors_of_the_palette_and_labels_their_values(scale):
+    stops, (count, style) = scale.axis["colorscale"], (5, ".0%") if scale.weights else (3, "g")
+    labels = [f"{value:{style}}".replace("-", "\N{MINUS SIGN}") for value in np.linspace(scale.low, scale.high, count)]
+    assert (scale.axis["colorbar_tickvals"], scale.axis["colorbar_ticktext"]) == ([*np.linspace(0, 1, count)], labels)
+    assert scale.indices(np.array([scale.low - 9, scale.high + 9])).tolist() == [0, NUM_COLORS - 1]
     assert (stops[0][0], stops[-1][0]) == (0, 1)
     for place, color in stops:
         expected = scale.palette[round(place * (NUM_COLORS - 1))].astype(int)

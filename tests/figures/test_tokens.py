@@ -45,6 +45,5 @@ def test_label_escapes_cuts_and_names_invisible_characters(token: str, shown: st
 
 
 def test_quoted_isolates_right_to_left_tokens() -> None:
-    assert quoted("ab\u05d0") == "“\u2068ab\u05d0\u2069”"
-    assert quoted("a\u202eb") == "“\u2068a\u202eb\u2069”"
-    assert quoted("cat") == "“cat”"
+    for token in ("ab\u05d0", "a\u202eb"):
+        assert (quoted(token), quoted("cat")) == (f"“\u2068{token}\u2069”", "“cat”")

@@ -1,4 +1,4 @@
-"""Sources of attention: how texts are split, the content made up from words, and the queries and keys of models."""
+"""Sources of attention: how texts are split and shuffled, content made up from words, queries and keys of models."""
 
 import os
 import re
@@ -11,18 +11,20 @@ import pytest
 import torch
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.lab.attention_sources import TOKEN, ByteModel, PretrainedModel, Words, readings
+from alibi_viz.lab.attention_sources import TOKEN, ByteModel, PretrainedModel, Words, readings, shuffle_words
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets import AttentionExplorer
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
+import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import FalconConfig, GPT2Config, PreTrainedTokenizerFast
 
 from tests.pretrained_models import ByteTokenizer, small_model
 
+AUTO = ("AutoConfig", "AutoTokenizer", "AutoModel")
 TEXT = "to be or not to be, that is the question"
 
 
@@ -71,10 +73,11 @@ def test_unknown_content_or_empty_text_raises(source: Words | ByteModel) -> None
 
 
 def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
-    model, text = lab.make_model("alibi", num_layers=2), "ein\n\tKäs~ "
+    model, text = lab.make_model("alibi", num_layers=2), "ein\n\tKäs~ !\x7f"
     reading = ByteModel(model).read(text, "layer 2", num_heads=8, longest=48)
-    assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣"]
+    assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣", "!", "7f"]
     assert torch.equal(reading.slopes, alibi_slopes(8))
+    assert reading.note == f"Content comes from layer 2 of 2 of {ByteModel.name}."
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
     calls: list[tuple[torch.Tensor, torch.Tensor]] = []
     attention = model.transformer.blocks[1].attention
@@ -139,10 +142,15 @@ def save(folder: Path, model: Any) -> str:
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
-def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path) -> None:
+def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model(family, vocabulary=400)
+    loaders = {name: Mock(wraps=getattr(transformers, name).from_pretrained) for name in AUTO}
+    for name, loader in loaders.items():
+        monkeypatch.setattr(getattr(transformers, name), "from_pretrained", loader)
     app = AttentionExplorer(source=save(tmp_path / "my model", model), text=TEXT, content="layer 2")
     assert (app.num_heads, app.contents) == (4, ("layer 1", "layer 2"))
+    for loader in loaders.values():
+        assert loader.call_args_list[0].kwargs == {"local_files_only": True}, "nothing is downloaded"
     source: Any = app.source
     reading = source.read(f"{TEXT} é", "layer 2", 4, 48)
     assert reading.tokens[:3] == ["to", "␣be", "␣or"]
@@ -157,7 +165,6 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
         AttentionExplorer(source="someone/no-model")
     with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
         AttentionExplorer(source=str(tmp_path))
-
     fail = Mock(side_effect=ImportError("BloomTokenizer requires the SentencePiece library"))
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", fail)
     with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
@@ -169,8 +176,8 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
 
 def test_the_family_is_checked_before_anything_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fail = Mock(side_effect=AssertionError("the weights or the tokenizer were loaded"))
-    for name in ("AutoModel", "AutoTokenizer"):
-        monkeypatch.setattr(getattr(sys.modules["transformers"], name), "from_pretrained", fail)
+    for name in AUTO[1:]:
+        monkeypatch.setattr(getattr(transformers, name), "from_pretrained", fail)
     for config, message in [
         (GPT2Config(), "model must be one of bloom, falcon, mpt, got 'gpt2'"),
         (FalconConfig(alibi=False), "this falcon model was configured without ALiBi"),
@@ -193,3 +200,15 @@ def test_unusable_tokens_and_numbers_are_named() -> None:
     source.read(TEXT, "layer 1", 4, 48)
     with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
         source.read(TEXT, "layer 2", 4, 48)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+def test_shuffle_keeps_the_words_the_spaces_and_the_last_word(seed: int) -> None:
+    text = "the cat saw the dog,  and\nthe dog saw the cat"
+    shuffled = shuffle_words(text, seed)
+    assert sorted(shuffled.split()) == sorted(text.split()) and shuffled.split()[-1] == "cat"
+    assert [*filter(str.isspace, shuffled)] == [*filter(str.isspace, text)]
+    assert shuffled == shuffle_words(text, seed) != text
+    assert len({shuffle_words(text, seed) for seed in range(20)}) > 15
+    assert shuffle_words("a b c", seed) == "b a c", "two words are always exchanged"
+    assert all(shuffle_words(text, seed) == text for text in ("", "  ", "one", "one two", "a a a b"))

@@ -1,6 +1,7 @@
 """Attention statistics and spans, where they can be computed by hand and where ALiBi's slopes decide them."""
 
 import math
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,8 +17,10 @@ TEXT = "the cat saw the dog and the dog saw the cat " * 30
 
 def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
-    stats = attention_stats(equal_content("none"), lab.load_text(), 64, trained=16, windows=2, queries=1)
-    torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
+    stats, keys = attention_stats(equal_content("none"), lab.load_text(), 64, trained=16), torch.arange(33.0, 65)
+    expected = ((keys - 1) / 2, (keys - 16) / keys, keys.log2())  # for the keys that each of the last 32 queries sees
+    for measured, each in zip(vars(stats).values(), expected, strict=True):
+        torch.testing.assert_close(measured, each.mean().expand(2, 8))
     encoder = equal_content("none")
     for block in encoder.transformer.blocks:
         block.attention.causal = False
@@ -39,21 +42,17 @@ def test_weight_statistics_equal_a_loop():
             assert measured[head] == pytest.approx(sum(statistic(i, row) for i, row in rows) / 10, abs=1e-5)
 
 
-def test_windows_with_a_spacing_end_where_longer_windows_do():
+def test_windows_with_a_spacing_end_where_longer_windows_do_and_batches_of_any_size_agree(monkeypatch):
     model, text = lab.make_model("alibi"), lab.load_text()
     spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
     expected = attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
     torch.testing.assert_close(spaced.distance, expected.distance)
-
-
-def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
-    model, text = lab.make_model("forget"), lab.load_text()
+    model = lab.make_model("forget")
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
     monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 64)
     in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
-    for name in ("distance", "beyond", "denominator_bits"):
-        torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
+    torch.testing.assert_close(vars(in_parts), vars(at_once))
 
 
 def test_a_short_text_is_named():
@@ -62,6 +61,8 @@ def test_a_short_text_is_named():
         attention_stats(model, text, 65, trained=8, spacing=64)
     with pytest.raises(ValueError, match="8 sequences of 100000 bytes need 800,000"):
         attention_stats(model, text, 100_000, trained=32)
+    with pytest.raises(MemoryError, match=r"^length=100000000 would take 572\.2 GiB"):  # 8 bytes for 256 + 8 * 64
+        attention_stats(model, lab.Text("long", text.train, text.train[:1].expand(10**8)), 10**8, trained=32, windows=1)
 
 
 @pytest.mark.parametrize("content", Words.contents)
@@ -88,3 +89,6 @@ def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at
     assert table["left_out"][0] > 0.5
     table = lab.window_table(Words(), "word")
     assert set(table["head"]) == {*range(1, 9)} and (table[["bound", "needed", "left_out"]] == 0).all(axis=None)
+    source = Mock(contents=["equal"], num_heads=None, read=Mock(wraps=Words().read))
+    assert lab.window_table(source, "word")["content"].tolist() == ["equal"] * 8
+    source.read.assert_called_once_with("word", "equal", 8, 4096)

@@ -2,7 +2,6 @@
 
 import math
 import re
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,25 @@ import pytest
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.compare import Comparison
+from alibi_viz.models.positions.rotary import ScaledRotary
 from tests.tables import AS_TRAINED, table
 
 TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
+NAME, ESCAPED = r"50% {a}_b~c^d\e#$&.txt", r"50\% \{a\}\_b\~{}c\^{}d\textbackslash{}e\#\$\&.txt"
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short text, because every test of a model takes time."""
-    path = tmp_path_factory.mktemp("text") / "my text.txt"
+    path = tmp_path_factory.mktemp("text") / NAME
     path.write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
     return path
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results") / "deep" / "results"
-
-
-@pytest.fixture(scope="module")
-def comparison(text: Path, folder: Path) -> Comparison:
-    return lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=folder, **TINY)
+def comparison(text: Path) -> Comparison:
+    out = text.parent / "deep" / "results"
+    return lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
 
 
 def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
@@ -49,17 +46,19 @@ def test_the_table_has_every_method_and_seed(comparison: Comparison) -> None:
     first, second, third, last = comparison.verdicts
     assert first.startswith("rotary against alibi: ") and third.startswith("alibi against square_root: ")
     assert second.startswith("rotary against square_root: ") and "of 6; by chance alone 0.3 would be" in last
-    assert "95% t interval" in comparison.axes.title and "3 seeds" in comparison.axes.title
+    assert comparison.axes.title.endswith(": mean of 3 seeds, 95% t interval (bars), each seed (thin)")
+    assert comparison.axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
+    assert comparison.axes.low > comparison.axes.high, "the vertical axis includes nothing but the values"
+    trained, over = comparison.caption.split(" of training on sequences of ")
+    assert trained.endswith(", always on the same target bytes, after 3 steps")
+    assert over == f"L = 16 bytes ({NAME}): mean over 3 seeds ± half of the 95% t interval over seeds."
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
-    first, second = [2.0, 2.1, 2.3], [2.1, 2.0, 2.4]
-    both = compared({"a": {64: first, 128: [2.0, 2.0, 2.1]}, "b": {64: second, 128: [3.0, 3.1, 3.3]}})
-    rows = both.differences
-    each = [a - b for a, b in zip(first, second, strict=True)]
-    assert rows["mean"][0] == pytest.approx(statistics.mean(each))
-    assert rows["half_width"][0] == pytest.approx(4.302653 * statistics.stdev(each) / math.sqrt(3), rel=1e-5)
-    assert re.match(r"a against b: undecided at 64 \([^)]*\); lower at 128 \([^)]*\)\.$", both.verdicts[0])
+    first, second = {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]}, {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]}
+    both = compared({"a": first, "b": second})
+    # Half the interval is t = 4.3027 times the standard deviation of the differences, 0.11547 and 0.1, over sqrt(3).
+    assert both.verdicts[0] == "a against b: undecided at 64 (-0.033 ± 0.287); lower at 128 (-1.100 ± 0.248)."
 
 
 @pytest.mark.parametrize(
@@ -78,8 +77,9 @@ def test_three_seeds_and_an_interval_without_zero_decide(first: list[float], sec
     both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
     assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [["b", verdict, min(3, len(first))]]
     sentence, last = both.verdicts
-    assert re.match(rf"a against b: {verdict} at 64 \([+-]?\d\.\d\d\d", sentence)
-    assert last.startswith(f"Decided, which takes 3 seeds: {int(verdict != 'undecided')} of 1;")
+    assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
+    decided = f"{int(verdict != 'undecided')} of 1; by chance alone {'0.1' if len(first) > 2 else '0.0'} would be"
+    assert last == f"Decided, which takes 3 seeds: {decided}, if no two curves truly differed."
 
 
 def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Comparison) -> None:
@@ -89,8 +89,8 @@ def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Compari
         [name.replace("_", r"\_"), *(cell or "--" for cell in cells[:-2]), f"{cells[-2]} \\\\"]
         for name, *cells in comparison.summary.itertuples()
     ]
-    assert "my text.txt" in comparison.latex() and r"95\% t interval" in comparison.latex()
-    assert comparison.latex().count("{") == comparison.latex().count("}")
+    assert lines[lines.index(r"\toprule") + 1] == r" & 16 (1 L) & 32 (2 L) \\"
+    assert rf"\caption{{{comparison.caption.replace(NAME, ESCAPED)}}}".replace("95%", r"95\%") in lines
 
 
 def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> None:
@@ -101,28 +101,27 @@ def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> N
     assert (tmp_path / "verdicts.txt").read_text().splitlines() == comparison.verdicts
 
 
-def test_a_second_call_trains_only_what_is_missing(
-    comparison: Comparison, folder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_call_trains_only_what_is_missing(comparison: Comparison, text: Path, monkeypatch: Any) -> None:
+    out = text.parent / "deep" / "results"
     monkeypatch.setattr(sys.modules["alibi_viz.lab.runs"], "measure", lambda run: pytest.fail(f"{run} again"))
-    again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=folder, **TINY)
+    again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
-    fewer = lab.compare(["rotary"], seeds=2, text=text, out=folder, **TINY)
+    fewer = lab.compare(["rotary"], seeds=2, text=text, out=out, **TINY)
     assert (set(fewer.table["label"]), fewer.seeds) == ({"rotary"}, 2)
     assert fewer.axes.title.endswith(": mean of 2 seeds, each seed (thin)")
 
 
 def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
-        first, second = map(lab.measure, runs)
-        return [second, {**first, "rows": [], "error": "the loss became nan"}]
+        first, second, third = map(lab.measure, runs)
+        return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
 
     monkeypatch.setattr(sys.modules["alibi_viz.lab.compare"], "sweep", diverging)  # lab.compare is a function
-    failed = lab.compare(["alibi", "none"], seeds=1, text=text, **TINY)
+    failed = lab.compare(["alibi", "none", "t5"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
     assert failed.axes.title.endswith(": one seed")
     assert failed.caption.endswith("one seed. alibi, seed 0, is left out: the loss became nan.")
-    assert set(failed.rows["label"]) == {"none"} and "alibi" not in failed.summary.index
+    assert failed.summary.index.tolist() == ["none", "t5"], "in the order of the methods"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +129,9 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     [
         (["alibi", "alibi"], {}, "methods must be one or more different names"),
         (["alibi"], {"longest": 0}, "longest must be at least 1, got 0"),
+        (["alibi"], {"seeds": 1001}, "seeds must be between 1 and 1000, got 1001"),
+        (["alibi"], {"text": "mine.txt"}, "text must be a pathlib.Path, .*, got 'mine.txt'"),
+        (["alibi", ScaledRotary], {}, "missing 2 required positional arguments"),
         (["alibi", lab.load_text], {}, "law 'load_text', head 1 of 8: TypeError"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],
@@ -137,8 +139,8 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
 def test_what_can_not_be_compared_is_refused_before_anything_is_written(
     methods: list[Any], settings: dict[str, Any], message: str, text: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        lab.compare(methods, text=text, out=tmp_path / "out", **{**TINY, **settings})
+    with pytest.raises((TypeError, ValueError), match=message):
+        lab.compare(methods, **{"text": text, "out": tmp_path / "out", **TINY, **settings})
     assert not (tmp_path / "out").exists()
 
 
@@ -169,5 +171,11 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
 @pytest.mark.parametrize("column", ["task", "text", "length", "step"])
 def test_texts_and_settings_are_not_mixed(column: str) -> None:
     other = RESULTS.assign(seed=9, **{column: 5 if column in ("length", "step") else "another"})
-    with pytest.raises(ValueError, match=f"results must have one '{column}': choose by that column"):
+    cure = ", or label the models apart" if column in ("length", "step") else ""
+    with pytest.raises(ValueError, match=f"^results must have one '{column}': choose by that column{cure}$"):
         lab.summary(pd.concat([RESULTS, other]), "longer sequences")
+    with pytest.raises(ValueError, match="one row for a label, seed and x"):
+        lab.summary(pd.concat([RESULTS, RESULTS]), "longer sequences")
+    for question, many in (("gap", "step"), ("sliding windows", "length")):
+        curve = results("alibi", {64: [2.0, 2.1], 128: [2.0, 2.0]}, question=question)
+        lab.summary(curve.assign(**{many: curve["x"]}), question)

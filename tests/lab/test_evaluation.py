@@ -10,7 +10,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import diverged, shared_losses
-from alibi_viz.models import LanguageModel
+from alibi_viz.models import LanguageModel, TransformerConfig
 from tests.tables import SMALL
 
 TEXT = lab.load_text()
@@ -80,17 +80,18 @@ def test_evaluation_without_dropout_leaves_the_model_and_its_mode_as_they_were(n
     assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def test_a_failing_evaluation_leaves_the_model_in_its_mode() -> None:
+def test_a_failing_evaluation_leaves_the_model_in_its_mode_and_a_length_that_does_not_fit_is_named() -> None:
     model = lab.make_model("alibi", **SMALL).train()
     model.head.weight = torch.nn.Parameter(torch.zeros(3, 5))
     with pytest.raises(RuntimeError):
         lab.loss_by_length(model, TEXT, [8], targets=8)
     assert model.training
-
-
-def test_a_length_that_does_not_fit_is_named(model: LanguageModel) -> None:
     with pytest.raises(ValueError, match="sequences of at most 99 fit"):
         lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128])
+    with pytest.raises(ValueError, match="an encoder sees the tokens that it should predict"):
+        lab.loss_by_length(LanguageModel(TransformerConfig(causal=False, **SMALL)), TEXT, [8])
+    with pytest.raises(MemoryError, match=r"^length=100000000 would take 286\.1 GiB"):  # 8 bytes for 256 + 8 * 16
+        lab.loss_by_length(model, lab.Text("a", TEXT.train, TEXT.train[:1].expand(2 * 10**8)), [10**8], targets=10**8)
 
 
 @pytest.mark.parametrize(("longest", "factors"), [(0, []), (1, [1]), (16, [1, 2, 4, 8, 16]), (31, [1, 2, 4, 8, 16])])

@@ -22,23 +22,19 @@ from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} " * 6
 
 
-class PairTokenizer:
-    """One token per two characters, out of 256."""
-
-    def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
-        return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
+def pairs(text: str, **options: Any) -> dict[str, list[int]]:
+    """A tokenizer with one token per two characters, out of 256."""
+    return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
 
 
-def gpt2() -> Any:
+SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+GPT2 = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
+LLAMA = LlamaConfig(vocab_size=256, **SIZES, max_position_embeddings=8)
+
+
+def made(config: Any) -> Any:
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
     return AutoModelForCausalLM.from_config(config).eval()
-
-
-def llama() -> Any:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    return AutoModelForCausalLM.from_config(LlamaConfig(vocab_size=256, **sizes, max_position_embeddings=8)).eval()
 
 
 def diverged() -> Any:
@@ -61,10 +57,10 @@ def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: lis
     return total / count
 
 
-@pytest.mark.parametrize("make", [*FAMILIES, gpt2, llama])
-@pytest.mark.parametrize("tokenizer", [ByteTokenizer(), PairTokenizer()], ids=["bytes", "pairs"])
-def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: Any) -> None:
-    model = small_model(make) if isinstance(make, str) else make()
+@pytest.mark.parametrize("kind", [*FAMILIES, GPT2, LLAMA], ids=lambda kind: getattr(kind, "model_type", kind))
+@pytest.mark.parametrize("tokenizer", [ByteTokenizer(), pairs], ids=["bytes", "pairs"])
+def test_with_stride_1_every_target_sees_exactly_n_tokens(kind: Any, tokenizer: Any) -> None:
+    model = small_model(kind) if isinstance(kind, str) else made(kind)
     data = TEXT.encode()
     table = lab.length_curve(model, tokenizer, TEXT, [5, 16], targets=20, stride=1)
     assert table["count"].unique().tolist() == [20]
@@ -84,18 +80,17 @@ def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(m
 
 
 def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
-    for model, limit in ((gpt2(), 16), (small_model("mpt"), 64)):
+    for model, limit in ((made(GPT2), 16), (small_model("mpt"), 64)):
         losses = curve(model, ByteTokenizer(), TEXT, [limit // 2, limit, limit + 1, 5000], targets=20)
         assert [math.isfinite(loss) for loss in losses.values()] == [True, True, False, False]
-    mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1)).eval()
-    for model in (llama(), small_model("falcon sdpa"), small_model("bloom"), mamba):
+    mamba = made(MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1))
+    for model in (made(LLAMA), small_model("falcon sdpa"), small_model("bloom"), mamba):
         assert math.isfinite(curve(model, ByteTokenizer(), "a" * 120, [100], targets=20)[100]), "just long enough"
 
 
 def test_targets_are_whole_characters_and_the_same_bytes_for_every_tokenizer() -> None:
     text, model = "a" * 40 + "\N{SNOWMAN}" * 10, small_model("bloom")  # three bytes each
-    as_list = lambda text, **_: ByteTokenizer()(text)["input_ids"]  # noqa: E731 - like `tokenizer.encode`
-    for tokenizer in (ByteTokenizer(), PairTokenizer(), as_list):
+    for tokenizer in (ByteTokenizer(), pairs, lambda text, **_: list(text.encode())):  # as `tokenizer.encode`
         assert lab.length_curve(model, tokenizer, text, [4], targets=8)["count"].item() == 9
 
 
@@ -114,11 +109,15 @@ def test_the_table_is_one_of_the_lab() -> None:
     model = small_model("bloom").train()
     as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=16)
     assert model.training
-    assert as_trained.columns.tolist() == list(lab.COLUMNS)
     assert as_trained.dtypes.equals(results_table([]).dtypes)
-    assert as_trained[["method", "label", "length"]].drop_duplicates().values.tolist() == [["bloom", "bloom", 16]]
-    changed = lab.length_curve(lab.modify(model, 0.5, window=9), ByteTokenizer(), TEXT, [8], targets=40)
-    assert changed[["label", "length"]].values.tolist() == [["bloom, slopes times 0.5, window of 9", 8]]
+    row = {"origin": "live", "task": "text", "method": "bloom", "label": "bloom", "variant": "as trained", "seed": 0}
+    row |= {"length": 16, "step": 0, "question": "sliding windows", "unit": "bits per byte", "count": 40}
+    row["text"] = lab.load_text(TEXT).fingerprint
+    assert as_trained.drop(columns="value").to_dict("records") == [row | {"x": x} for x in (8, 16, 32)]
+    model.config._name_or_path = "someone/bloom"
+    changed = lab.length_curve(lab.modify(model, 0.5, window=9), ByteTokenizer(), lab.load_text(), [16, 32], stride=16)
+    label = "someone/bloom, slopes times 0.5, window of 9"
+    assert changed[["method", "label", "length", "count"]].values.tolist() == [["bloom", label, 16, 4096]] * 2
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,10 @@ def test_the_table_is_one_of_the_lab() -> None:
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
-        (TEXT, {"lengths": [8, 10**6]}, r"lengths=1000000 would take .* GiB, more than a quarter of the free memory"),
+        (TEXT, {"lengths": [8, 10**6]}, "lengths=1000000 would take 29,802.3 GiB, more than a quarter of the free"),
+        (TEXT, {"lengths": [10**6], "model": small_model("falcon sdpa")}, "lengths=1000000 would take 14,901.2 GiB"),
+        (TEXT, {"lengths": [10**6], "model": made(LLAMA)}, "1,000,000 tokens are needed before the 20 bytes"),
+        (TEXT, {"trained": 0}, "trained must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "tokenizer must return tokens of the model"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"from 0 to 255, .*, got \[3, -1, "),

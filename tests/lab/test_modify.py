@@ -58,6 +58,7 @@ def test_multiplied_slopes_equal_a_model_with_those_slopes() -> None:
     model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
     for factors in (2, [2.0] * 8, np.float32(2), torch.tensor(2.0), np.full(8, 2)):
         torch.testing.assert_close(logits(lab.modify(model, factors)), logits(steep))
+    assert torch.equal(lab.modify(model, 2).transformer.position.bias(9, 9), 2 * model.transformer.position.bias(9, 9))
     no_positions = logits(lab.make_model("none"))
     torch.testing.assert_close(logits(lab.modify(model, 0)), no_positions)
     torch.testing.assert_close(logits(lab.modify(lab.make_model("forget"), 0)), no_positions)  # in every layer
@@ -152,6 +153,7 @@ def test_a_change_is_described() -> None:
         ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
         ("kerple-log", {"slopes": "interpolate"}, "is for ALiBi only, got position method 'kerple-log'"),
         ("alibi", {"slopes": "interpolate", "trained_length": 0}, "trained_length must be an integer of at least 1"),
+        ("alibi", {"window": 4, "trained_length": 0}, "trained_length must be an integer of at least 1, got 0"),
         ("bloom", {"slopes": "interpolate"}, "trained_length must be an integer of at least 1, got None"),
     ],
     ids=str,
@@ -159,15 +161,6 @@ def test_a_change_is_described() -> None:
 def test_a_change_that_does_not_apply_is_refused(name: str, change: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         lab.modify(model_of(name), **change)
-
-
-def test_a_changed_method_is_defined_where_the_method_is() -> None:
-    class Short(Position):
-        def is_defined_at(self, length: int) -> bool:
-            return length <= 8
-
-    model = lab.modify(lab.make_model(Short), window=4)
-    assert math.isnan(lab.loss_by_length(model, lab.load_text(), [8, 16], targets=16)[16])
 
 
 def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
@@ -233,7 +226,8 @@ def test_changes_by_length_support_no_cache(position: str, change: dict[str, Any
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_changed_models_decode_with_a_cache(position: str) -> None:
+def test_changed_models_decode_with_a_cache_and_are_defined_where_the_method_is(position: str) -> None:
     model = lab.modify(lab.make_model(position, max_length=40), window=4)
+    assert (model.is_defined_at(40), model.is_defined_at(41)) == (True, position != "learned")
     pair = [model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache) for use_cache in (True, False)]
     assert torch.equal(*pair)

@@ -22,10 +22,6 @@ def measured(question: str, model: Any, source: Any = TEXT, length: int = LENGTH
     return {x: (value, n) for x, value, n in find_question(question).measure(model, source, length, 4)}
 
 
-def values(question: str, model: Any, source: Any = TEXT, length: int = LENGTH) -> dict[int, float]:
-    return {x: value for x, (value, _) in measured(question, model, source, length).items()}
-
-
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
     model = lab.make_model("none", max_length=LENGTH, **SMALL)
@@ -47,6 +43,12 @@ def test_descriptions_agree_with_the_code() -> None:
     assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
     for name, task in lab.TASKS.items():
         assert f"{task.chance:.1%}" in find_question(name).note
+        assert find_question(name).axes(16).chance == task.chance
+    ticks = {250: "250", 500: "500", 1000: "1,000<br>L", 2000: "2,000<br>2 L", 4000: "4,000<br>4 L"}
+    assert main_question("text").axes(1000, [300, 3000]).ticks == ticks
+    assert [*main_question("text").axes(16).ticks] == [16, 32, 64, 128, 256], "without values, up to 16 L"
+    steps = [find_question("gap").axes(16, xs).ticks for xs in ([], [50, 1000])]
+    assert steps == [{1: "1"}, {167: "167", 334: "334", 501: "501", 668: "668", 835: "835", 1000: "1,000"}]
 
 
 def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:
@@ -81,7 +83,8 @@ def test_bins_average_each_position_once_and_split_at_the_training_length(model:
     for x, (value, count) in answers.items():
         first, end = ends[-1], ends[-1] + count // windows
         assert value == pytest.approx(float(bits[first - 1 : end - 1].mean()), abs=1e-4)
-        assert first <= x < end
+        assert x == pytest.approx((first + end - 1) / 2, abs=0.5)
+        assert first <= 16 or (end - 1) / (first - 1) == pytest.approx(math.sqrt(2), rel=0.06), "two bins to double"
         ends.append(end)
     assert ends[-1] == 4 * length + 1 and length + 1 in ends
 
@@ -124,15 +127,15 @@ def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(p
 
 def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() -> None:
     variants = evaluation_variants(equal_content("none"), LENGTH)
-    assert list(values("attention beyond L", variants["window"]).values()) == [0, 0, 0]
-    assert values("softmax denominator", variants["window and sinks"])[64] == pytest.approx(math.log2(20))
+    assert [value for value, _ in measured("attention beyond L", variants["window"]).values()] == [0, 0, 0]
+    assert measured("softmax denominator", variants["window and sinks"])[64][0] == pytest.approx(math.log2(20))
     assert measured("softmax denominator", variants["window"], length=64)[64][1] == 8 * 32, "the last queries"
 
 
 def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
     for question in ("attention beyond L", "softmax denominator", "longer sequences", "same targets"):
-        finite = [math.isfinite(torch.tensor(value).sum()) for value in values(question, learned).values()]
+        finite = [math.isfinite(torch.tensor(value).sum()) for value, _ in measured(question, learned).values()]
         assert finite == [True, False, False]
     text = lab.load_text("to be or not to be, that is the question. " * 60)
     windows = len(text.validation) // 64

@@ -98,7 +98,7 @@ def test_closing_cancels_waiting_runs_and_saves_those_begun(tmp_path: Path, monk
 OTHER: dict[str, Any] = {
     "position": "rotary", "task": "needle", "length": 17, "steps": 5, "batch_size": 3, "learning_rate": 0.5, "seed": 9,
     "longest": 4, "targets": 99, "variants": ("window",), "threads": 2, "path": "other.txt", "device": "cpu",
-    "model": {**SMALL, "num_layers": 2}, "label": "x",
+    "model": {**SMALL, "num_layers": 2}, "label": "../x" * 99,
 }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_differs_in_one_setting_is_not_a_finished_one(measured: list[
     list(lab.sweep([run, *others], path=tmp_path, progress=False))
     assert measured == [run, *others]
     assert len(read_records(tmp_path)) == len(measured), "each in a file of its own"
-    assert len(list(lab.sweep([run, replace(run)], progress=False))) == 1
+    assert len(list(lab.sweep([run, replace(run, model=dict(reversed(SMALL.items())))], progress=False))) == 1
 
 
 SCRIPT = """
@@ -164,6 +164,9 @@ def test_foreign_json_is_refused_and_unfinished_or_other_files_ignored(measured:
     (tmp_path / "notes.json").write_text("my notes")
     with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
         lab.sweep(runs(3), path=tmp_path)
+    for path in (tmp_path / "README.md", tmp_path / "README.md" / "below"):  # no folders can be made there
+        with pytest.raises(OSError, match=r"README\.md"):
+            lab.sweep(runs(3), path=path)
     assert (tmp_path / "notes.json").read_text() == "my notes" and len(measured) == 2
 
 
@@ -176,11 +179,3 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     path.write_text("".join(f"something else, and more of it than {number}. " for number in range(600)))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
         lab.sweep([run], path=folder)
-
-
-def test_a_folder_that_can_not_be_made_is_refused_before_training(measured: list[lab.Run], tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").write_text("")
-    for path in (tmp_path / "results.jsonl", tmp_path / "results.jsonl" / "below"):
-        with pytest.raises(OSError, match=r"results\.jsonl"):
-            lab.sweep(runs(1), path=path)
-    assert not measured

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from random import Random
 
 import pytest
 
@@ -30,6 +31,9 @@ def test_tales_are_varied_and_correct_english() -> None:
     assert not re.search(r"\b(?:[Aa] [aeiou]|[Aa]n [^aeiou\W])", TEXT), "articles agree"
     assert all(letter.isupper() for letter in re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT))
     assert all(paragraph.count('"') % 2 == 0 for paragraph in TEXT.split("\n"))
+    assert [len(tales._Writer(Random(1), 4)._sentences(part)) for part in ("opening", "middle")] == [4, 12]
+    values = {(each.kind, each.value) for each in mentions(write_tales(60_000, seed=1, variety=4)[0])}
+    assert Counter(kind for kind, _ in values) == {"name": 8, "animal": 4, "place": 4, "thing": 4}
 
 
 def test_what_can_be_told_as_a_fact_occurs_nowhere_else() -> None:
@@ -78,10 +82,11 @@ def test_a_hidden_thing_is_found_where_it_was_left_last() -> None:
 
 
 def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> None:
-    text = lab.tales_text(2_000, 5_000, seed=1)
     whole, facts = write_tales(5_000, seed=3)
-    assert text.facts.values.tolist() == [list(fact) for fact in facts if fact.stop <= 5_000]
-    assert bytes(text.validation).decode() == whole[:5_000]
+    size = facts[20].stop  # the text ends with this fact
+    text = lab.tales_text(2_000, size, seed=1)
+    assert text.facts.values.tolist() == [list(fact) for fact in facts[:21]]
+    assert bytes(text.validation).decode() == whole[:size]
 
 
 def test_mentions_are_whole_words_in_order() -> None:
@@ -96,5 +101,7 @@ def test_a_retold_context_has_another_value_everywhere_and_nothing_else_changes(
     assert retell(context, "Leo") == "Ned is in the barn. Jack likes Ned and the barn."
     for value in ("barn", "in the barn"):
         assert retell(context, value) == "Leo is in the castle. Jack likes Leo and the castle."
+    assert retell("Leo said that the hat is his.", "hat") == "Leo said that the key is his."
+    assert not retell(" ".join(tales._world()["facts"]["animal"]), "squirrel").endswith("squirrel"), "none is left"
     with pytest.raises(ValueError, match="got 'Robert'"):
         retell(context, "Robert")

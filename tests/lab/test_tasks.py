@@ -38,25 +38,22 @@ def test_batches_of_a_seed_never_change_and_fit_into_the_length(name: str, total
 
 @each_task
 def test_the_largest_distance_that_fits_is_found_and_too_short_lengths_are_refused(name: str) -> None:
-    task = TASKS[name]
-    for length in (2, 3, 24, 25):
-        if length >= task.min_length(1):
-            assert task.min_length(task.max_distance(length)) <= length < task.min_length(task.max_distance(length) + 1)
-    with pytest.raises(ValueError, match=f"{name} needs a length of at least {task.min_length(1)}, got 1"):
-        lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 1)
+    task, shortest = TASKS[name], {"needle": 2, "induction": 3}[name]
+    assert (task.min_length(1), task.max_distance(shortest), task.max_distance(25)) == (shortest, 1, 26 - shortest)
+    with pytest.raises(ValueError, match=f"{name} needs a length of at least {shortest}, got {shortest - 1}"):
+        lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, shortest - 1)
 
 
 @each_task
 @pytest.mark.parametrize("position", ["alibi", "t5", "forget"])
-def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(
-    name: str, position: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accuracy_is_the_share_of_right_answers(name: str, position: str, monkeypatch: pytest.MonkeyPatch) -> None:
     task = TASKS[name]
     model = lab.make_model(position, vocabulary=task.vocabulary, **SMALL)
     inputs, targets = task.make(50, 4, 9, torch.Generator().manual_seed(3))  # with the answer in the middle
     with torch.inference_mode():
         right = (model(inputs).argmax(-1) == targets)[targets != NOT_ASKED]
     assert lab.accuracy(model, task, 9, samples=50, seed=3) == pytest.approx(float(right.float().mean()))
+    assert lab.accuracy(model, task, 9) == lab.accuracy(model, task, 9, samples=256, seed=0)
     monkeypatch.setattr("alibi_viz.lab.tasks.SHARED_BATCH_TOKENS", 60)
     monkeypatch.setattr("alibi_viz.lab.tasks.MAX_BATCH_TOKENS", 1)
     assert lab.accuracy(model, task, 9, samples=50, seed=3) == pytest.approx(float(right.float().mean()))

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
+from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, SelfAttention, register_method
 from alibi_viz.models.positions.custom import custom_method, provenance
 from alibi_viz.models.positions.relative import Alibi
@@ -76,11 +76,20 @@ def test_a_subclass_of_alibi_attends_with_its_own_bias() -> None:
         def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
             return 2 * super().bias(query_length, key_length)
 
+    class Gentler(Alibi):
+        @property
+        def slopes(self) -> Tensor:
+            return super().slopes / 2
+
     vectors = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
-    expected = Alibi(2, slopes=2 * alibi_slopes(2)).attend(*vectors, causal=True)
-    torch.testing.assert_close(Steeper(2).attend(*vectors, causal=True), expected)
+    for position, factor in ((Steeper(2), 2.0), (Gentler(2), 0.5)):
+        expected = Alibi(2, slopes=factor * alibi_slopes(2))
+        torch.testing.assert_close(position.attend(*vectors, causal=True), expected.attend(*vectors, causal=True))
+        assert torch.equal(position.bias(9, 9), expected.bias(9, 9)) and not [*position.parameters()]
+    x, mask = torch.ones(1, 2, 8), torch.ones(1, 2) > 0
+    assert SelfAttention(Gentler(2), 8, 2)(x, key_padding_mask=mask).shape == x.shape  # it changes the slopes only
     with pytest.raises(TypeError, match="only ALiBi takes one, not Steeper"):
-        SelfAttention(Steeper(2), 8, 2)(torch.ones(1, 2, 8), key_padding_mask=torch.ones(1, 2) > 0)
+        SelfAttention(Steeper(2), 8, 2)(x, key_padding_mask=mask)
 
 
 def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> None:
@@ -92,7 +101,9 @@ def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> 
     known = POSITIONS["root"]
     register_method(again["root"])  # type: ignore[arg-type]
     assert POSITIONS["root"] is known
+    register_method(type("Later", (Position,), {}))
     assert bias_of(other["root"]) == bias_of("root") == [-4, -2, 0]
+    assert [*POSITIONS][-2:] == ["Later", "root"]  # in menus
     assert model.transformer.position.bias(1, 2)[0, 0].tolist() == [-1, 0]  # type: ignore[operator]
 
 
@@ -110,6 +121,7 @@ def test_built_in_laws_have_the_values_of_their_formulas_and_make_models(name: s
     law, distance = getattr(laws, name), torch.arange(40)
     torch.testing.assert_close(law(distance, 3, 8), FORMULAS[name](distance.float()))
     assert bool(lab.make_model(law)(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
+    assert bool(law(distance, 80, 80).isfinite().all()), "2^80 tokens fit into no window"
     for head in (0, 9, -1):
         with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
             law(distance, head, 8)
@@ -133,7 +145,8 @@ def returning(value: Callable[[Tensor], Any]) -> Any:
         (returning(lambda d: None), "got NoneType"),
         (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),
         (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf, expected a number$"),
-        (returning(lambda d: torch.zeros(len(d)).masked_fill(d > 40, torch.nan)), "the bias at distance 41 is nan"),
+        (returning(lambda d: -1 / d.float()), "the bias at distance 0 is -inf, expected a number$"),
+        (returning(lambda d: torch.where(d > 40, torch.nan, 0.0)), "distance 41 is nan, expected a number or -inf$"),
         (returning(lambda d: -torch.rand(len(d))), r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
         (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),
         (lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance, "head 3 of 8: IndexError"),
@@ -143,6 +156,18 @@ def test_bad_law_is_named_with_the_value(law: Any, message: str) -> None:
     law.__name__ = "bad"
     with pytest.raises(ValueError, match=f"law 'bad'.*{message}"):
         lab.make_model(law)
+
+
+def test_a_method_that_supports_no_cache_generates_without_one() -> None:
+    class Changing(Position):
+        supports_cache = False
+
+    model, tokens = lab.make_model(Changing), torch.arange(9)[None]
+    assert model.generate(tokens, 2).shape == (1, 11)
+    caches = [KeyValueCache() for _ in model.transformer.blocks]
+    for call in (lambda: model(tokens, caches), lambda: model.generate(tokens, 2, use_cache=True)):
+        with pytest.raises(ValueError, match="'Changing' supports no cache, because new tokens move earlier ones"):
+            call()
 
 
 def test_class_that_looks_ahead_raises() -> None:
@@ -156,17 +181,16 @@ def test_class_that_looks_ahead_raises() -> None:
         lab.make_model(Ahead)
 
 
-def alibi(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return distance
-
-
 @pytest.mark.parametrize(
     ("method", "message"),
     [
         ("nothing", "position must be one of alibi, .*, or a function, got 'nothing'"),
         (lambda d, h, n: d, "needs a name, given by `def`"),
         (3, "must be a name, a function or a subclass of Position, got 3"),
-        (alibi, "'alibi' is the name of a position method of alibi_viz; choose another name"),
+        (
+            type(root)(root.__code__, {}, "alibi"),
+            "'alibi' is the name of a position method of alibi_viz; choose another name",
+        ),
     ],
 )
 def test_other_object_or_a_taken_name_is_not_accepted(method: Any, message: str) -> None:
@@ -251,7 +275,7 @@ def test_fingerprint_depends_on_everything_that_the_method_reads_and_on_nothing_
 
 def test_decorated_laws_are_told_apart_by_what_surrounds_them() -> None:
     def times(factor: float) -> Any:
-        return functools.wraps(root)(lambda *arguments: factor * root(*arguments))
+        return functools.wraps(root)(lambda *arguments, by=factor: by * root(*arguments))
 
     assert bias_of(times(2)) == [2 * value for value in bias_of(times(1))]
 

@@ -82,7 +82,9 @@ def test_only_an_encoder_depends_on_later_tokens(name: str) -> None:
             with pytest.raises(ValueError, match="is for decoders only: causal must be True, got False"):
                 Transformer(config(name, causal=False))
             with pytest.raises(ValueError, match="causal must be True"):
-                Transformer(config(name)).position.attend(*torch.zeros(3, 1, HEADS, 4, DIM), causal=False)
+                position_of(name).attend(*torch.zeros(3, 1, HEADS, 4, DIM), causal=False)
+            with pytest.raises(ValueError, match="causal must be True"):
+                position_of(name).weights(*torch.zeros(2, 1, HEADS, 4, DIM), causal=False)
             continue
         model = shaken(Transformer(config(name, causal=causal)))
         torch.testing.assert_close(model(x, last=4), model(x)[:, -4:], atol=1e-5, rtol=1e-4)
@@ -181,12 +183,11 @@ def test_extreme_content_gives_finite_weights_and_gradients(name: str) -> None:
 
 @every_method
 def test_grouped_query_attention_equals_attention_with_repeated_key_heads(name: str) -> None:
-    position = position_of(name)
-    grouped, full = (SelfAttention(position, HEADS * DIM, HEADS, num_key_heads=heads) for heads in (1, HEADS))
-    query, *pair = grouped.qkv.weight.detach().split((HEADS * DIM, DIM, DIM))
-    full.qkv.weight = torch.nn.Parameter(torch.cat((query, *(weight.repeat(HEADS, 1) for weight in pair))))
+    position, x = position_of(name, num_heads=4, d_model=4 * DIM), torch.randn(2, 9, 4 * DIM)
+    grouped, full = (SelfAttention(position, 4 * DIM, 4, num_key_heads=heads) for heads in (2, 4))
+    query, *pairs = grouped.qkv.weight.detach().split((4 * DIM, *4 * [DIM]))
+    full.qkv.weight = torch.nn.Parameter(torch.cat((query, *(each for each in pairs for _ in range(2)))))
     full.output = grouped.output
-    x = inputs(9, 9)[3]
     torch.testing.assert_close(grouped(x), full(x))
 
 

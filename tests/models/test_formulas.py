@@ -61,16 +61,18 @@ def bam(position: Bam) -> Formula:
 def cases() -> dict[str, tuple[Position, Formula]]:
     torch.manual_seed(0)
     kerple_log, network, gaussian = KerpleLog(HEADS), Fire(HEADS, 32), Bam(HEADS)
-    original, buckets = T5Buckets(HEADS, 512), T5Buckets(HEADS, 128)
+    original, buckets, learned = T5Buckets(HEADS, 512), T5Buckets(HEADS, 128), Alibi(HEADS, learned=True)
     slopes = alibi_slopes(HEADS).tolist()
     with torch.no_grad():
+        learned.learned.log_slopes += math.log(2)  # type: ignore[union-attr]
         kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
         gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
         gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
     return {
         "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * abs(i - j)),
-        "learned alibi": (Alibi(HEADS, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "learned alibi": (learned, lambda h, i, j: -2 * slopes[h] * abs(i - j)),
         "decay": (Decay(HEADS).bfloat16(), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
+        "decay in 64 tokens": (Decay(HEADS, 64), lambda h, i, j: 32 * abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         "sandwich": (Sandwich(HEADS), sandwich),
         "kerple-log": (kerple_log, kerple(kerple_log)),
         "bam": (gaussian, bam(gaussian)),
@@ -98,7 +100,7 @@ def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
     assert bool((buckets.diff() >= 0).all())
     assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
     assert int(buckets.max()) == position.num_buckets - 1
-    assert float(position.values.weight.detach().abs().max()) < 0.2  # they start at 0.02 times a normal number
+    assert T5Buckets(300, 512).values.weight.std().item() == pytest.approx(0.02, rel=0.05)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (1, 6), (3, 7)])
@@ -106,8 +108,8 @@ def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: i
     forget, x = Forget(5, alibi_slopes(HEADS)), normal(2, columns, 5).float()
     torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
     bias, gates = forget.bias(rows, columns, x), forget.gate(x).tolist()
-    for wrong in (None, x[:, 1:]):
-        with pytest.raises(ValueError, match="a forget gate reads the layer's input"):
+    for wrong, got in ((None, "None"), (x[:, 1:], rf"shape \[2, {columns - 1}, 5\]")):
+        with pytest.raises(ValueError, match=f"a forget gate reads the layer's input, .* got {got}"):
             forget.bias(rows, columns, wrong)
     for b, h, row in product(range(2), range(HEADS), range(rows)):
         i = columns - rows + row
@@ -118,7 +120,7 @@ def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: i
 def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_tokens() -> None:
     """The sum over 20,000 tokens is large; rounding it would lose the difference between two neighbors."""
     forget, slopes = Forget(5, alibi_slopes(8)), alibi_slopes(8)[:, None]
-    steps = forget.bias(1, 20_000, torch.zeros(1, 20_000, 5))[0, :, 0].diff()
+    steps = forget.bias(1, 20_000, normal(1, 20_000, 5).float())[0, :, 0].diff()
     torch.testing.assert_close(steps, slopes.expand_as(steps), atol=2e-3, rtol=0)
     torch.testing.assert_close(steps[:, -100:], slopes.expand(-1, 100), atol=1e-6, rtol=1e-4)
 
@@ -130,7 +132,7 @@ def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
         angles = [i / 10000 ** (2 * k / width) for k in range(width // 2)]
         assert table[i, 0::2].tolist() == pytest.approx([math.sin(angle) for angle in angles], abs=1e-6)
         assert table[i, 1::2].tolist() == pytest.approx([math.cos(angle) for angle in angles], abs=1e-6)
-    assert Sinusoidal(5).table(torch.arange(3)).shape == (3, 5)
+    assert torch.equal(Sinusoidal(5).embed(torch.zeros(1, 3, 5))[0], Sinusoidal(5).table(torch.arange(3)))
 
 
 def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyond_it() -> None:
@@ -152,7 +154,9 @@ def rotated(vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence
 
 @pytest.mark.parametrize("length", [3, 8, 9, 24])
 @pytest.mark.parametrize("rule", ROTARY_RULES)
-def test_angles_follow_the_formula_of_the_rule_and_are_plain_up_to_the_training_length(rule: str, length: int) -> None:
+def test_angles_follow_the_formula_of_the_rule_and_are_plain_up_to_the_training_length(
+    rule: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query, key = normal(1, 2, 3, DIM), normal(1, 2, length, DIM, seed=1)
     s = max(1.0, length / 8)
     slower = {"pi": [s] * 3, "yarn": [1.0, s, s]}.get(rule, [1.0] * 3)  # only the fastest pair turns once in 8 tokens
@@ -163,6 +167,8 @@ def test_angles_follow_the_formula_of_the_rule_and_are_plain_up_to_the_training_
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
     if s == 1:
         assert all(map(torch.equal, got, Rotary(DIM).transform(query, key)))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # then no table is kept
+    assert all(map(torch.equal, got, ScaledRotary(DIM, rule, 8).transform(query, key)))
 
 
 @pytest.mark.parametrize("s", [1.5, 4.0, 16.0])
@@ -193,7 +199,8 @@ def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, in
         ScaledRotary(*settings)
 
 
-def test_clamped_parameters_of_kerple_go_on_learning() -> None:
+def test_parameters_of_kerple_start_below_2_and_1_and_go_on_learning_where_they_are_clamped() -> None:
+    assert [each.max().item() for each in KerpleLog(3000).parameters()] == pytest.approx([2, 1], abs=0.02)
     position = KerpleLog(HEADS)
     position.a.data[:] = position.p.data[:] = -1
     position.curve(torch.arange(4)).sum().backward()
@@ -252,6 +259,7 @@ def test_weights_equal_the_formula_within_a_window(position: Position, formula: 
     """Keys that a window hides (bias -inf) count for nothing, and nearer keys keep their positions."""
     vectors = normal(4, DIM, seed=2)
     if isinstance(position, Cope):
+        assert position.vectors.shape == vectors.shape  # the position is capped at a quarter of 12 tokens
         position.double().vectors = torch.nn.Parameter(vectors)
     query, key = normal(2, HEADS, 6, DIM), normal(2, HEADS, 9, DIM, seed=1)
     distance = torch.arange(3, 9)[:, None] - torch.arange(9)

@@ -40,10 +40,10 @@ def test_each_token_is_measured_once_also_after_tokens_were_removed(monkeypatch:
     monkeypatch.setattr(KeyBall, "of", spy)
     cache = KeyValueCache()
     for new in (50, 1, 1, 7):
-        cache.append(*normal(2, 1, 2, new, 4))
+        cache.append(*normal(3, 1, 2, new, 4))  # the third tensor has no part in the ball
         assert cache.key_ball() is cache.key_ball()
     cache.length -= 8
-    cache.append(*normal(2, 1, 2, 3, 4))
+    cache.append(*normal(3, 1, 2, 3, 4))
     cache.key_ball()
     assert lengths == [50, 1, 1, 7, 3]
 

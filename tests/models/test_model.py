@@ -1,6 +1,7 @@
 """The language model, self-attention and the key-value cache: what doesn't depend on the position method."""
 
 import copy
+import math
 import pickle
 import re
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from alibi_viz import AlibiSelfAttention, KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes
+from alibi_viz import AlibiSelfAttention, KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, memory
 from alibi_viz.models import POSITIONS, SelfAttention
+from alibi_viz.models.positions.absolute import Learned
 from alibi_viz.models.positions.rotary import Rotary
 
 SMALL: dict[str, Any] = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
@@ -35,20 +37,29 @@ INVALID: dict[str, Callable[[], object]] = {
     ),
     "an encoder has no cache": lambda: model(causal=False).generate(PROMPT, 1),
     "tokens must be an integer tensor [batch, length], got torch.float32": lambda: model()(PROMPT.float()),
-    "tokens must be between 0 and 255, got 256": lambda: model()(PROMPT + 256),
+    "tokens must be between 0 and 255, got 256": lambda: model()(torch.tensor([[0, 256]])),
+    "tokens must be between 0 and 255, got -1": lambda: model()(torch.tensor([[-1, 256]])),
     "an integer tensor [batch, length], got list": lambda: model().generate([[1]], 1),  # type: ignore[arg-type]
     "at least one token, got shape [1, 0]": lambda: model().generate(PROMPT[:, :0], 3),
     "new_tokens must be at least 0, got -1": lambda: model().generate(PROMPT, -1),
     "temperature must be a finite number of at least 0, got -1": lambda: model().generate(PROMPT, 1, temperature=-1),
+    "temperature must be a number, got True": lambda: model().generate(PROMPT, 1, temperature=True),
+    "dropout must be at least 0 and below 1, got 1": lambda: AlibiSelfAttention(24, 6, dropout=1),
     "position must be an instance of Position, got str": lambda: SelfAttention("alibi", 24, 3),  # type: ignore[arg-type]
     "cache must be an instance of KeyValueCache": lambda: AlibiSelfAttention(24, 6)(X, X),  # type: ignore[arg-type]
     "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
+    # 1 GiB has room for 16 bytes per pair of channels, 32 in each layer, 4 per number of a table
+    "largest d_model that fits is 8192": lambda: AlibiSelfAttention(8193, 1),
+    "largest num_layers that fits is 2048": lambda: TransformerConfig(num_layers=2049, d_model=128),
+    "largest vocabulary that fits is 2097152": lambda: TransformerConfig(vocabulary=2**21 + 1, d_model=128),
+    "max_length that fits is 4194304": lambda: Learned(64, 2**22 + 1),
 }
 
 
 @pytest.mark.parametrize("message", INVALID)
-def test_invalid_argument_is_named_with_its_value(message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+def test_invalid_argument_is_named_with_its_value(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda device: 2**32)  # of which a call may take a quarter
+    with pytest.raises((TypeError, ValueError, MemoryError), match=re.escape(message)):
         INVALID[message]()
 
 
@@ -59,15 +70,26 @@ def test_tokens_can_have_any_integer_dtype() -> None:
         assert model().generate(tokens[:, :1].to(dtype), 0).dtype == torch.int64
 
 
-def test_generate_is_greedy_at_temperature_zero_or_almost_and_samples_otherwise() -> None:
+def test_generate_is_greedy_at_temperature_zero_or_almost() -> None:
     tokens = torch.randint(256, (2, 4), generator=torch.Generator().manual_seed(0))
     greedy = model().generate(tokens, 5, temperature=0)
     assert torch.equal(greedy[:, 4], model()(tokens)[:, -1].argmax(-1))
     assert torch.equal(model().generate(tokens, 5, temperature=1e-40), greedy)
-    seeds = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
-    first, again, other = (model().generate(tokens, 5, generator=seed) for seed in seeds)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+
+
+def test_samples_follow_the_softmax_of_the_logits_over_the_temperature() -> None:
+    binary, prompts = model(vocabulary=2), torch.zeros(4000, 1, dtype=torch.long)
+    binary.head.weight.data *= 2 / binary(prompts[:1])[0, 0].diff().detach()  # token 1 is ahead by 2
+    for options, lead in (({}, 2), ({"temperature": 0.5}, 4), ({"temperature": 4}, 0.5)):
+        texts = binary.generate(prompts, 1, generator=torch.Generator().manual_seed(0), **options)
+        assert texts[:, 1].double().mean().item() == pytest.approx(1 / (1 + math.exp(-lead)), abs=0.02)
+    binary.head.weight.data *= 1000
+    assert bool(binary.generate(prompts, 1, temperature=1e-36)[:, 1].all())  # logits / 1e-36 would overflow
+
+
+def test_token_vectors_start_on_the_scale_of_sinusoids_and_logits_have_no_bias() -> None:
+    assert model().embedding.weight.std().item() == pytest.approx(0.5, rel=0.05)
+    assert model().head.bias is None
 
 
 @pytest.mark.parametrize("fields", [{"learned_slopes": True}, *({"position": name} for name in POSITIONS)], ids=str)

@@ -4,9 +4,11 @@ import asyncio
 import gc
 import os
 import random
+import re
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
@@ -101,12 +103,16 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
 
 
 @pytest.mark.parametrize("app", APPS.values())
-def test_every_control_says_what_it_does_and_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
+def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in_a_lesson(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
     for each in controls:
         tips = each.tooltips if isinstance(each, ToggleButtons) else [each.tooltip]
         assert tips and all(tips), (type(each).__name__, each._dom_classes)
+    for name, trait in app.class_traits(state=True).items():
+        told = re.search(rf"\n        {name}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
+        if told and isinstance(trait, Number):
+            assert (trait.low, trait.high) == (Fraction(told[1]), int(told[2].replace(",", ""))), "as documented"
     (lesson,) = named([app.why.lesson])
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 

@@ -22,7 +22,7 @@ def choice(key: str = "wide") -> Guess:
 
 
 def curve(**changes: object) -> Guess:
-    settings = {"x": [64, 128, 1024], "truth": [1.0, 2.0, 5.0], "low": 0, "high": 10} | changes
+    settings = {"x": [64, 128, 1024], "truth": [1.0, 2.0, 5.0], "low": -5, "high": 5} | changes
     return lessons.guess_curve("loss", "How high is the loss?", **settings)
 
 
@@ -63,7 +63,8 @@ def test_the_stored_text_breaks_long_lines_between_words():
 def test_choice_shows_answer_and_reason_as_text(option, points):
     guess = choice()
     told = choose(guess, option)
-    assert guess.points == points and "“flat”. It is flat." in told and ("Right." in told) == (points == 1)
+    verdict = "Right." if points else "Not this time."
+    assert f"<b>{verdict}</b> It is “flat”. It is flat.<br><i>Score: {points} of 1.</i>" in told
     assert "&lt;head&gt;" in guess.children[1].value
 
 
@@ -74,10 +75,13 @@ def test_order_counts_pairs_and_a_second_press_takes_an_item_out():
             press(guess, item)
         told = press(guess)
         good = sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac"))
-        assert guess.points == good / 3 and f"{good} of 3 pairs {'is' if good == 1 else 'are'}" in told
+        verdict = {0: "Not this time.", 3: "Right."}.get(good, "Partly right.")
+        assert f"<b>{verdict}</b> It is a, b, c: {good} of 3 pairs {'is' if good == 1 else 'are'} in the right" in told
+        assert guess.points == good / 3
     press(guess, "a")
     assert guess.value() is None
-    assert [button.description for button in find(guess, Button)] == ["2. b", "a", "1. c", "Show the answer"]
+    buttons = [(button.description, button.button_style) for button in find(guess, Button)]
+    assert buttons == [("2. b", "info"), ("a", ""), ("1. c", "info"), ("Show the answer", "")]
 
 
 def slide(guess: Guess, point: int, height: float) -> None:
@@ -91,28 +95,29 @@ def drag(guess: Guess, point: int, height: float) -> None:
 
 
 @pytest.mark.parametrize("move", [slide, drag])
-@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 7), 0.5), ((10, 0), 0), ((1e9, -1e9), 0)])
+@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 3.4), 0.5), ((5, 0), 0), ((1e9, -1e9), 0)])
 def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
-    guess = curve(name="rotary", others={"rotary, window": [-5, 0, 20], "alibi": [1, 1, 1]})
+    guess = curve(name="rotary", others={"rotary, window": [-7, 0, 20], "alibi": [1, 1, 1]})
     (figure,) = find(guess, LiveFigure)
     assert [trace.visible for trace in figure.data] == [None, False, False, False]
     rotary, window, alibi = (trace.line for trace in figure.data[1:])
     assert rotary.color == window.color != alibi.color and rotary.dash != window.dash == "dashdot"
-    assert [slider.step for slider in find(guess, FloatSlider)] == [0.1, 0.1], "of an axis from 0 to 10"
+    assert figure._config == {"displayModeBar": False, "edits": {"shapePosition": True}}, "circles can be dragged"
+    assert figure.layout.yaxis.range == (-5, 5) and {slider.step for slider in find(guess, FloatSlider)} == {0.1}
     assert figure.layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4), "logarithms, 8% beyond 64 and 1,024"
     for point, height in enumerate(guessed):
         move(guess, point, height)
-    drawn = [min(max(height, 0), 10) for height in guessed]  # a guess stays within the axis
+    drawn = [min(max(height, -5), 5) for height in guessed]  # a guess stays within the axis
     assert list(figure.data[0].y) == [1.0, *drawn]
     circles = [(circle.xanchor, circle.yanchor) for circle in figure.layout.shapes]
     assert circles == [*zip((128, 1024), drawn, strict=True)], "the circles are on their points again"
     close = f"{2 * points:.0f} of your 2 points {'is' if points == 0.5 else 'are'} close."
     assert f"2.00 at 128 and 5.00 at 1,024: {close}" in press(guess) and guess.points == points
     assert list(figure.data[1].y) == [1.0, 2.0, 5.0] and figure.data[1].visible
-    assert figure.layout.yaxis.range == pytest.approx((-5, 20.6)), "a truth outside the axis widens it"
+    assert figure.layout.yaxis.range == pytest.approx((-7, 20.6)), "a truth outside the axis widens it"
 
 
-@pytest.mark.parametrize(("height", "answer"), [(5, "at 1,024: your point is close."), (9, "your point is not close.")])
+@pytest.mark.parametrize(("height", "answer"), [(5, "at 1,024: your point is close."), (3, "your point is not close.")])
 def test_one_point_is_close_or_not(height, answer):
     guess = curve(at=[1024])
     slide(guess, 0, height)
@@ -126,16 +131,17 @@ def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_lef
     assert guess.value() is None
     for _ in range(2):
         drag(guess, 0, 99.0)
-        assert guess.value() == [10, 5]
-        assert find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 10
+        assert guess.value() == [5, 5]
+        assert find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 5
 
 
 def test_what_cannot_be_asked_for_raises():
-    for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 10}):
+    for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 5}):
         with pytest.raises(ValueError, match="each curve needs a number for each x"):
             curve(**changes)
-    with pytest.raises(ValueError, match=r"x must be positive and increasing, got \[0, "):
-        curve(x=[0, 64, 1024])
+    for x in ([0, 64, 1024], [128, 64, 1024]):
+        with pytest.raises(ValueError, match=rf"x must be positive and increasing, got \[{x[0]}, 64, 1024\]"):
+            curve(x=x)
     with pytest.raises(TypeError, match="question must be an instance of str, got int"):
         lessons.guess_choice("key", 3, ["a", "b"], "a")
     with pytest.raises(ValueError, match="answer must be one of options="):

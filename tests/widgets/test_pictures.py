@@ -19,10 +19,9 @@ def test_weights_halve_after_the_half_life():
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
     app = Forgetting(half_life=1, text='an "unbelievably_long" <word>')
     assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
-    assert " 1 word back" in app.caption
-    assert "keeps under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
+    assert " 1 word back" in app.caption and "under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
-        Forgetting(text="one")
+        Forgetting(text="two words").text = "one"
 
 
 def test_a_constant_in_a_row_changes_no_weight_and_in_a_column_all_rows_that_see_it():
@@ -61,7 +60,7 @@ def test_the_zoo_draws_the_logits_of_the_methods():
     waves = np.cos(np.arange(256)[:, None] * 10_000.0 ** (-np.arange(32) / 32))  # of the cosines, 32 of 64 channels
     np.testing.assert_allclose(curve("sinusoidal"), 8 * waves.mean(1) - 8, atol=1e-5)
     assert not curve("none").any() and "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
-    assert len({*curve("t5")[:16]}) == 16 and len({*curve("t5")[15:]}) == 1, "as in a model trained on 64 tokens"
+    np.testing.assert_array_equal(curve("t5"), -distance.clamp(max=15) / 16, "as in a model trained on 64 tokens")
 
 
 @pytest.mark.parametrize(("method", "count", "of"), [("rotary", 4, "the four hands"), ("sinusoidal", 32, "32 waves")])

@@ -10,6 +10,7 @@ from alibi_viz import lab, study
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.widgets import SlopeSurgery
+from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import BadValue
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.widgets.race.small_race import control, visible_controls
@@ -28,7 +29,7 @@ def losses(model: Any) -> dict[int, float]:
 
 
 def test_app_opens_with_a_published_model_as_trained() -> None:
-    app = SlopeSurgery()
+    app = SlopeSurgery(sinks=4)  # which have no effect without a window
     expected = lab.loss_by_length(study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
     assert app.before == app.after == expected
     assert "alibi as it was trained: " in app.caption and "trained on sequences of 64 bytes" in app.details
@@ -40,14 +41,18 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
 @pytest.mark.parametrize(
     ("position", "traits", "change", "words"),
     [
-        ("alibi", {"factor": 0.5, "dropped": "3", "window": 10}, {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
-         "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys imposed"),
+        (
+            "alibi",
+            {"factor": 0.5, "dropped": "3", "window": 10},
+            {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
+            "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys imposed",
+        ),
         ("alibi", {"dropped": "all", "factor": 2.0}, {"slopes": 0}, "alibi with the bias of every head dropped"),
         ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "a window of 6 keys imposed, the first 4 kept"),
         ("rotary", {"window": 10, "factor": 2.0, "sinks": 4}, {"window": 10}, "with a window of 10 keys imposed"),
         ("sinusoidal", {"window": 1, "sinks": 4}, {"window": 1}, "a window of 1 key imposed"),
     ],
-)  # fmt: skip
+)
 def test_what_is_shown_is_the_model_with_these_changes(position: str, traits: Any, change: Any, words: str) -> None:
     model, app = lab.make_model(position, **SMALL), small_app(position)
     for name, value in traits.items():
@@ -55,21 +60,19 @@ def test_what_is_shown_is_the_model_with_these_changes(position: str, traits: An
     changed = lab.modify(model, **change)
     assert losses(app.models["changed"]) == app.after == pytest.approx(losses(changed))
     assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
+    disabled = [control(app, css).disabled for css in ("s-factor", "s-dropped", "s-sinks", "s-window")]
+    assert disabled == [*[position != "alibi"] * 3, False], "what does not apply"
     assert words in app.caption
-    difference = app.after[64] - app.before[64]
-    told = f"sequences of 64, {abs(difference):.2f} {'more' if difference > 0 else 'less'} than before."
-    assert (told in app.caption) == (abs(difference) >= 0.005)
-    stats = attention_stats(changed, lab.load_text(), 64, trained=16, windows=4)
+    for length, end in ((16, ";"), (64, ".")):
+        gap = app.after[length] - app.before[length]
+        told = f", {abs(gap):.2f} {'more' if gap > 0 else 'less'} than before" * (abs(gap) >= 0.005)
+        assert f" {app.after[length]:.2f} bits per byte on sequences of {length}{told}{end}" in app.caption
+    stats, trained = (attention_stats(each, lab.load_text(), 64, trained=16, windows=4) for each in (changed, model))
     assert np.allclose(app.figure.data[-1].y, stats.distance.flatten().clamp(min=0.1), atol=1e-3)
+    back, before = (format_number(each.distance.mean()) for each in (stats, trained))
+    look = f"its heads look {back} tokens back on average{f' (as trained {before})' * (back != before)}, with"
+    assert f"{look} {format_percent(stats.beyond.mean())} of their weight on keys at least 16 back." in app.details
     assert app.figure.data[1].y.tolist() == list(app.after.values())
-
-
-@pytest.mark.parametrize(("position", "bias", "sinks"), [("alibi", True, True), ("rotary", False, False)])
-def test_changes_that_do_not_apply_have_no_effect_and_are_disabled(position: str, bias: bool, sinks: bool) -> None:
-    app = small_app(position, sinks=4, factor=1.0 if bias else 2.0)
-    controls = {"s-factor": bias, "s-dropped": bias, "s-sinks": sinks, "s-window": True}
-    assert {css: not control(app, css).disabled for css in controls} == controls
-    assert app.after == app.before and "as it was trained" in app.caption
 
 
 def test_your_own_models_are_tested_at_their_lengths() -> None:
@@ -86,7 +89,8 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5 with slopes times 2: " in app.caption
     app = SlopeSurgery(model := lab.make_model("learned", max_length=32))
-    assert "its positions are not defined on sequences of 512" in app.caption and "nan" not in app.caption
+    assert app.caption.endswith("; its positions are not defined on sequences of 512.") and "nan" not in app.caption
+    assert "At the end of sequences of 32, its heads" in app.details, "the longest that it can read"
     model.head.weight.data.mul_(9)
     app.refresh()
     assert app.before[32] == pytest.approx(lab.loss_by_length(model, lab.load_text(), [32])[32], abs=0.2)
@@ -103,7 +107,8 @@ def test_controls_and_traits_agree_and_a_change_that_fails_is_taken_back(monkeyp
     control(app, "s-subject").value = "yours"
     assert (app.dropped, control(app, "s-dropped").value) == ("none", "none") and "with slopes times 4: " in app.caption
     app.window = 100
-    assert (control(app, "s-window").value, control(app, "s-window").options[-1][0]) == ("100", "2048")
+    windows = ["none", "4", "8", "16", "32", "64", "100", "128", "256", "512", "1024", "2048"]
+    assert (control(app, "s-window").value, [*dict(control(app, "s-window").options)]) == ("100", windows)
     control(app, "s-window").value = "none"
     assert app.window is None
     assert len(visible_controls(app)) == 6
@@ -120,11 +125,13 @@ def pretrained_losses(model: Any) -> dict[int, float]:
 
 def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
     bloom = small_model("bloom")
-    app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=32, lengths=LENGTHS, text=TEXT)
+    app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=8, lengths=LENGTHS, text=TEXT)
     assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
     assert app.caption.startswith("bloom as it was trained: ")
-    ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -128:]
-    assert np.allclose(app.figure.data[-2].y, pretrained_stats(bloom, ids, trained=32, queries=128).distance.flatten())
+    ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -64:]  # 8 times the training length
+    stats = pretrained_stats(bloom, ids, trained=8, queries=128)
+    assert np.allclose(app.figure.data[-2].y, stats.distance.flatten())
+    assert f"with {format_percent(stats.beyond.mean())} of their weight on keys at least 8 back." in app.details
     app.factor, app.dropped, app.window, app.sinks = 0.5, "3", 40, 4
     assert app.after == pytest.approx(pretrained_losses(lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)))
     with pytest.raises(BadValue, match="dropped must be one of none, all, 1, 2, 3, 4, got '5'"):

@@ -6,6 +6,7 @@ from alibi_viz.check import FAULTS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
+from alibi_viz.widgets.core.formatting import format_percent
 from tests.lessons.repairs import REPAIRS
 from tests.widgets.race.small_race import control
 
@@ -32,28 +33,24 @@ def test_right_guess_reveals_fault_evidence_and_origin():
     assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict
     assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
     assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
-    assert app._revealed.layout.display is None
-    assert control(app, "s-code").value == BUGS["case 1"].code
+    assert app._revealed.layout.display is None and control(app, "s-code").value == BUGS["case 1"].code
 
 
-def test_right_guesses_and_repairs_score_by_tier():
+def test_right_guesses_and_repairs_score_by_tier_and_weights_trained_that_way_are_no_fault():
     app, expected = SpotTheBug(), 0
     for points, (name, bug) in zip([1] * 5 + [2] * 5 + [3] * 4, BUGS.items(), strict=True):
         app.bug = name
-        wrong = name == "case 2"
-        app.guess = bug.answers[0] if wrong else bug.fault
-        expected += 0 if wrong else points
-        assert app.score == expected and ("<b>Right:" in control(app, "s-verdict").value) != wrong
+        app.guess = bug.answers[0] if name == "case 2" else bug.fault
+        expected += points * (name != "case 2")
+        verdict = control(app, "s-verdict").value
+        assert app.score == expected and ("<b>Right:" in verdict) == (name != "case 2")
+        styles = {answer: control(app, f"s-answer-{at}").button_style for at, answer in enumerate(bug.answers)}
+        assert {each: style for each, style in styles.items() if style} == {app.guess: "danger", bug.fault: "success"}
+        assert ("for them it is no fault" in verdict) == bool(bug.exhibit.trained)
+    assert "The authors of bloom and falcon" in verdict
     app.bug, app.code = "case 13", REPAIRS["content too weak"]
     assert app.check().ok and app.score == expected + 3
     assert control(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
-
-
-def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
-    for name, bug in BUGS.items():
-        app = SpotTheBug(bug=name, guess=bug.fault)
-        assert ("for them it is no fault" in control(app, "s-verdict").value) == bool(bug.exhibit.trained)
-    assert "The authors of bloom and falcon" in control(app, "s-verdict").value
 
 
 def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
@@ -62,17 +59,17 @@ def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture()
     control(app, "s-code").value = REPAIR
     assert app.code == REPAIR
     control(app, "s-check").click()
-    assert "no fault found" in control(app, "s-report").value
-    assert app.solved == ["case 1"]
+    assert "no fault found" in control(app, "s-report").value and app.solved == ["case 1"]
     assert app.figure.layout.images[0].source != faulty
     assert app.caption.endswith("The two pictures are the same.")
     app.code = REPAIR + "\n# changed since the check"
     assert app.figure.layout.images[0].source == faulty
     assert (control(app, "s-report").value, app.solved) == ("", ["case 1"])
-    control(app, "s-code").value = " \n"
-    assert (app.code, control(app, "s-code").value) == ("", BUGS["case 1"].code)
+    for empty in (" \n", f"{BUGS['case 1'].code}\n"):
+        control(app, "s-code").value = empty
+        assert (app.code, control(app, "s-code").value) == ("", BUGS["case 1"].code)
     app.check()
-    assert "this implementation" in app.caption and "your repair" not in app.caption
+    assert "this implementation" in app.caption and app.solved == ["case 1"], "once solved, always solved"
 
 
 def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
@@ -113,24 +110,41 @@ def test_each_case_keeps_its_guess_and_its_code_until_reset():
     app.bug = "case 1"
     assert (app.guess, app.code) == ("sign reversed", REPAIR)
     assert "no fault found" in control(app, "s-report").value
-    control(app, "s-reset").click()
-    assert (app.guess, app.code, app.solved) == (None, "", [])
+    for _ in range(2):
+        control(app, "s-reset").click()
+        assert (app.guess, app.code, app.solved, control(app, "s-report").value) == (None, "", [], "")
+        app.check()  # of the faulty code, which leaves a report
     app.bug = list(BUGS)[-1]
     control(app, "s-next").click()
     assert app.bug == "case 1", "the cases form a ring"
 
 
-def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ():
-    app = SpotTheBug(bug="case 4", guess="no bias")
-    assert "the last query of each head of 12, 16 tokens. The largest difference is in head 9: key " in app.caption
-    layer, bug = named_trace(app.figure, "tiles"), BUGS["case 4"]
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("case 4", "easy, causal: the last query of each head of 12, 16 tokens."),
+        ("case 7", "medium, an encoder: head 2 of 8, 16 tokens."),
+        ("case 10", "medium, causal: head 2 of 8, 16 tokens, decoding the last 5 tokens."),
+        ("case 13", "hard, causal: head 3 of 8, 16 tokens."),
+        ("case 14", "hard, causal: the last query of each head of 8, 2,048 tokens, decoding the last token."),
+    ],
+)
+def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ(name, called):
+    app, bug = SpotTheBug(bug=name, guess=BUGS[name].fault), BUGS[name]
     correct, faulty = bug.view.correct(bug.causal), bug.weights()
+    kind, layer = "head" if "each head" in called else "query", named_trace(app.figure, "tiles")
+    places = [f"{kind} {row}{{}} key {key}" for row in bug.view.rows for key in bug.view.keys]
     for tile, weights in ((1, correct), (2, faulty)):
-        texts = layer.customdata[layer.z == tile].reshape(12, 16)
-        assert texts[8, 3] == f"head 9, key 3<br>relative weight {weights[8, 3]:.3g}"
+        told = [f"{weight:.3g}" if weight else "masked" for weight in weights.flatten().tolist()]
+        texts = [f"{place.format(',')}<br>relative weight {each}" for place, each in zip(places, told, strict=True)]
+        assert layer.customdata[layer.z == tile].tolist() == texts and len(layer.y) == len(bug.view.rows) + 1
+    at = int((faulty - correct).abs().argmax())
+    got, wanted = (format_percent(weights.flatten()[at]) for weights in (faulty, correct))
+    differ = f"The largest difference is in {places[at].format(':')} has {got} of the largest weight in its row"
+    assert app.caption == f"C{name[1:]} of 14, {called} {differ} in this implementation; correct is {wanted}."
+    assert app.figure.layout.yaxis.title.text == ("query position i" if kind == "query" else "head")
     height = app.figure.layout.height
     app.fit(300)
     assert app.figure.layout.height > height, "one picture below the other"
-    assert "decoding the last 5 tokens." in SpotTheBug(bug="case 10").caption
-    assert "an encoder" in SpotTheBug(bug="case 7").caption
-    assert "equal words have the content 4." in SpotTheBug(bug="case 13").details
+    words = "The tokens are 5 words in turn, and equal words have the content 4."
+    assert app.details == (words if name == "case 13" else "All tokens have the same content.")

@@ -66,7 +66,7 @@ class Rotary(Position):
             return self._make_tables(length, device)
         tables = self._tables.get(device)
         if tables is None or len(tables[0]) < length:
-            tables = self._tables[device] = self._make_tables(1 << max(length - 1, 0).bit_length(), device)
+            tables = self._tables[device] = self._make_tables(1 << (length - 1).bit_length(), device)
         return tables
 
     def _make_tables(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from ipywidgets import Textarea
+import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lab.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
-from alibi_viz.widgets.attention.explorer import MAX_TOKENS, NEAR
+from alibi_viz.widgets.attention.explorer import MAX_TOKENS
+from alibi_viz.widgets.core.formatting import format_percent
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message, visible_controls
@@ -20,55 +21,46 @@ from tests.widgets.race.small_race import control, message, visible_controls
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 
-def shown(app: AttentionExplorer, name: str) -> np.ndarray:
-    return numbers(app.figure, name)
-
-
 def words(app: AttentionExplorer) -> tuple[str, ...]:
     return app.figure.get_subplot(2, 1).xaxis.ticktext
 
 
-@pytest.mark.parametrize(("head", "query", "bias"), [(1, None, True), (3, 8, False), (8, 5, True)])
-def test_caption_gives_shares_of_the_nearest_and_the_farthest_equal(head: int, query: int | None, bias: bool) -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias)
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("head", "query"), [(1, None), (3, 8), (8, 5), (2, 4), (3, 3), (1, 0)])
+def test_figure_and_caption_give_the_weights(head: int, query: int | None, bias: bool, causal: bool) -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias, causal=causal)
     place, tokens = 10 if query is None else query, TEXT.split()
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
     slopes = (alibi_slopes(8), None) if bias else (None, alibi_slopes(8))
-    traces = [attention_trace(reading.query, reading.key, each) for each in slopes]
-    shares = [100 * trace.weights[0, head - 1, place] for trace in traces]
-    near = [key for key in range(place + 1) if place - key <= NEAR]
-    pattern = r"gives ([\d.]+)% of its weight to itself and the 3 nearest tokens; with\w* the bias ([\d.]+)%"
-    found = re.search(pattern, app.caption)
-    assert found and [*map(float, found.groups())] == pytest.approx([float(s[near].sum()) for s in shares], abs=0.51)
-    equal = [key for key in range(place) if tokens[key] == tokens[place]]
-    found = re.search(r"The farthest other “\w+”, (\d+) away, gets (.+)%; with\w* the bias ([\d.]+)%", app.details)
-    assert bool(found) == bool(equal)
-    if found and "under" not in found[2]:
-        assert int(found[1]) == place - equal[0]
-        assert [float(found[2]), float(found[3])] == pytest.approx([float(each[equal[0]]) for each in shares], abs=0.51)
-    assert "made up" in app.details, "says where the content comes from"
-    app.query = 0
-    assert "Query 0 “the” gives 100% of its weight to itself" in app.caption
+    traces = [attention_trace(reading.query, reading.key, each, causal=causal) for each in slopes]
+    for step in ("content", "bias", "logits", "weights"):
+        values = torch.where(traces[0].logits.isneginf(), torch.nan, getattr(traces[0], step))[0, head - 1]
+        np.testing.assert_allclose(numbers(app.figure, step), values, atol=1e-5)
+    visible = range(place + 1 if causal else 11)
+    near = [key for key in visible if abs(place - key) <= 3]
+    receivers = f"itself and the {len(near) - 1} nearest tokens" if len(near) < len(visible) else "itself"
 
+    def shares(keys: list[int]) -> str:
+        here, there = (format_percent(trace.weights[0, head - 1, place, keys].sum()) for trace in traces)
+        return f"{here}{{}}; {'without' if bias else 'with'} the bias {there}."
 
-def test_head_and_switch_change_the_bias_and_keep_the_content() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8)
-    content, bias = shown(app, "content"), shown(app, "bias")
-    assert np.nanmin(bias) == -10 / 2, "head 1 of 8 has slope 1/2, the first word is 10 tokens away"
-    app.head = 3
-    np.testing.assert_allclose(shown(app, "bias"), bias / 4)
-    app.bias = False
-    assert not np.nan_to_num(shown(app, "bias")).any()
-    np.testing.assert_array_equal(shown(app, "logits"), content)
-    np.testing.assert_array_equal(shown(app, "content"), content)
-    app.content = "equal"
-    assert shown(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
+    given = shares(near if len(near) < len(visible) else [place]).format(f" of its weight to {receivers}")
+    state = f"Head {head} of 8, slope 1/{2**head}, bias {'on' if bias else 'off'}."
+    assert app.caption == f"{state} Query {place} “{tokens[place]}” gives {given}"
+    equal = sorted((abs(key - place), key) for key in visible if key != place and tokens[key] == tokens[place])
+    (distance, far), word = equal[-1] if equal else (0, 0), tokens[place]
+    told = f"The farthest other “{word}”, {distance} away, gets {shares([far]).format('')} " * bool(equal)
+    assert app.details == told + reading.note and "made up" in reading.note, "says where the content comes from"
+    title = f"m = 1/{2**head}<br>-m {'(i - j)' if causal else '|i - j|'}".replace("-", "\N{MINUS SIGN}")
+    titles = [annotation.text for annotation in app.figure.layout.annotations]
+    assert titles[1] == f"+  bias, {title if bias else 'switched off'}"
+    assert (titles[2].find("bias on") < titles[2].find("bias off")) == bias, "what is shown comes first"
 
 
 def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     app = AttentionExplorer(text=TEXT)
     box = control(app, "s-text")
-    assert isinstance(box, Textarea)
     box.value = ""
     assert "at least one word" in message(app) and (box.value, app.text) == ("", TEXT)
     control(app, "s-reset").click()
@@ -127,9 +119,9 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
 def test_trained_model_reads_the_bytes_of_the_text() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
-    before = np.nan_to_num(shown(app, "content"))
+    before = np.nan_to_num(numbers(app.figure, "content"))
     app.content = "layer 2"
-    assert not np.allclose(np.nan_to_num(shown(app, "content")), before) and "layer 2 of 2" in app.details
+    assert not np.allclose(np.nan_to_num(numbers(app.figure, "content")), before) and "layer 2 of 2" in app.details
     with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
         app.num_heads = 4
 
@@ -148,7 +140,7 @@ def test_a_model_runs_once_for_a_text_until_refresh() -> None:
     model = lab.make_model("alibi")
     app, runs = AttentionExplorer(model, text=TEXT), []
     model.register_forward_hook(lambda *_: runs.append(1))
-    content = lambda: float(shown(app, "content")[5][2])  # noqa: E731
+    content = lambda: float(numbers(app.figure, "content")[5][2])  # noqa: E731
     before = content()
     app.query, app.head, app.bias, app.content = 5, 2, False, "layer 2"
     app.content, app.head = "layer 1", 1
@@ -181,7 +173,9 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     app = AttentionExplorer(text="word " * 100, num_heads=32)
     note = control(app, "s-note")
     assert (note.value, note.layout.display) == (f"only the first {MAX_TOKENS} of 100 tokens are used", None)
-    assert shown(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
+    assert (
+        numbers(app.figure, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
+    )
     assert len(app.figure.to_json()) < 2_500_000, "what a change sends to the browser"
     labels = len(words(app))
     app.fit(2000)

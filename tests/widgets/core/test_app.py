@@ -144,8 +144,7 @@ def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state
     app = Doubling()
     figure = app.figure
     app.count = 3
-    assert app.figure is figure
-    assert list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
+    assert app.figure is figure and list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
     app.children[-1].set_state({"width": 640})  # as the page reports it
     assert app.page_width == figure.layout.width == 640
     assert figure.get_state()["_widget_layout"]["width"] == 640
@@ -169,5 +168,4 @@ def test_repr_shows_the_state_and_is_the_whole_text_output():
     app.name = "x" * 5000
     assert 110 < len(repr(app)) < 150
     bundle = app._repr_mimebundle_()
-    assert bundle["text/plain"] == repr(app)
-    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == repr(app) and "application/vnd.jupyter.widget-view+json" in bundle

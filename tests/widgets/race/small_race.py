@@ -37,10 +37,6 @@ def message(app: App) -> str:
     return app._message.value
 
 
-def lanes(app: LengthLab) -> str:
-    return control(app, "s-lanes").value
-
-
 def small(**state: object) -> LengthLab:
     """An app whose race takes a second."""
     return LengthLab(**{"methods": ["alibi", "none"], "length": 8, "steps": 10} | state)

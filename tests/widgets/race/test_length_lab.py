@@ -19,7 +19,7 @@ from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceState
 from tests.tables import curve, same_weights, table
 from tests.widgets.race import small_race
-from tests.widgets.race.small_race import DEADLINE, control, lanes, losses, open_tab, points, small, stop, trace, until
+from tests.widgets.race.small_race import DEADLINE, control, losses, open_tab, points, small, stop, trace, until
 
 TEXT = lab.load_text()
 
@@ -75,7 +75,8 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     assert long_race.caption.startswith("Training on sequences of 8 bytes") and long_race.means["none"]
     assert long_race.results.query("question == 'longer sequences'")["step"].min() == 50
     assert long_race.details == "", "open details would close when their text changes"
-    assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
+    lanes = control(long_race, "s-lanes").value
+    assert lanes.count('role="progressbar"') == lanes.count(" of 2,000</span>") == 2
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
     assert not control(long_race, "s-more").disabled
     done = len(losses(long_race)["alibi"])

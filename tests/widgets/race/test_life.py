@@ -8,8 +8,6 @@ import psutil
 from alibi_viz.widgets import LengthLab
 from tests.widgets.race.small_race import until
 
-MIB = 2**20
-
 
 def test_a_hundred_races_leave_no_thread_and_no_memory_and_stop_within_half_a_second() -> None:
     app, process, waits = LengthLab(methods=["alibi"], length=8, steps=2000), psutil.Process(), []
@@ -25,4 +23,4 @@ def test_a_hundred_races_leave_no_thread_and_no_memory_and_stop_within_half_a_se
             used = process.memory_info().rss
     assert sorted(waits)[-6] < 0.5, "a busy machine may hold up a few"
     assert threading.active_count() == threads
-    assert (process.memory_info().rss - used) / MIB < 50
+    assert (process.memory_info().rss - used) / 2**20 < 50
