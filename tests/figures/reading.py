@@ -33,8 +33,7 @@ def hovered(figure: go.Figure, rows: int, columns: int, grid: Grid) -> dict[tupl
     layer, found = named_trace(figure, "tiles"), {}
     for left, top in grid.corners.tolist():
         y, x = (start + (np.arange(count) + 0.5) * grid.side / count for start, count in ((top, rows), (left, columns)))
-        for (i, row), (j, column) in product(
-            *map(enumerate, (layer.y.searchsorted(y) - 1, layer.x.searchsorted(x) - 1))
-        ):
+        under = layer.y.searchsorted(y) - 1, layer.x.searchsorted(x) - 1
+        for (i, row), (j, column) in product(*map(enumerate, under)):
             found[layer.z[row][column], i, j] = layer.customdata[row][column]
     return found

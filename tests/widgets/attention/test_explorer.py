@@ -14,7 +14,6 @@ from alibi_viz.lab.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.explorer import MAX_TOKENS
 from alibi_viz.widgets.core.formatting import format_percent
-from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message, visible_controls
 
@@ -23,6 +22,10 @@ TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 def words(app: AttentionExplorer) -> tuple[str, ...]:
     return app.figure.get_subplot(2, 1).xaxis.ticktext
+
+
+def cells(app: AttentionExplorer, step: str) -> np.ndarray:
+    return np.array(named_trace(app.figure, step).z, dtype=object).astype(float)  # NaN for the gaps
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -36,7 +39,7 @@ def test_figure_and_caption_give_the_weights(head: int, query: int | None, bias:
     traces = [attention_trace(reading.query, reading.key, each, causal=causal) for each in slopes]
     for step in ("content", "bias", "logits", "weights"):
         values = torch.where(traces[0].logits.isneginf(), torch.nan, getattr(traces[0], step))[0, head - 1]
-        np.testing.assert_allclose(numbers(app.figure, step), values, atol=1e-5)
+        np.testing.assert_allclose(cells(app, step), values, atol=1e-5)
     visible = range(place + 1 if causal else 11)
     near = [key for key in visible if abs(place - key) <= 3]
     receivers = f"itself and the {len(near) - 1} nearest tokens" if len(near) < len(visible) else "itself"
@@ -119,9 +122,9 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
 def test_trained_model_reads_the_bytes_of_the_text() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
-    before = np.nan_to_num(numbers(app.figure, "content"))
+    before = np.nan_to_num(cells(app, "content"))
     app.content = "layer 2"
-    assert not np.allclose(np.nan_to_num(numbers(app.figure, "content")), before) and "layer 2 of 2" in app.details
+    assert not np.allclose(np.nan_to_num(cells(app, "content")), before) and "layer 2 of 2" in app.details
     with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
         app.num_heads = 4
 
@@ -140,7 +143,7 @@ def test_a_model_runs_once_for_a_text_until_refresh() -> None:
     model = lab.make_model("alibi")
     app, runs = AttentionExplorer(model, text=TEXT), []
     model.register_forward_hook(lambda *_: runs.append(1))
-    content = lambda: float(numbers(app.figure, "content")[5][2])  # noqa: E731
+    content = lambda: float(cells(app, "content")[5][2])  # noqa: E731
     before = content()
     app.query, app.head, app.bias, app.content = 5, 2, False, "layer 2"
     app.content, app.head = "layer 1", 1
@@ -173,9 +176,7 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     app = AttentionExplorer(text="word " * 100, num_heads=32)
     note = control(app, "s-note")
     assert (note.value, note.layout.display) == (f"only the first {MAX_TOKENS} of 100 tokens are used", None)
-    assert (
-        numbers(app.figure, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
-    )
+    assert cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
     assert len(app.figure.to_json()) < 2_500_000, "what a change sends to the browser"
     labels = len(words(app))
     app.fit(2000)
