@@ -106,10 +106,10 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
         if _agree(observations, rule, slopes):
-            tolerances = torch.tensor([limits.relative, limits.absolute / (2 * SHORT)])
-            faults = name_slopes(slopes, expected, *tolerances.tolist())
+            tolerances = limits.relative, limits.absolute / (2 * SHORT)
+            faults = name_slopes(slopes, expected, *tolerances)
             if not rule[0].faults:  # the weights were wrong, so the slopes are, however little
-                faults = faults or name_slopes(slopes, expected, *(tolerances / 4).tolist())
+                faults = faults or name_slopes(slopes, expected, *(each / 4 for each in tolerances))
             explanations.append(faults + [Finding(fault, evidence) for fault in rule[0].faults])
             if len(explanations[-1]) == 1:
                 break
