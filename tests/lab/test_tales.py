@@ -99,8 +99,7 @@ def test_mentions_are_whole_words_in_order() -> None:
 def test_a_retold_context_has_another_value_everywhere_and_nothing_else_changes() -> None:
     context = "Leo is in the barn. Jack likes Leo and the barn."
     assert retell(context, "Leo") == "Ned is in the barn. Jack likes Ned and the barn."
-    for value in ("barn", "in the barn"):
-        assert retell(context, value) == "Leo is in the castle. Jack likes Leo and the castle."
+    assert {retell(context, x) for x in ("barn", "in the barn")} == {context.replace("barn", "castle")}
     assert retell("Leo said that the hat is his.", "hat") == "Leo said that the key is his."
     assert not retell(" ".join(tales._world()["facts"]["animal"]), "squirrel").endswith("squirrel"), "none is left"
     with pytest.raises(ValueError, match="got 'Robert'"):

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from alibi_viz.lessons.copies import copy_lessons, lessons_folder
+from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
 
 
 def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_path: Path) -> None:
     (tmp_path / "01_slopes.ipynb").write_text("a file of the same name that is not ours")
-    assert copy_lessons(tmp_path) == ["01_slopes.ipynb"]
+    assert copy_lessons(tmp_path) == ["01_slopes.ipynb"] and (tmp_path / MANIFEST).exists()
     (tmp_path / "01_slopes.ipynb").unlink()
     assert copy_lessons(tmp_path) == []
     assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons_folder().glob("*.ipynb")}

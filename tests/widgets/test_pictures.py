@@ -19,7 +19,7 @@ def test_weights_halve_after_the_half_life():
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
     app = Forgetting(half_life=1, text='an "unbelievably_long" <word>')
     assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
-    assert " 1 word back" in app.caption and "under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
+    assert " 1 word back" in app.caption and "keeps under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         Forgetting(text="two words").text = "one"
 

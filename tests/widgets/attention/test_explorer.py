@@ -105,9 +105,9 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
     control(app, "s-bias").value = control(app, "s-causal").value = False
     control(app, "s-content").label = "equal"
     assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
-    app.num_heads, app.query = 4, 9
+    assert cells(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
+    app.num_heads, app.query, app.text = 4, 9, "a b"
     assert app.head == head.max == 4
-    app.text = "a b"
     assert (app.query, query.value, message(app)) == (None, "", "")
     app.set_together({"query": 2, "text": "to be or"})
     assert app.query == 2, "the new text deselects, and then it is selected again"
