@@ -15,10 +15,10 @@ from tests.pretrained_models import FAMILIES, small_model
 LENGTH = 24
 IDS = torch.randint(0, 256, (2, LENGTH), generator=torch.Generator().manual_seed(0))
 MASKS = {name: torch.ones(2, LENGTH, dtype=torch.long) for name in ("full", "padded", "gaps")}
-MASKS["padded"][0, :6] = 0
+MASKS["padded"][0, :6] = MASKS["padded"][1, :22] = 0  # leaves fewer tokens than sinks
 MASKS["gaps"][0, 3:7] = MASKS["gaps"][1, 10] = MASKS["gaps"][1, 15:18] = 0
 EVERYTHING = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
-CHANGES: list[dict[str, Any]] = [{}, {"slopes": 4.0}, {"slopes": 0}, {"window": 5}, {"window": 5, "sinks": 3}]
+CHANGES: list[dict[str, Any]] = [{}, {"slopes": 1.5}, {"slopes": 0}, {"window": 1}, {"window": 5, "sinks": 3}]
 CASES = [
     (family, change, mask)
     for family in FAMILIES

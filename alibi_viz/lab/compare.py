@@ -106,7 +106,7 @@ class Comparison:
 
     def latex(self) -> str:
         r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
-        cells = self.summary.drop(columns="seeds").replace("", "--")
+        cells = self.summary.drop(columns="seeds")
         cells.columns = pd.Index([f"{x} ({x / self.run.length:g} L)" for x in cells.columns])
         return cells.to_latex(escape=True, caption=self.caption.translate(LATEX), label="tab:comparison")
 

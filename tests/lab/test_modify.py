@@ -126,14 +126,14 @@ def test_variants_are_those_that_change_the_method() -> None:
 def test_a_change_is_described() -> None:
     model = small_model("bloom")
     for change, words in [
-        ({}, ""),
-        ({"slopes": 0.5}, "slopes times 0.5"),
-        ({"slopes": 0}, "bias dropped"),
-        ({"slopes": [1, 0, 1, 1]}, "slopes times 1, 0, 1, 1"),
-        ({"slopes": 2, "window": 8, "sinks": 4}, "slopes times 2, window of 8, sinks of 4"),
-        ({"slopes": "interpolate", "trained_length": 16}, "slopes interpolated beyond 16"),
+        ({}, []),
+        ({"slopes": 0.5}, ["slopes times 0.5"]),
+        ({"slopes": 0}, ["bias dropped"]),
+        ({"slopes": [1, 0, 1, 1]}, ["slopes times 1, 0, 1, 1"]),
+        ({"slopes": 1.5, "window": 1, "sinks": 1}, ["slopes times 1.5, window of 1, sinks of 1"]),
+        ({"slopes": "interpolate", "trained_length": 16}, ["slopes interpolated beyond 16"]),
     ]:
-        assert ", ".join(map(str, changes_of(lab.modify(model, **change)))) == words
+        assert [str(each) for each in changes_of(lab.modify(model, **change))] == words
     twice = lab.modify(lab.modify(lab.make_model("rotary"), window=9), rotary="pi")
     assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
@@ -144,6 +144,7 @@ def test_a_change_is_described() -> None:
         *((name, {"slopes": slopes}, "slopes must be .* a number of at least 0, or one for each of 4 heads, got")
           for name in ("alibi", "bloom") for slopes in (-1.0, [1.0, 2.0], [[1.0] * 4], "half")),
         ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
+        ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
         ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
         ("cope", {"slopes": 2}, "slopes must be None without a bias .* 'cope'"),
         *((name, {"window": 4, "sinks": 1}, f"sinks must be 0 where distances .* '{name}'")

@@ -1,14 +1,14 @@
 """Each question measures what it says: compared with the functions of the lab, with loops and with formulas."""
 
 import math
+import re
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import pytest
 import torch
 
-from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
+from alibi_viz import LanguageModel, alibi_slopes, lab
 from alibi_viz.lab import questions
 from alibi_viz.lab.modify import VARIANTS, evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, STRIDE, find_question, main_question, memory_bits
@@ -18,8 +18,8 @@ TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
 LENGTH, LENGTHS = 16, [16, 32, 64]
 
 
-def measured(question: str, model: Any, source: Any = TEXT, length: int = LENGTH) -> dict[int, tuple[float, int]]:
-    return {x: (value, n) for x, value, n in find_question(question).measure(model, source, length, 4)}
+def measured(question: str, model: Any, source: Any = TEXT, length: int = LENGTH, longest: int = 4) -> dict[int, Any]:
+    return {x: (value, n) for x, value, n in find_question(question).measure(model, source, length, longest)}
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,12 @@ def test_descriptions_agree_with_the_code() -> None:
         assert find_question(name).axes(16).chance == task.chance
     ticks = {250: "250", 500: "500", 1000: "1,000<br>L", 2000: "2,000<br>2 L", 4000: "4,000<br>4 L"}
     assert main_question("text").axes(1000, [300, 3000]).ticks == ticks
-    assert [*main_question("text").axes(16).ticks] == [16, 32, 64, 128, 256], "without values, up to 16 L"
+    ticks = [[*main_question("text").axes(16, xs).ticks] for xs in ((), [1], [64])]
+    assert ticks == [[16, 32, 64, 128, 256], [1, 2, 4, 8, 16], [16, 32, 64]], "without values, up to 16 L"
     steps = [find_question("gap").axes(16, xs).ticks for xs in ([], [50, 1000])]
     assert steps == [{1: "1"}, {167: "167", 334: "334", 501: "501", 668: "668", 835: "835", 1000: "1,000"}]
+    axes = find_question("gap").axes(16, [27])
+    assert ([*axes.ticks], axes.log) == ([5, 10, 15, 20, 27], False), "25 would be too close to 27"
 
 
 def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:
@@ -132,57 +135,49 @@ def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() ->
     assert measured("softmax denominator", variants["window"], length=64)[64][1] == 8 * 32, "the last queries"
 
 
-def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
+def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_samples() -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
     for question in ("attention beyond L", "softmax denominator", "longer sequences", "same targets"):
         finite = [math.isfinite(torch.tensor(value).sum()) for value, _ in measured(question, learned).values()]
         assert finite == [True, False, False]
-    text = lab.load_text("to be or not to be, that is the question. " * 60)
-    windows = len(text.validation) // 64
-    assert 1 <= windows < 8
-    answers = measured("softmax denominator", lab.make_model(**SMALL), text)
-    assert {count for _, count in answers.values()} == {windows * 16}
+    model, text = lab.make_model(**SMALL), lab.load_text("to be or not to be, that is the question. " * 41)
+    size = len(text.validation)
+    asked = [("softmax denominator", 16, 4), ("same targets", 1, 4), ("by position", 2, 1), ("by position", 1, 5)]
+    counts = [[n for _, n in measured(name, model, text, *lengths).values()] for name, *lengths in asked]
+    assert size % 2 == 1 and counts == [[size // 64 * 16] * 3, [size - 5] * 3, [size // 2] * 2, [(size - 1) // 5] * 5]
 
 
-class Parrot(LanguageModel):
-    """Knows by heart what its last `memory` bytes have told: a byte that continues them gets 0 bits, others 8."""
+def test_bits_of_a_fact_are_compared_with_a_text_in_which_another_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, sequences = lab.tales_text(2_000, 30_000, seed=3), []
+    facts = text.facts.query("stop > 600 and kind in ('hero', 'friend') and distance < 400")[:20]
 
-    def __init__(self, memory: int) -> None:
-        super().__init__(TransformerConfig(num_layers=1, d_model=8, num_heads=1))
-        self.memory = memory
+    def losses(_: LanguageModel, each: torch.Tensor, last: int) -> torch.Tensor:
+        sequences.append([bytes(row.tolist()).decode() for row in each])
+        return torch.full((len(each), last), 4.0 - len(sequences))  # each byte takes 3 bits, and 2 where it was told
 
-    def forward(self, tokens: torch.Tensor, cache: Any = None, *, last: int | None = None) -> torch.Tensor:
-        last = last or tokens.shape[1]
-        logits = torch.zeros(len(tokens), last, 256)
-        for (row, window), index in product(enumerate(tokens.tolist()), range(last)):
-            end = len(window) - last + index + 1
-            seen, tail = bytes(window[max(0, end - self.memory) : end]), bytes(window[end - 2 : end])
-            before = seen.rfind(tail, 0, len(seen) - 1)
-            if before >= 0 and before + 2 < len(seen):
-                logits[row, index, seen[before + 2]] = 20.0
-        return logits
-
-
-def test_bits_are_saved_only_by_facts_within_the_memory() -> None:
-    text = lab.tales_text(2_000, 30_000, seed=3)
-    facts = text.facts.query("stop > 600 and kind == 'thing' and distance < 400")
-    near, far = facts.query("distance < 60")[:8], facts.query("distance > 200")[:8]
-    assert len(near) and len(far)
-    assert memory_bits(Parrot(memory=2), text, near, 500).abs().max() == 0
-    assert memory_bits(Parrot(memory=100), text, near, 500).mean() > 1
-    assert memory_bits(Parrot(memory=100), text, far, 500).mean() < 0.5
+    monkeypatch.setattr(questions.evaluation, "sequence_losses", losses)
+    sizes = facts["stop"] - facts["start"]
+    assert memory_bits(lab.make_model(**SMALL), text, facts, 500).tolist() == sizes.tolist()
+    for stop, size, retold, told in zip(facts["stop"], sizes, *sequences, strict=True):
+        before, name = bytes(text.validation[:stop].tolist()).decode(), told[-size:]
+        since = told.rsplit(name, 2)[1] + name
+        other = re.findall(r"\w+", retold.removesuffix(since))[-1]
+        assert told == before[-501:] and retold.index(name) == 501 - size, "only in one was the name told before"
+        whole = retold[retold.index(" ") :].replace(other, name)  # the first word may be cut
+        assert len(retold) == 501 and before.endswith(whole)
 
 
 def test_names_are_asked_by_their_distance_and_up_to_the_training_length_within_it(monkeypatch: Any) -> None:
     model, text, contexts = lab.make_model("none", **SMALL), lab.tales_text(1_000, 100_000, seed=1), []
-    assert measured("names", model, text, 1024)  # another name may make its tale much shorter
-    text = lab.tales_text(2_000, 30_000, seed=3)
-    assert max(n for _, n in measured("names", model, text, 64).values()) == 64
+    assert [*measured("names", model, text, 1024)] == [23, 45, 91, 181, 362, 724]  # other names may shorten a tale
+    text = lab.tales_text(2_000, 13_000, seed=74)  # with a name on the edge of each condition
+    counts = [n for _, n in measured("names", model, text, 64, 16).values()]
+    assert (min(counts), max(counts)) == (16, 64), "fewer say little, more say little more"
     monkeypatch.setattr(questions, "MOST", 1000)
     monkeypatch.setattr(questions, "memory_bits", lambda *call: contexts.append(call[2:]) or memory_bits(*call))
-    assert [*measured("names", model, text, 64)] == [23, 45, 91, 181]
-    assert [context for _, context in contexts] == [64, 64, 128 + 32, 256 + 32]
-    for first, (names, context) in zip((16, 32, 64, 128), contexts, strict=True):
+    assert [*measured("names", model, text, 64, 8)] == [23, 45, 91, 181, 362]
+    assert [context for _, context in contexts] == [64, 64, 128 + 32, 256 + 32, 512 + 32]
+    for first, (names, context) in zip((16, 32, 64, 128, 256), contexts, strict=True):
         place = f"{first} <= distance < {2 * first} and distance + stop - start <= {context} and stop > {context + 32}"
         assert names.equals(text.facts.query(f"kind in ('hero', 'friend') and {place}"))
     assert not measured("names", model, lab.load_text("to be or not to be " * 500), 64)
