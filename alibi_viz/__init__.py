@@ -5,7 +5,7 @@ has our own results with it, `alibi_viz.figures` draws plotly figures, `alibi_vi
 `alibi_viz.lessons` checks exercises. They load on first use, so `import alibi_viz` is as fast as importing torch.
 
 To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
-each imports only from those before it.
+none imports from those after it.
 """
 
 from importlib.metadata import version

@@ -93,7 +93,7 @@ def check_positive(name: str, value: Any) -> None:
     """Check for a positive, finite number."""
     check_number(name, value)
     if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
+        raise ValueError(f"{name} must be a positive, finite number, got {value!r}")
 
 
 def check_dropout(value: Any) -> None:
@@ -125,7 +125,7 @@ def check_instance(name: str, value: object, *classes: type) -> None:
 def as_path(name: str, value: object) -> Path:
     """A string or a pathlib.Path as a path."""
     if not isinstance(value, str | Path):
-        raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")
+        raise TypeError(f"{name} must be a path, a str or a pathlib.Path, got {value!r}")
     return Path(value)
 
 
@@ -133,7 +133,7 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
     """Check that all values are among the known ones; the error names the first that isn't."""
     known = [*known]
     if unknown := [value for value in values if value not in known]:
-        raise ValueError(f"{name} must be some of {', '.join(known)}, got {unknown[0]!r}")
+        raise ValueError(f"{name} must be among {', '.join(known)}, got {unknown[0]!r}")
 
 
 def as_list(name: str, values: object, items: str) -> list[Any]:

@@ -40,8 +40,8 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient. (Forward mode and second derivatives need
-            "eager", for each tensor.)
+        slopes: [heads], or None for no bias. They may require a gradient. (Forward mode and second derivatives, of any
+            tensor, need "eager".)
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
@@ -60,7 +60,7 @@ def alibi_attention(
         tolerance: the largest share of a query's weights that "windowed" may leave out, which changes an output by at
             most twice this share of the largest value. By default half a unit in the last place of the inputs.
         key_ball: a ball that contains all keys, or a function that returns it, such as `KeyValueCache.key_ball`. With
-            it, a single query reads only the keys within its spans. Ignored if autocast rounds the keys.
+            it, few queries of a large cache read only the keys within their spans. Ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
 

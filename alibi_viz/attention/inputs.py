@@ -193,7 +193,7 @@ class AttentionInputs(NamedTuple):
             if not 0 < self.tolerance < 1:
                 raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
         if not (self.key_ball is None or isinstance(self.key_ball, KeyBall) or callable(self.key_ball)):
-            raise TypeError(f"key_ball must be a KeyBall or a function for one, got {type(self.key_ball).__name__}")
+            raise TypeError(f"key_ball must be a KeyBall, or return one, got {type(self.key_ball).__name__}")
 
     def _check_shape(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
         """Check a tensor that is None or has one of the shapes; if it broadcasts, axes may be missing or of size 1."""

@@ -77,7 +77,8 @@ def bias(
 ) -> Report:
     """Check a function that computes the bias.
 
-    A constant added to a row, a causal mask, rounding within the dtype, and further heads without a bias are correct.
+    A constant added to a row, a causal mask, rounding within the dtype, and more heads than asked for, if they have no
+    bias, are correct.
 
     Args:
         function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key]; leading axes of
@@ -86,7 +87,7 @@ def bias(
         causal: whether it is for causal attention, where later keys don't matter. Otherwise it should be -m |i - j|.
         decoding: also call it with fewer queries than keys.
         slopes, seconds: as in `check.slopes`.
-        length: the longest length to try, beside 16; with `decoding`, above 512 by at most 16 queries. Positions
+        length: the longest length to try, beside 16. With `decoding`, more than 512 keys get 16 queries. Positions
             collide in bfloat16 from 256 on, in float16 from 2048.
 
     Raises as `check.slopes`.

@@ -49,7 +49,7 @@ Table = dict[tuple[Hashable, ...], Tensor]  # {inputs: result}
 
 
 def write_vectors(path: str | Path) -> None:
-    """Write golden vectors to a JSON file of less than 1 MB; the module's docstring describes it."""
+    """Write golden vectors to a JSON file of less than 1 MB; `alibi_viz.check.vectors` describes it."""
     document = {
         **_FORMAT,
         "dtype": "float32",

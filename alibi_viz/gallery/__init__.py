@@ -1,6 +1,6 @@
 """Faulty ALiBi slopes, biases and attention functions from other systems, with their dates and sources.
 
-`EXHIBITS` lists them; `alibi_viz.check` names the fault of each. The library itself uses none.
+`EXHIBITS` lists them; `alibi_viz.check` names the fault of each.
 """
 
 import tomllib

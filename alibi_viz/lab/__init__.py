@@ -1,6 +1,7 @@
 """Train small models, evaluate and compare them: text -> batches -> model -> rows of one table.
 
-rows = pd.DataFrame(lab.race(["alibi", my_law], lab.load_text(), steps=300))
+from alibi_viz import lab
+rows = list(lab.race(["alibi", my_law], lab.load_text(), steps=300))
 """
 
 from alibi_viz.lab.attention_sources import PretrainedModel

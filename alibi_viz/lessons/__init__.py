@@ -1,9 +1,11 @@
 """Guesses, exercises and bugs of the lessons. A grade says whether a function is right, and if not, where to look.
 
-from alibi_viz import lessons
-lessons.guess_choice("heads", "Which head looks furthest?", ["the steepest", "the flattest"], "the flattest")
-lessons.grade_slopes(my_slopes)
-lessons.try_repair("case 1", my_repair)
+For example:
+
+    from alibi_viz import lessons
+    lessons.guess_choice("heads", "Which head looks furthest?", ["the steepest", "the flattest"], "the flattest")
+    lessons.grade_slopes(my_slopes)
+    lessons.try_repair("case 1", my_repair)
 """
 
 from alibi_viz.arguments import lazy

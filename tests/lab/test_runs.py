@@ -127,7 +127,7 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
         ({"position": "alibba"}, "got 'alibba'"),
         ({"task": "needle", "path": "mine.txt"}, "path must be None for task 'needle', got 'mine.txt'"),
         ({"task": "juggle"}, "task must be one of text, python reference, needle, induction, got 'juggle'"),
-        ({"variants": ["linear"]}, "variants must be some of window, .*, got 'linear'"),
+        ({"variants": ["linear"]}, "variants must be among window, .*, got 'linear'"),
         ({"device": "foo"}, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
         ({"seed": 2**63}, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
         ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),

@@ -119,7 +119,7 @@ def test_statistics_that_do_not_fit_the_keys_raise_and_auto_uses_those_that_do()
     for wrong, message in (
         (KeyBall.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),
         (KeyBall.of(key[..., :1], key[..., :1]), r"must be .*\[1, 2, 1, 1024\]"),
-        (KeyValueCache(), "must be .* or a function for one, got KeyValueCache"),
+        (KeyValueCache(), "must be .* or return one, got KeyValueCache"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             alibi_attention(query, key, key, slopes, backend="windowed", key_ball=wrong)  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_wrong_arguments_are_named() -> None:
     for wrong in ({}, {"at_least": math.nan}, {"at_least": 0, "plus": []}):
         with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):
             claim(**wrong)
-    with pytest.raises(ValueError, match=r"known must be some of blind, .* got 'guessed'"):
+    with pytest.raises(ValueError, match=r"known must be among blind, .* got 'guessed'"):
         claim(at_least=0, known="guessed")
-    with pytest.raises(ValueError, match=r"setting must be some of tales, .* got 'novels'"):
+    with pytest.raises(ValueError, match=r"setting must be among tales, .* got 'novels'"):
         study.judge(results(), setting="novels")

@@ -73,7 +73,7 @@ def test_rates_of_a_search_in_the_same_call_are_used(tiny, tmp_path, monkeypatch
 def test_unknown_name_is_refused_before_any_training(tmp_path) -> None:
     with pytest.raises(ValueError, match="alibi-large, got 'elsewhere'"):
         study.published_model("elsewhere")
-    with pytest.raises(ValueError, match=r"parts must be some of search, tales, .* got 'tails'"):
+    with pytest.raises(ValueError, match=r"parts must be among search, tales, .* got 'tails'"):
         study.reproduce(["tales", "tails"], out=tmp_path)
     assert not list(tmp_path.iterdir())
 
