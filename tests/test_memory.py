@@ -49,6 +49,7 @@ def test_a_quarter_of_what_is_free_fits(free: int, fits: int, monkeypatch: pytes
     monkeypatch.setattr(memory, "free_memory", lambda device: free)
     with pytest.raises(MemoryError, match=rf"^key_length=1048576 would take 1,024\.0 GiB, .* fits is {fits}$"):
         av.causal_mask(2**20)
+    memory.check_memory("bytes", free // 4, int)  # a quarter itself
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -98,7 +98,8 @@ def drag(guess: Guess, point: int, height: float) -> None:
 @pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 3.4), 0.5), ((5, 0), 0), ((1e9, -1e9), 0)])
 def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     guess = curve(name="rotary", others={"rotary, window": [-7, 0, 20], "alibi": [1, 1, 1]})
-    (figure,) = find(guess, LiveFigure)
+    figure, inputs = guess.children[2:4]  # below the style and the question
+    assert find(guess, LiveFigure) == [figure] and len(find(inputs, FloatSlider)) == 2
     assert [trace.visible for trace in figure.data] == [None, False, False, False]
     rotary, window, alibi = (trace.line for trace in figure.data[1:])
     assert rotary.color == window.color != alibi.color and rotary.dash != window.dash == "dashdot"
