@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import pretrained_stats
-from alibi_viz.pretrained import attention_inputs, family_of, token_ids
+from alibi_viz.pretrained import attention_inputs, family_of
 from tests.pretrained_models import FAMILIES, small_model
 
 LENGTH = 24
@@ -137,10 +137,6 @@ def test_looking_into_a_model_keeps_the_training_mode_of_every_module() -> None:
     attention_inputs(model, IDS)
     assert [module.training for module in model.modules()] == modes
     assert not any(module._forward_pre_hooks for module in model.modules())
-
-
-def test_the_first_and_the_last_token_of_a_model_are_accepted() -> None:
-    assert token_ids(small_model("bloom"), lambda _: [0, 255], "text") == [0, 255]
 
 
 def test_other_models_are_refused_with_the_reason() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from markupsafe import Markup, escape
 from PIL import Image
 
 from alibi_viz import lab, study
@@ -29,6 +30,8 @@ def test_the_page_is_small_and_links_every_lesson_in_order(folder: Path) -> None
     assert len(page) < 2_500_000
     heads = re.findall(r'base64,(\S+)" alt="Weights of head \d of 8"', page)  # for a page without JavaScript
     assert [Image.open(io.BytesIO(base64.b64decode(head))).size for head in heads] == [(32, 32)] * 8
+    stored = re.findall(r'model writes"><noscript>(.*?)<span class="beyond">(.*?)</span>', page, re.DOTALL)
+    assert [[len(Markup(part).unescape()) for part in parts] for parts in stored] == [[64, 29 + 256 - 64]] * 3
     assert page.count("<th>key 2047</th>") == 1, "one bug's keys end at 2,048"
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 25_000_000
     pages = sorted(path for path in (folder / "lessons").glob("*.html") if path.stem != "report")
@@ -42,8 +45,9 @@ def test_the_page_is_small_and_links_every_lesson_in_order(folder: Path) -> None
     slopes = pages[1].read_text(encoding="utf-8")
     assert "<title>Results of the study" in (folder / "lessons" / "report.html").read_text(encoding="utf-8")
     assert "<details><summary>Code</summary>" in slopes, "the source of a guess contains its answer"
-    assert 'id="What-a-slope-does"' in slopes, "where links of lessons lead"
-    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in slopes
+    assert '<h2 id="What-a-slope-does">What a slope does</h2>' in slopes, "where links of lessons lead"
+    assert "<details><summary><b>Who uses which rule</b></summary>" in slopes, "tags in lessons are kept"
+    assert 'aria-label="Formula"><math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in slopes
     assert '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes
 
 
@@ -51,7 +55,9 @@ def test_every_public_name_is_in_the_reference(folder: Path) -> None:
     assert 'href="api/alibi_viz.html"' in (folder / "index.html").read_text(encoding="utf-8")
     for name in MODULES:
         page = (folder / "api" / f"{name.replace('.', '/')}.html").read_text(encoding="utf-8")
-        assert all(f'id="{member}"' in page for member in import_module(name).__all__), name
+        for member in (module := import_module(name)).__all__:
+            assert f'id="{member}"' in page, name
+            assert (f"<summary>Source of {member}</summary>" in page) == callable(getattr(module, member)), member
 
 
 def test_the_page_computes_with_the_models_words_and_tales_of_the_library(folder: Path) -> None:
@@ -69,7 +75,7 @@ def test_the_page_computes_with_the_models_words_and_tales_of_the_library(folder
     assert len(race["training"]) >= build.TRAINING and race["validation"][:2000] not in race["training"], "other tales"
     assert len(data["models"]) == 3 and (race["settings"], race["config"]) == (build.RACE, build.RACE_MODEL)
     verdicts = study.verdict_table(study.published_results(by_block=True)).query("setting == 'tales'")
-    assert all(f"<small>{numbers}</small>" in page for numbers in verdicts["numbers"])
+    assert all(f"<span>{escape(row.text)} <small>{row.numbers}</small></span>" in page for row in verdicts.itertuples())
     assert not re.search(r"^(import|export) ", build.script("model.js", "worker.js", "page.js"), re.M)
 
 

@@ -86,8 +86,9 @@ def test_a_failing_evaluation_leaves_the_model_in_its_mode_and_a_length_that_doe
     with pytest.raises(RuntimeError):
         lab.loss_by_length(model, TEXT, [8], targets=8)
     assert model.training
-    with pytest.raises(ValueError, match="sequences of at most 99 fit"):
-        lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128])
+    for text, fit in ((lab.load_text("x" * 1000), 99), (lab.Text("a", TEXT.train, TEXT.train[:0]), 0)):
+        with pytest.raises(ValueError, match=f"length 100 is too long: .* 8,192 .*, so sequences of at most {fit} fit"):
+            lab.loss_by_length(model, text, [64, 100])
     with pytest.raises(ValueError, match="an encoder sees the tokens that it should predict"):
         lab.loss_by_length(LanguageModel(TransformerConfig(causal=False, **SMALL)), TEXT, [8])
     with pytest.raises(MemoryError, match=r"^length=100000000 would take 286\.1 GiB"):  # 8 bytes for 256 + 8 * 16

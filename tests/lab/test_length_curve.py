@@ -22,14 +22,16 @@ from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} " * 6
 
 
-def pairs(text: str, **options: Any) -> dict[str, list[int]]:
-    """A tokenizer with one token per two characters, out of 256."""
-    return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
+def pairs(text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+    """A tokenizer with one token per two characters, out of 256, after a special one."""
+    ids = [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]
+    return {"input_ids": [0] * add_special_tokens + ids}
 
 
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 GPT2 = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
 LLAMA = LlamaConfig(vocab_size=256, **SIZES, max_position_embeddings=8)
+MAMBA = MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1)  # no heads, so no memory for pairs of tokens
 
 
 def made(config: Any) -> Any:
@@ -61,10 +63,9 @@ def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: lis
 @pytest.mark.parametrize("tokenizer", [ByteTokenizer(), pairs], ids=["bytes", "pairs"])
 def test_with_stride_1_every_target_sees_exactly_n_tokens(kind: Any, tokenizer: Any) -> None:
     model = small_model(kind) if isinstance(kind, str) else made(kind)
-    data = TEXT.encode()
-    table = lab.length_curve(model, tokenizer, TEXT, [5, 16], targets=20, stride=1)
-    assert table["count"].unique().tolist() == [20]
-    context, targets = (tokenizer(part.decode())["input_ids"] for part in (data[:-20], data[-20:]))
+    parts = TEXT.encode()[:-20], TEXT.encode()[-20:]
+    table = lab.length_curve(model, tokenizer, TEXT, [5, 16], targets=20)  # the default stride: 5 // 8, but at least 1
+    context, targets = (tokenizer(part.decode(), add_special_tokens=False)["input_ids"] for part in parts)
     for n, value in zip(table["x"], table["value"], strict=True):
         assert value == pytest.approx(bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5)
 
@@ -83,14 +84,13 @@ def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
     for model, limit in ((made(GPT2), 16), (small_model("mpt"), 64)):
         losses = curve(model, ByteTokenizer(), TEXT, [limit // 2, limit, limit + 1, 5000], targets=20)
         assert [math.isfinite(loss) for loss in losses.values()] == [True, True, False, False]
-    mamba = made(MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1))
-    for model in (made(LLAMA), small_model("falcon sdpa"), small_model("bloom"), mamba):
+    for model in (made(LLAMA), small_model("falcon sdpa"), small_model("bloom"), made(MAMBA)):
         assert math.isfinite(curve(model, ByteTokenizer(), "a" * 120, [100], targets=20)[100]), "just long enough"
 
 
 def test_targets_are_whole_characters_and_the_same_bytes_for_every_tokenizer() -> None:
     text, model = "a" * 40 + "\N{SNOWMAN}" * 10, small_model("bloom")  # three bytes each
-    for tokenizer in (ByteTokenizer(), pairs, lambda text, **_: list(text.encode())):  # as `tokenizer.encode`
+    for tokenizer in (ByteTokenizer(), pairs, lambda text, **_: [*text.encode(), 0, 255]):  # as `tokenizer.encode`
         assert lab.length_curve(model, tokenizer, text, [4], targets=8)["count"].item() == 9
 
 
@@ -123,12 +123,12 @@ def test_the_table_is_one_of_the_lab() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
-        ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
+        ("mine.txt", {"lengths": [1]}, "has 0 there; .*; a string is the text itself, for a file give a pathlib.Path"),
+        ("a" * 35, {"model": made(GPT2)}, "before the 20 bytes .* 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
         (TEXT, {"lengths": [8, 10**6]}, "lengths=1000000 would take 29,802.3 GiB, more than a quarter of the free"),
         (TEXT, {"lengths": [10**6], "model": small_model("falcon sdpa")}, "lengths=1000000 would take 14,901.2 GiB"),
-        (TEXT, {"lengths": [10**6], "model": made(LLAMA)}, "1,000,000 tokens are needed before the 20 bytes"),
+        *((TEXT, {"lengths": [10**6], "model": made(kind)}, "1,000,000 tokens are needed") for kind in (LLAMA, MAMBA)),
         (TEXT, {"trained": 0}, "trained must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "tokenizer must return tokens of the model"),
