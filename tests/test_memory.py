@@ -50,6 +50,9 @@ def test_a_quarter_of_what_is_free_fits(free: int, fits: int, monkeypatch: pytes
     with pytest.raises(MemoryError, match=rf"^key_length=1048576 would take 1,024\.0 GiB, .* fits is {fits}$"):
         av.causal_mask(2**20)
     memory.check_memory("bytes", free // 4, int)  # a quarter itself
+    query = torch.zeros(1, 1, 1, dtype=torch.half).expand(2, 4, 2**20, 1)
+    with pytest.raises(MemoryError, match=rf"would take {6 * 4 * 2 * 4 * 2**10:,}\.0 GiB"):  # six results in float32
+        av.attention_trace(query, query, None)
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -57,11 +57,11 @@ def draw(
     """
     position, same, line, steps = np.asarray(keys), as_array(shared, bool), as_array(exact), as_array(rounded)
     both = np.concatenate([line, steps])
-    padding = 0.05 * np.ptp(both) or 0.5
+    padding = 0.05 * np.ptp(both)
     centers = (np.arange(len(errors)) + 0.5) * size - 0.5
     ends = [-0.5, len(errors) * size - 0.5]
     series = [(position, line), (position, steps), *((position[chosen], steps[chosen]) for chosen in (~same, same))]
-    around = f"{size} queries around %{{y}}, {size} keys around %{{x}}" if size > 1 else "query %{y}, key %{x}"
+    around = f"{size} queries around %{{y}}, {size} keys around %{{x}}"
     with figure.batch_update():
         for trace, (x, y) in zip(figure.data, series, strict=False):
             trace.update(x=x, y=y)

@@ -95,9 +95,10 @@ WRONG: list[tuple[str, Any]] = [  # the others must fit the query
     *((name, fault(t)) for name, t in VALID.items() for fault in (FAULTS[:2] if name == "query" else FAULTS)),
     *(("query", wrong) for wrong in (VALID["query"][0], VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))),
     *(("key", wrong) for wrong in (VALID["key"].half(), VALID["key"].to_sparse(), VALID["key"].repeat(1, 3, 1, 1))),
+    *((name, VALID[name][:1]) for name in ("key", "value", "slopes", "key_padding_mask", "positions")),
     *(("slopes", VALID["slopes"] * wrong) for wrong in (math.inf, math.nan)),
     *((name, torch.nested.nested_tensor([VALID[name]] * 2)) for name in ("query", "slopes")),
-    *(("scale", math.nan), ("scale", True), ("dropout", 1.0), ("tolerance", 0.0), ("backend", "flash")),
+    *(("scale", math.nan), ("scale", True), ("dropout", 1), ("tolerance", 0), ("tolerance", 1), ("backend", "flash")),
 ]
 
 
@@ -246,8 +247,7 @@ def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
     v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
     torch.manual_seed(0)
     runs = torch.stack([alibi_attention(q, k, v, alibi_slopes(1), dropout=0.5, backend=backend) for _ in range(100)])
-    assert bool((runs == 0).any())
-    assert torch.allclose(runs.mean(0), alibi_attention(q, k, v, alibi_slopes(1)), atol=0.3)
+    assert (runs == 0).any() and torch.allclose(runs.mean(0), alibi_attention(q, k, v, alibi_slopes(1)), atol=0.3)
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -259,8 +259,7 @@ def test_autocast_gives_its_dtype_to_the_output_and_to_the_choice(backend: str, 
         output = alibi_attention(q, k, v, SLOPES, backend=backend)
         assert choose_backend(q.clone().requires_grad_(), k, SLOPES).name == "windowed"
         assert alibi_attention(*qkv(20), alibi_slopes(4)).dtype == torch.float64, "autocast leaves float64 as it is"
-    assert output.dtype == dtype
-    assert float((output.float() - reference).abs().max()) < 0.04
+    assert output.dtype == dtype and float((output.float() - reference).abs().max()) < 0.04
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -277,8 +276,7 @@ def test_a_mask_is_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
         with torch.autocast("cpu", dtype, enabled=cast):
             output = alibi_attention(*inputs, slopes, backend="mask")
         error, worse = ((each / exact[:, :, -rows:] - 1).abs().max() for each in (output, rounded[:, :, -rows:]))
-        assert output.dtype == dtype
-        assert error < 0.5 * worse
+        assert output.dtype == dtype and error < 0.5 * worse
 
 
 @pytest.mark.parametrize(("backend", "causal"), [("windowed", True), ("folded", True), ("auto", False)])

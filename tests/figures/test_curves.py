@@ -37,13 +37,12 @@ def tables(draw_from: st.DrawFn) -> pd.DataFrame:
 @settings(max_examples=25)
 @given(tables())
 def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
-    question = lab.find_question(rows["question"][0])
-    axes = question.axes(31, sorted(rows["x"].unique()))
-    figure, summary = FIGURE, over_seeds(rows, limits=question.scale.limits)
-    draw(figure, assign_slots(rows["label"].unique().tolist(), FIXED), axes, rows)
+    axes = lab.find_question(rows["question"][0]).axes(31, sorted(rows["x"].unique()))
+    figure, summary = FIGURE, over_seeds(rows, limits=axes.limits)
+    draw(figure, slots := assign_slots(rows["label"].unique().tolist(), FIXED), axes, rows)
     low, high = figure.layout.yaxis2.range
     shown = {trace.legendgroup: number for number, trace in enumerate(figure.data[MEANS]) if trace.visible}
-    assert list(shown) == sorted(shown, key=list(shown).index) and set(shown) == set(rows["label"])
+    assert shown == {label: slot for slot, label in enumerate(slots) if label} and {*shown} == {*rows["label"]}
     for label, number in shown.items():
         mean, thin = figure.data[MEANS][number], figure.data[SEEDS][number]
         defined = summary.loc[label].dropna(subset="mean")
@@ -78,27 +77,28 @@ def test_the_training_loss_is_averaged_in_groups_on_an_axis_that_holds_them(step
     figure, axes = FIGURE, lab.find_question("longer sequences").axes(64)
     draw(figure, ["", "none", "", "", "", "", ""], axes, rows[:0], training=rows, steps=steps)
     trace, group = figure.data[LOSSES][1], math.ceil(steps / MAX_POINTS)
-    assert trace.visible == bool(losses)
+    groups = [losses[start : start + group] for start in range(0, len(losses), group)]
+    means = [sum(each) / len(each) for each in groups]
+    assert trace.visible == bool(losses) and len(means) <= MAX_POINTS
     if losses:
-        groups = [losses[start : start + group] for start in range(0, len(losses), group)]
-        assert len(trace.x) == len(groups) <= MAX_POINTS
-        np.testing.assert_allclose(trace.y, [sum(each) / len(each) for each in groups])
+        np.testing.assert_allclose(trace.y, means)
         np.testing.assert_allclose(trace.x, [at * group + (len(each) + 1) / 2 for at, each in enumerate(groups)])
-    low, high = figure.layout.yaxis.range
-    assert math.isfinite(low) and low < high
-    assert not losses or (10**high >= max(trace.y) * (1 - 1e-9) and 10**low <= max(min(trace.y), 0.051))
+    held = [2.1, 8.5, *(max(each, 0.05) for each in means)]  # zero has no logarithm
+    np.testing.assert_allclose(10 ** np.array(figure.layout.yaxis.range), [0.97 * min(held), 1.03 * max(held)])
     assert figure.layout.xaxis.range == (0, steps) and figure.layout.xaxis.visible
     assert figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0], "where plots overlap, shapes are missing"
 
 
-def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
+def test_the_training_length_chance_hover_texts_and_ends_of_the_axes_are_those_of_the_question() -> None:
     shown = curve_figure(table("needle", {"a": [{32: 1.0, 512: 0.5}]}), lab.find_question("needle").axes(32, [32, 512]))
     shade, length, chance = shown.layout.shapes
-    assert (length.x0, shade.x0, chance.y0) == (32, 32, 1 / 16)
-    assert chance.label.text == " chance, 6.2%"
+    assert (length.x0, shade.x0, chance.y0, chance.label.text) == (32, 32, 1 / 16, " chance, 6.2%")
+    assert shown.data[0].hovertemplate == "%{fullData.name}, examples of %{x} tokens<br>%{y:.0%}<extra></extra>"
     assert lab.find_question("needle").axes(32, [32, 64]).ticks == {32: "32<br>L", 64: "64<br>2 L"}
-    gap = curve_figure(table("gap", {"a": [{150: 0.1, 600: 2.4}]}), lab.find_question("gap").axes(32, [600]))
-    assert (gap.layout.xaxis2.type, gap.layout.xaxis2.range) == ("linear", (0, 600))
+    gap = curve_figure(table("gap", {"a": [{150: -0.37, 600: 2.36}]}), lab.find_question("gap").axes(32, [600]))
+    ends = shown.layout.yaxis2.range, gap.layout.xaxis2.range, gap.layout.yaxis2.range  # a fifth of a step from a point
+    assert (gap.layout.xaxis2.type, *ends) == ("linear", (0, 1.1), (0, 600), (-0.5, 2.5))
+    assert gap.data[0].hovertemplate == "%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>"
     with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
         curve_figure(pd.concat([table("gap", {"a": [{9: 1.0}]})] * 2), lab.find_question("gap").axes(32, [9]))
     assert not any(each.visible for each in (*gap.layout.shapes, *picture.blank(300).data))

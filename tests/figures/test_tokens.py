@@ -29,12 +29,12 @@ def test_label_is_visible_and_at_most_ten_columns_wide(token: str) -> None:
 @pytest.mark.parametrize(
     ("token", "shown"),
     [
-        ("<script>", "&lt;script&gt;"),
-        ("&amp;", "&amp;amp;"),
+        ('"<&amp;>"', '"&lt;&amp;amp;&gt;"'),  # plotly would show &quot; as it is
         ("extraordinary", "extraordi…"),
         ("漢字漢字漢字", "漢字漢字…"),
         ("e\u0301" * 12, "e\u0301" * 9 + "…"),
         ("12345678👩\u200d👩\u200d👧x", "12345678…"),  # two columns
+        ("\u1100" * 9 + "xy", "\u1100" * 9 + "…"),  # one character of 18 columns
         ("12345\x0767890", "12345\x0767890"),  # what isn't drawn takes no column
         ("\u200b", "U+200B"),
         ("\u0301", "U+0301"),
@@ -44,6 +44,6 @@ def test_label_escapes_cuts_and_names_invisible_characters(token: str, shown: st
     assert label(token) == shown
 
 
-def test_quoted_isolates_right_to_left_tokens() -> None:
-    for token in ("ab\u05d0", "a\u202eb"):
-        assert (quoted(token), quoted("cat")) == (f"“\u2068{token}\u2069”", "“cat”")
+def test_quoted_isolates_right_to_left_tokens_and_cuts_long_ones() -> None:
+    assert (quoted("c" * 24), quoted("c" * 25)) == (f"“{'c' * 24}”", f"“{'c' * 23}…”")
+    assert [quoted(token) for token in ("ab\u05d0", "a\u202eb")] == ["“\u2068ab\u05d0\u2069”", "“\u2068a\u202eb\u2069”"]
