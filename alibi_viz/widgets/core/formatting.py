@@ -21,8 +21,8 @@ def format_number(value: SupportsFloat) -> str:
 
     From 10^9 on and below 10^-4, numbers are written as powers of ten.
 
-    >>> format_number(1.386), format_number(999.6), format_number(1.28e19)
-    ('1.39', '1,000', '1.28 x 10^19')
+    >>> format_number(1.386), format_number(999.6), format_number(1e9)
+    ('1.39', '1,000', '1 x 10^9')
     >>> format_number(-0.24609375) == "\N{MINUS SIGN}0.246"
     True
     """
