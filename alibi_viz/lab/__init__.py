@@ -1,7 +1,9 @@
-"""Train small models, evaluate and compare them: text -> batches -> model -> rows of one table.
+"""Train small models, evaluate and compare them.
 
-from alibi_viz import lab
-rows = list(lab.race(["alibi", my_law], lab.load_text(), steps=300))
+Each step gives the next: text -> batches -> model -> rows of one table.
+
+    from alibi_viz import lab
+    rows = list(lab.race(["alibi", my_law], lab.load_text(), steps=300))
 """
 
 from alibi_viz.lab.attention_sources import PretrainedModel

@@ -1,6 +1,6 @@
-"""Guesses, exercises and bugs of the lessons. A grade says whether a function is right, and if not, where to look.
+"""Guesses, exercises and bugs of the lessons.
 
-For example:
+A grade says whether a function is right, and if not, where to look.
 
     from alibi_viz import lessons
     lessons.guess_choice("heads", "Which head looks furthest?", ["the steepest", "the flattest"], "the flattest")
