@@ -19,11 +19,16 @@ def test_at_least_ten_different_faults_in_three_tiers_each_with_a_repair_here() 
 
 
 @each_bug
-def test_checker_finds_exactly_the_fault_and_none_in_the_repair(bug: Bug) -> None:
+def test_checker_finds_exactly_the_one_right_answer_of_four_and_none_in_the_repair(bug: Bug) -> None:
     report = try_repair(bug.name, bug.code)
     assert names(report) == {bug.fault}
     assert bug.exhibit in report.findings[0].seen_in
     assert try_repair(bug.name, REPAIRS[bug.fault]).ok
+    assert len(set(bug.answers) & FAULTS.keys()) == len(bug.answers) == 4
+    assert bug.fault in bug.answers
+    assert not any(fault in f"{bug.name} {bug.code}".lower() for fault in FAULTS)
+    assert 1 <= len(bug.code.splitlines()) - 1 <= 8
+    assert bug.exhibit.source.startswith("https://github.com/")
 
 
 @each_bug
@@ -38,26 +43,18 @@ def test_picture_shows_the_fault_and_no_other_answer_and_becomes_correct_with_th
         assert float((shown - weights).abs().max()) > 0.02, f"{answer} looks the same"
 
 
-@each_bug
-def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: Bug) -> None:
-    assert len(set(bug.answers) & FAULTS.keys()) == len(bug.answers) == 4
-    assert bug.fault in bug.answers
-    assert not any(fault in f"{bug.name} {bug.code}".lower() for fault in FAULTS)
-    assert 1 <= len(bug.code.splitlines()) - 1 <= 8
-    assert bug.exhibit.source.startswith("https://github.com/")
-
-
 @pytest.mark.parametrize(
     ("code", "fault", "evidence"),
     [
         ("def bias(n, q, k)\n    return 0", "raises an error", "line 1: SyntaxError: expected ':'"),
         ("x = 1\nfoo", "raises an error", "line 2: NameError: name 'foo' is not defined"),
         ("bias = torch.ones(3)\ndef mine(n, q, k):\n    return [][n]", "raises an error", "line 3: IndexError"),
+        ("def bias(n):\n    return 0", "raises an error", "keys: TypeError: bias() takes 1 positional argument"),
         ("bias = 3", "raises an error", "the code defines no function"),
         ("raise SystemExit", "raises an error", "SystemExit"),
         ("def bias(n, q, k):\n    return 'text'", "wrong type", "str"),
     ],
-    ids=["syntax", "top level", "function", "no function", "exit", "type"],
+    ids=["syntax", "top level", "function", "arguments", "no function", "exit", "type"],
 )
 def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evidence: str) -> None:
     report = try_repair("case 1", code)

@@ -21,7 +21,7 @@ def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_pa
 
 
 def test_an_unchanged_lesson_of_an_older_version_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, target = tmp_path / "old", tmp_path / "target"
+    old, target = tmp_path / "old", tmp_path / "new" / "target"
     old.mkdir()
     (old / "00_start_here.ipynb").write_text("old")
     monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: old)

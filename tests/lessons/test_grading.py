@@ -41,7 +41,7 @@ official = av.alibi_slopes
 RIGHT = [
     (lessons.grade_slopes, official),
     (lessons.grade_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
-    (lessons.grade_attention, attend),
+    (lessons.grade_attention, lambda q, k, v: av.alibi_attention(q, k, v, official(q.shape[1]))),
     (lessons.grade_fold, fold_with()),
     (lessons.grade_window, window),
 ]
@@ -84,7 +84,6 @@ WRONG: dict[str, dict[str, Function]] = {
         "wrong shape": lambda query, key, slopes: (query[:, :1], key),
     },
 }
-GRADES = {name: getattr(lessons, f"grade_{name}") for name in (*WRONG, "window")}
 
 
 @pytest.mark.parametrize(("check", "function"), RIGHT)
@@ -96,29 +95,29 @@ def test_right_function_is_praised(check: Function, function: Function) -> None:
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), [(name, mistake) for name in WRONG for mistake in WRONG[name]])
-def test_mistake_is_named_with_its_own_hint(exercise: str, mistake: str) -> None:
-    answer = GRADES[exercise](WRONG[exercise][mistake])
+def test_mistake_is_named_with_its_own_hint_and_every_hint_is_tried(exercise: str, mistake: str) -> None:
+    assert HINTS[exercise].keys() <= WRONG[exercise].keys()
+    answer = getattr(lessons, f"grade_{exercise}")(WRONG[exercise][mistake])
     assert not answer.ok
     hint = HINTS[exercise].get(mistake, HINTS["any"].get(mistake))
     assert re.search(rf"\n  {re.escape(mistake)}: .*\n  Hint: {re.escape(str(hint))}(\n|$)", str(answer))
 
 
-def test_every_hint_of_an_exercise_belongs_to_a_mistake_tried_here() -> None:
-    assert all(HINTS[exercise].keys() <= WRONG[exercise].keys() for exercise in WRONG)
-
-
 def test_window_is_the_smallest_beyond_which_the_weights_add_up_to_the_share() -> None:
-    for slope in (0.5, 1 / 16, 1 / 256):
+    for slope in (8.0, 0.5, 1 / 16, 1 / 256):
         weights = torch.exp(-slope * torch.arange(20_000.0, dtype=torch.float64))
         beyond = weights.flip(0).cumsum(0).flip(0) / weights.sum()  # the share of all keys at least so far back
         steps = window(slope, 0.01)
         assert beyond[steps + 1] <= 0.01 < beyond[steps]
+    tested: set[tuple[float, float]] = set()
+    lessons.grade_window(lambda slope, share: tested.add((slope, share)) or window(slope, share))
+    assert tested == {(2**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2**-24)}
 
 
 @pytest.mark.parametrize("blank", [None, ..., (..., ...)])
-@pytest.mark.parametrize("check", GRADES.values())
-def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> None:
-    answer = check(lambda *_: blank)
+@pytest.mark.parametrize(("check", "right"), RIGHT)
+def test_blank_gets_a_note_and_no_mistake(check: Function, right: Function, blank: object) -> None:
+    answer = check(lambda *example: (right(*example), blank)[1])  # the example must suit the function
     assert not answer.ok and answer.report is None
     assert str(answer).startswith("<lambda> isn't written yet, or returns nothing.")
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ipywidgets import ToggleButtons
+from ipywidgets import ToggleButton, ToggleButtons
 from ipywidgets.widgets.widget import _instances
 
 from alibi_viz import lab, widgets
@@ -109,6 +109,9 @@ def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in
     for each in controls:
         tips = each.tooltips if isinstance(each, ToggleButtons) else [each.tooltip]
         assert tips and all(tips), (type(each).__name__, each._dom_classes)
+        text, icon = getattr(each, "description", ""), getattr(each, "icon", "")
+        assert icon == ("caret-right" if isinstance(each, ToggleButton) else icon.lower()), text
+        assert len(text) < len(max(tips, key=len)) or tips == ["Your guess"], "the tip says more than the text"
     for name, trait in app.class_traits(state=True).items():
         told = re.search(rf"\n        {name}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
         if told and isinstance(trait, Number):
@@ -125,6 +128,9 @@ def test_a_closed_app_does_nothing_more() -> None:
             assert debounce._work, "the hover texts and the reading of a slow text come later"
             app.close()
             assert debounce._work is None
+        bias = widgets.BiasExplorer(num_heads=2, length=4)
+        bias.snapshot()
+        assert bias._debounce._work is None, "a picture has its hover texts at once"
 
     asyncio.run(close())
 

@@ -24,18 +24,6 @@ def test_nothing_before_the_guess_names_the_fault(name):
     assert app.caption.count(". ") == 0 and "The largest difference is in" in app.details, "folded, for who is stuck"
 
 
-def test_right_guess_reveals_fault_evidence_and_origin():
-    app = SpotTheBug()
-    control(app, "s-answer-1").click()
-    control(app, "s-answer-0").click()  # the first guess counts
-    assert app.guess == "sign reversed" and control(app, "s-answer-1").button_style == "success"
-    verdict = control(app, "s-verdict").value
-    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict
-    assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
-    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
-    assert app._revealed.layout.display is None and control(app, "s-code").value == BUGS["case 1"].code
-
-
 def test_right_guesses_and_repairs_score_by_tier_and_weights_trained_that_way_are_no_fault():
     app, expected = SpotTheBug(), 0
     for points, (name, bug) in zip([1] * 5 + [2] * 5 + [3] * 4, BUGS.items(), strict=True):
@@ -53,8 +41,15 @@ def test_right_guesses_and_repairs_score_by_tier_and_weights_trained_that_way_ar
     assert control(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
 
 
-def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
-    app = SpotTheBug(guess="sign reversed")
+def test_first_guess_reveals_the_fault_and_a_repair_that_passes_the_check_replaces_the_picture():
+    app = SpotTheBug()
+    control(app, "s-answer-1").click()
+    control(app, "s-answer-0").click()  # the first guess counts
+    verdict = control(app, "s-verdict").value
+    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict and app.guess == "sign reversed"
+    assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
+    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
+    assert app._revealed.layout.display is None and control(app, "s-code").value == BUGS["case 1"].code
     faulty = app.figure.layout.images[0].source
     control(app, "s-code").value = REPAIR
     assert app.code == REPAIR
@@ -72,30 +67,27 @@ def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture()
     assert "this implementation" in app.caption and app.solved == ["case 1"], "once solved, always solved"
 
 
-def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
+def test_error_in_the_code_is_shown_with_its_line_a_hanging_call_ends_and_the_app_stays_usable(monkeypatch):
     app = SpotTheBug(guess="sign reversed")
-    assert [finding.name for finding in app.check().findings] == ["sign reversed"]
     app.code = "def bias(num_heads, query_length, key_length):\n    return <nothing>"
     app.check()
     assert "line 2: SyntaxError" in control(app, "s-report").value
     assert "<nothing>" not in control(app, "s-report").value
+    with monkeypatch.context() as patch:
+        patch.setattr(spot_the_bug, "SECONDS", 0.2)
+        app.code = "import time\ndef bias(n, q, k):\n    time.sleep(2)"
+        app.check()
+    report = control(app, "s-report").value
+    assert "no result after 0.2 seconds" in report and "Restart the kernel" in report
     app.code = REPAIR
     assert app.check().ok
 
 
-@pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0"])
+@pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0", "value * 0"])
 def test_nonsense_is_reported_and_drawn_as_no_number(result):
     app = SpotTheBug(bug="case 5", guess="no bias", code=f"def attention(query, key, value):\n    return {result}")
     assert not app.check().ok
-    assert "nan%" not in app.caption
-
-
-def test_hanging_code_is_reported_after_the_time_limit(monkeypatch):
-    monkeypatch.setattr(spot_the_bug, "SECONDS", 0.2)
-    app = SpotTheBug(guess="sign reversed", code="import time\ndef bias(n, q, k):\n    time.sleep(2)")
-    app.check()
-    report = control(app, "s-report").value
-    assert "no result after 0.2 seconds" in report and "Restart the kernel" in report
+    assert "nan%" not in app.caption and ("has 0% of" in app.caption) == (result == "value * 0")
 
 
 def test_each_case_keeps_its_guess_and_its_code_until_reset():

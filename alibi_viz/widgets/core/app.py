@@ -79,13 +79,13 @@ class App(Controls):
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
         self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
-        self.children = [controls]
+        self.children = [controls, self._message, self._caption, self._details, self.reason]
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         try:
             self._redraw()
         except BaseException:
-            self.close()  # else ipywidgets would keep the controls, and they the app
+            self.close()  # else ipywidgets would keep its widgets, and they the app
             raise
         # The page comes before a figure, whose script may take the browser longer than anywidget waits for others.
         page = Page(controls=[control.model_id for control in below(controls)])

@@ -93,7 +93,7 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
     assert (head.max, query.value) == (8, "")
-    first = {"s-text", "s-bias", "s-head", "s-head-field", "s-shuffle", "s-more", "s-reset"}
+    first = ["s-text", "s-bias", "s-head", "s-head-field", "s-shuffle", "s-more", "s-reset"]
     assert visible_controls(app) == first, "the slider and its field are one of six controls"
     head.value, query.value = 6, "4 "
     assert (app.head, app.query) == (6, 4)

@@ -7,12 +7,13 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 from ipywidgets import Widget
+from ipywidgets.widgets.widget import _instances
 from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
-from tests.widgets.race.small_race import control, message
+from tests.widgets.race.small_race import control, controls, message
 
 
 class Doubling(App):
@@ -58,6 +59,10 @@ def test_bad_value_or_unknown_trait_in_the_constructor_raises():
         Doubling(color=["red"])
     with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
+    before = set(_instances)
+    with pytest.raises(ValueError, match="13 must not be big"):
+        Doubling(count=13, big=True)
+    assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
 
 
 def test_traits_and_controls_agree_and_reset_restores_the_start():
@@ -87,7 +92,7 @@ def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     assert "<script>" not in message(app)
     assert (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
     field.value = "9"
-    assert (app.count, message(app)) == (9, "")
+    assert (app.count, message(app), field.continuous_update) == (9, "", False)
 
 
 @pytest.mark.parametrize("error", [MemoryError, TypeError, ValueError])
@@ -107,7 +112,7 @@ def test_state_is_restored_when_draw_raises(error):
     assert app.caption.startswith("14")
 
 
-def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
+def test_a_change_draws_once_and_an_equal_value_or_a_change_of_a_closed_app_draws_nothing():
     app = Doubling()
     for change, draws in (
         (lambda: setattr(app, "count", 9), 1),
@@ -115,6 +120,7 @@ def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
         (lambda: setattr(control(app, "s-count"), "value", 10), 1),
         (lambda: app.set_together({"count": 11, "big": True}), 1),
         (app.refresh, 1),
+        (lambda: app.close() or setattr(app, "count", 12), 0),
     ):
         app.draws = 0
         change()
@@ -145,9 +151,11 @@ def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state
     figure = app.figure
     app.count = 3
     assert app.figure is figure and list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
+    assert app.children[-1].get_state()["controls"] == [each.model_id for each in controls(app.children[1])]
     app.children[-1].set_state({"width": 640})  # as the page reports it
     assert app.page_width == figure.layout.width == 640
-    assert figure.get_state()["_widget_layout"]["width"] == 640
+    assert figure.get_state()["_widget_layout"]["width"] == 640 and "_plotly" in figure.get_state()
+    assert "alibi-figure" in figure._dom_classes and figure._config == {"displayModeBar": False}
 
 
 def test_caption_and_details_are_escaped_and_details_are_folded():

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,8 +31,9 @@ def start(stream, *, every=0.2, **callbacks):
     return background.start()
 
 
-def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
-    closed, ends = [], []
+def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread(monkeypatch):
+    closed, ends, exits = [], [], Mock()
+    monkeypatch.setattr("alibi_viz.widgets.core.background.atexit", exits)
 
     def stream():
         try:
@@ -42,11 +44,13 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
 
     background = start(stream(), end=ends.append)
     time.sleep(0.02)
+    assert not background.cancel(), "it is running, and has to be stopped"
     background.stop()
     with pytest.raises(ArithmeticError, match="not closed"):
         background.result(timeout=10)
     background.join(timeout=10)
     assert background.stopped and [thread.is_alive() for thread in closed] == [False] and len(ends) == 1
+    assert exits.unregister.call_args == exits.register.call_args, "nothing keeps it until the interpreter ends"
 
 
 def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised_as_is_that_of_end():
@@ -58,6 +62,17 @@ def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised_as_is
     assert [type(error) for error in errors] == [ArithmeticError, ZeroDivisionError]
     with pytest.raises(TypeError):
         start(iter("ab"), end=len).result(timeout=10)
+
+
+def test_show_comes_at_most_every_so_often_and_takes_at_most_a_25th_of_the_time(monkeypatch):
+    # read at the start, with each of eight items, and after each `show`, the first of which takes two seconds
+    clock, seen, shown = Mock(), [], []
+    clock.monotonic.side_effect = [0, 1, 2, 3, 5, 6, 54, 55, 55, 57, 58, 58]
+    monkeypatch.setattr("alibi_viz.widgets.core.background.time", clock)
+    background = Background(map(seen.append, range(1, 9)), lambda: shown.append(len(seen)))
+    background.every = 3
+    background._consume()
+    assert shown == [3, 6, 8]
 
 
 def test_awaiting_keeps_the_event_loop_free_raises_the_exception_and_stops_when_cancelled():

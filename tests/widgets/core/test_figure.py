@@ -53,18 +53,15 @@ def app() -> Doubling:
 
 def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: Path) -> None:
     page = app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
-    assert html.escape(f"{app.caption} {app.details}") in page and "Plotly.newPlot" in page
+    assert html.escape(f"{app.caption} {app.details}") in page and page.count("<html") == 1
     assert "<script>alert(1)" not in page and not re.search(r"<(script|link|img)[^>]*(src|href)=", page)
-    assert len(page) > 3_000_000, "plotly itself is inside"
+    assert "Plotly.newPlot" in page and '"displaylogo": false' in page and len(page) > 3_000_000, "plotly is inside"
 
 
-def test_an_image_is_of_its_suffix_or_refused(app: Doubling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_of_its_suffix_and_the_same_in_every_run(app: Doubling, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(go.Figure, "to_image", lambda _, format, **__: format.encode())  # a browser for each is slow
     assert [app.save(tmp_path / name).read_bytes() for name in ("x.PNG", "x.svg", "x.pdf")] == [b"png", b"svg", b"pdf"]
     with pytest.raises(ValueError, match=r"save writes .*, got '\.zip' in .*x"):
         app.save(tmp_path / "x.html.zip")
-
-
-def test_snapshot_is_a_plain_figure_and_the_same_in_every_run(app: Doubling) -> None:
     one, other = app.snapshot(), Doubling().snapshot()
     assert not isinstance(one, go.FigureWidget) and one.to_json() == other.to_json()

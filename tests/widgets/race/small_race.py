@@ -28,9 +28,9 @@ def visible(widget: Widget) -> list[Widget]:
     return [widget, *(each for child in getattr(widget, "children", ()) for each in visible(child))]
 
 
-def visible_controls(app: Widget) -> set[str]:
-    """The CSS classes of the controls that are shown."""
-    return {css for widget in visible(app) if widget.has_trait("disabled") for css in widget._dom_classes}
+def visible_controls(app: Widget) -> list[str]:
+    """The CSS classes of the controls that are shown, in reading order."""
+    return [css for widget in visible(app) if widget.has_trait("disabled") for css in widget._dom_classes]
 
 
 def message(app: App) -> str:
@@ -73,7 +73,7 @@ def trained(**state: object) -> LengthLab:
 
 
 def stop(app: LengthLab) -> None:
-    app.stop()
+    control(app, "s-stop").click()
     until(lambda: not app.running, "the end")
 
 

@@ -26,14 +26,6 @@ def test_a_bad_value_is_named_and_changes_nothing(name: str, value: object, allo
     assert repr(app) == before
 
 
-def test_training_without_a_method_is_refused() -> None:
-    app = small(methods=[])
-    control(app, "s-train").click()
-    assert "methods must be at least one of alibi, sinusoidal, rotary, " in message(app)
-    control(app, "s-none").value = True
-    assert app.caption.startswith("Press Train: none trains on")
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -2,13 +2,8 @@
 
 import pytest
 
-from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race import captions
 from tests.widgets.race.small_race import DEADLINE, control, losses, message, small, stop, until, visible
-
-
-def guess_of(app: LengthLab, method: str) -> object:
-    return control(app, f"s-guess-{method}")
 
 
 @pytest.mark.parametrize(("rise", "guess", "verdict"), [(0.05, "holds", "right"), (1.9, "degrades", "wrong")])
@@ -19,18 +14,18 @@ def test_guess_is_judged_by_the_outcome(monkeypatch: pytest.MonkeyPatch, rise: f
     app.train().result(DEADLINE)
     assert app.caption.startswith(f"You guessed {verdict} about alibi ({guess}). Up to 128 bytes, ")
     assert f"({rise:+.2f}" in app.caption and "every seed" not in app.caption
-    app.guesses = {"none": "fails"}
-    assert f"alibi ({guess})" in app.caption, "a guess changed after the race is for the next one"
+    caption, app.guesses = app.caption, {"none": "fails"}
+    assert app.caption == caption, "a guess changed after the race is for the next one"
 
 
 def test_guess_buttons_rows_and_the_trait_agree() -> None:
     app = small()
     control(app, "s-guess").value = True
     assert app.guesses == {"alibi": None, "none": None}
-    guess_of(app, "none").value = "degrades"
+    control(app, "s-guess-none").value = "degrades"
     assert app.guesses == {"alibi": None, "none": "degrades"}
     app.guesses = {"alibi": "fails"}
-    assert (guess_of(app, "alibi").value, guess_of(app, "none").value) == ("fails", None)
+    assert (control(app, "s-guess-alibi").value, control(app, "s-guess-none").value) == ("fails", None)
     rows, app.methods = control(app, "s-guesses"), ["rotary"]
     assert [row.children[0].value for row in rows.children[1:] if row in visible(rows)] == ["rotary"]
     control(app, "s-guess").value = False
@@ -39,11 +34,16 @@ def test_guess_buttons_rows_and_the_trait_agree() -> None:
     assert control(app, "s-guess").value and rows.layout.display == "none"
 
 
-def test_the_train_button_asks_for_missing_guesses_in_a_race_on_text() -> None:
+def test_the_train_button_asks_for_a_method_and_for_missing_guesses_in_a_race_on_text() -> None:
+    app = small(methods=[])
+    control(app, "s-train").click()
+    assert "methods must be at least one of alibi, sinusoidal, rotary, " in message(app)
+    control(app, "s-none").value = True
+    assert app.caption.startswith("Press Train: none trains on")
     app = small(guesses={"alibi": None, "none": None}, steps=2000)
     control(app, "s-train").click()
     assert "Make your guess first, for alibi and none." in message(app)
-    guess_of(app, "alibi").value = "holds"
+    control(app, "s-guess-alibi").value = "holds"
     control(app, "s-train").click()
     assert "Make your guess first, for none." in message(app) and losses(app) == {}
     app.question = "needle"

@@ -1,7 +1,6 @@
 """LengthLab without a browser: its numbers are those of `lab.race`, for every seed, and its race ends when told to."""
 
 import math
-import re
 import threading
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.lab import say
 from alibi_viz.lab.training import limited_threads
+from alibi_viz.models import POSITIONS
 from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race import captions
@@ -43,10 +43,11 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
         assert trace(raced, "seeds", method).y[: len(defined)].tolist() == [first[x] for x in defined]
         bits = curve(expected, TRAINING_LOSS, label=method, seed=4)
         assert losses(raced)[method] == list(bits.values()) == list(trace(raced, "losses", method).y)
-    said, last = raced.caption + raced.details, expected[expected["step"] == 10]
-    outcomes = say.outcomes(say.rises(last[last["question"] == "longer sequences"]))
-    assert f"in every seed {'; '.join(outcomes)}, in bits" in said and "seeds: 3 and 4" in said
-    assert sorted(re.findall(r"(\w+) \([+-]\d", said)) == ["alibi", "none"], "each method once"
+    last = expected[(expected["step"] == 10) & (expected["question"] == "longer sequences")]
+    told = f"Up to 128 bytes, in every seed {'; '.join(say.outcomes(say.rises(last)))}, in bits per byte."
+    told = " ".join([told, *say.sentences(lab.find_question("longer sequences").say(last, 8))[1:]])
+    said = f"{raced.caption} {raced.details}"
+    assert said == f"{told} Trained 10 steps on sequences of 8 bytes of tales, seeds: 3 and 4."
 
 
 def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() -> None:
@@ -58,7 +59,7 @@ def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() ->
     first = losses(app)
     app.train().result(DEADLINE)
     assert (losses(app), repr(app)) == (first, before)
-    app.seed = 1
+    control(app, "s-seed").value = "1"
     assert "The settings have changed since this race" in app.caption
     app.train().result(DEADLINE)
     assert losses(app) != first and "changed" not in app.caption
@@ -72,13 +73,14 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     caption, before = long_race.caption, drawn()
     until(lambda: drawn() > before, "a longer curve")
     until(lambda: long_race.caption != caption, "a checkpoint")
-    assert long_race.caption.startswith("Training on sequences of 8 bytes") and long_race.means["none"]
+    assert long_race.caption.startswith("Training on sequences of 8 bytes of tales, last tested after step ")
     assert long_race.results.query("question == 'longer sequences'")["step"].min() == 50
     assert long_race.details == "", "open details would close when their text changes"
     lanes = control(long_race, "s-lanes").value
-    assert lanes.count('role="progressbar"') == lanes.count(" of 2,000</span>") == 2
+    assert lanes.count('role="progressbar"') == lanes.count(" of 2,000</span>") == 2 == len(long_race.means)
+    assert all(f"--color: {trace(long_race, 'mean', method).line.color};" in lanes for method in ("alibi", "none"))
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
-    assert not control(long_race, "s-more").disabled
+    assert not any(control(long_race, css).disabled for css in ("s-more", "s-stop"))
     done = len(losses(long_race)["alibi"])
     long_race.methods, long_race.length = ["rotary"], 16  # for the next one
     with pytest.raises(RuntimeError, match="a race is running: wait for its end or stop it"):
@@ -131,7 +133,7 @@ def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> Non
             assert [next(steps)["value"] for _ in bits] == bits
         assert same_weights(app.models[method], model)
     done = max(map(len, losses(app).values()))
-    assert f"Stopped after step {done:,} of 2,000." in app.caption
+    assert f"Stopped after step {done:,} of 2,000." in app.caption and control(app, "s-stop").disabled
     assert (app.written, control(app, "s-written").value, app.details) == ({}, "", "")
     assert "You guessed" not in app.caption, "models that have hardly learned anything can't fail"
     assert not any(control(app, css).disabled for css in ("s-train", "s-alibi", "s-guess-alibi"))
@@ -202,7 +204,7 @@ def test_each_question_shows_what_the_lab_measures_and_measures_it_once(raced: L
     assert trace(raced, "losses", "alibi").visible is False
     rows = len(raced.results)
     open_tab(raced, "same targets")
-    assert (len(raced.results), small_race.message(raced)) == (rows, "")
+    assert ([*raced.results.index], small_race.message(raced)) == ([*range(rows)], "")
 
 
 def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_the_end() -> None:
@@ -215,6 +217,14 @@ def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_t
     app.question = "same targets"
     stop(app)
     assert "being measured" not in app.caption and small_race.message(app) == ""
+
+
+def test_a_race_is_tested_every_50_steps_on_text_and_every_60_on_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("alibi_viz.lab.race", lambda *_, checkpoints, **__: asked.append(checkpoints))
+    for task, steps in (("text", 99), ("text", 949), ("needle", 99), ("needle", 959)):
+        RaceState(task, ("alibi",), 8, steps, 0, 1).start()
+    assert asked == [10, 18, 5, 15], "and at least 10 or 5 times"
 
 
 @pytest.mark.parametrize("name", ["needle", "induction"])
@@ -232,39 +242,19 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
 
 
 def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, long_race: LengthLab) -> None:
-    def check(app: LengthLab) -> None:
-        assert 1 <= len(say.sentences([app.caption])) <= 2, app.caption
-
-    check(small())
-    check(long_race)
+    told = [small().caption, long_race.caption]
     long_race.question = "needle"
-    check(long_race)
-    assert "The race that is running is for another question." in long_race.caption
+    told += [long_race.caption]
     long_race.question = "longer sequences"
     stop(long_race)
-    check(long_race)
-    assert "Stopped after step" in long_race.caption
+    told += [long_race.caption]
+    assert "The race that is running is for another question." in told[2] and "Stopped after step" in told[3]
     for question in ("longer sequences", "gap", "by position", "same targets", "names", "needle"):
         open_tab(raced, question)
         for seed in (8, 3):  # with other settings, and with those of the race
             raced.seed = seed
-            check(raced)
-
-
-def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
-    app = small(steps=2000)
-    train, end = control(app, "s-train"), control(app, "s-stop")
-    control(app, "s-rotary").value, control(app, "s-none").value = True, False
-    assert app.methods == ("alibi", "rotary")
-    app.methods = ["learned"]
-    assert [control(app, f"s-{method}").value for method in ("alibi", "rotary", "learned")] == [False, False, True]
-    control(app, "s-seed").value = "7"
-    assert app.seed == 7
-    train.click()
-    assert (train.disabled, end.disabled) == (True, False)
-    end.click()
-    until(lambda: not app.running, "the end")
-    assert (train.disabled, end.disabled) == (False, True)
+            told += [raced.caption]
+    assert {len(say.sentences([caption])) for caption in told} <= {1, 2}, told
 
 
 def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
@@ -273,7 +263,7 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     app = small()
     menu, field = control(app, "s-text"), control(app, "s-own-text")
     field.value = str(path)
-    assert (app.text.name, menu.value, field.value) == ("<b>fox.txt", "<b>fox.txt", "")
+    assert (app.text.name, menu.value, field.value) == ("<b>fox.txt", "<b>fox.txt", "") and not field.continuous_update
     app.train().result(DEADLINE)
     assert "of <b>fox.txt, seeds: 0" in app.details and "<b>" not in app._details.value
     app.text = small_race.ENGLISH
@@ -288,12 +278,15 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
 
 def test_the_first_screen_has_six_controls_and_simple_mode_guesses_train_and_stop() -> None:
     app = small(guesses={"alibi": None, "none": None}, simple=True)
-    assert small_race.visible_controls(app) == {"s-guess-alibi", "s-guess-none", "s-train", "s-stop"}
+    assert small_race.visible_controls(app) == ["s-guess-alibi", "s-guess-none", "s-train", "s-stop"]
     assert app.reason not in small_race.visible(app)
     app.simple, app.guesses = False, {}
-    first = {"s-train", "s-stop", "s-guess", "s-more", "s-reset", "s-question"}
+    assert [*app.children[2:-1]] == [app._message, app.figure, app._caption, app._written, app._details, app.reason]
+    first = ["s-train", "s-stop", "s-guess", "s-more", "s-reset", "s-question"]
     assert small_race.visible_controls(app) == small_race.visible_controls(small()) == first
     control(app, "s-more").value = True
-    assert small_race.visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
+    more = [*POSITIONS, "length", "steps", "seeds", "seed", "text", "own-text"]
+    assert small_race.visible_controls(app) == [*first[:5], *(f"s-{name}" for name in more), "s-question"]
+    assert control(app, "s-alibi").tooltip == str(POSITIONS["alibi"].__doc__).partition("\n")[0]
     app.simple = True
-    assert small_race.visible_controls(app) == {"s-train", "s-stop"}
+    assert small_race.visible_controls(app) == ["s-train", "s-stop"]

@@ -37,15 +37,12 @@ def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
     assert panel.value == "", "these models were not trained on text"
 
 
-def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
+def test_text_is_escaped_and_shaded_and_its_mentions_are_bold_or_if_new_underlined() -> None:
     shown = page("<b>one", "two &", "three\n\x00\x1b\u202e</pre>", known_words=0.554)
     assert '<span class="prompt">&lt;b&gt;one</span><span class="within">two &amp;</span>' in shown
     assert '<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in shown
     assert "alibi: 55% of the shaded words, in 8 such texts, occur in the training text</div>" in shown
     assert "Names" not in shown, "a text without mentions needs no legend"
-
-
-def test_mentions_up_to_the_training_length_are_bold_and_new_ones_underlined() -> None:
     shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
     assert "from the first 32 bytes" in shown and '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
     assert "Names" in page("Leo", " was", " here.") and "<u>Leo</u>" in page("He", " is ", "Leo.").partition("Names")[2]
