@@ -147,7 +147,8 @@ def test_what_a_caller_draws_and_changes_meanwhile_has_no_effect() -> None:
         return [(row["value"], meanwhile(row))[0] for row in race]
 
     with limited_threads(2):
-        assert values(lambda row: (torch.rand(500), row.pop("step"))) == values(lambda row: None)
+        draws = range(3000)  # longer than a step of another thread would take
+        assert values(lambda row: ([torch.rand(9) for _ in draws], row.pop("step"))) == values(lambda row: None)
 
 
 def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:
