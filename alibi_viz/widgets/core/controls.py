@@ -160,7 +160,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value now, and calls `also`."""
         initial = self._state()  # in the order of their definition, because one may limit the next
-        reset = lambda: (self.attempt(lambda: self.set_together(initial)), also())  # noqa: E731
+
+        def reset() -> None:
+            self.attempt(lambda: self.set_together(initial))
+            also()
+
         return button("Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset)
 
     def set_together(self, state: Mapping[str, Any]) -> None:
@@ -176,12 +180,10 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Show a message in the app, as plain text; an empty one removes it."""
         self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
 
-    def attempt(self, action: Callable[[], object]) -> bool:
-        """Call `action` for the user and show its error as a message. Returns whether there was none."""
+    def attempt(self, action: Callable[[], object]) -> None:
+        """Call `action` for the user and show its error as a message."""
         self.say("")
         try:
             action()
         except (MemoryError, RuntimeError, TraitError, TypeError, ValueError) as error:
             self.say(str(error))
-            return False
-        return True
