@@ -37,7 +37,7 @@ def _lengths(model: LanguageModel, text: Text, length: int, longest: int, target
     """On sequences of L, 2L, 4L, ... bytes, lists: the means of equal blocks of whole sequences, the same for all."""
     lengths = evaluation_lengths(length, longest)
     for tested, bits in evaluation.shared_losses(model, text, lengths, targets=max(targets, *lengths)):
-        blocks = math.gcd(BLOCKS, len(bits) // lengths[-1])  # all lengths divide the longest, and that the targets
+        blocks = math.gcd(BLOCKS, len(bits) // lengths[-1])  # whole sequences: the longest length divides the targets
         yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
 
 
