@@ -77,16 +77,16 @@ def draw(
     check_choice("show", show, SHOWS)
     grid = matrices.page_grid(tiles, page_width)
     at = grid.visible_cells(length)
+    masks = hidden[:, at[:, None], at]
     if show == "weight":
         scale, cells = WEIGHT_SCALE, weights_from_bias(values[:, at], hidden[:, at])[..., at]
     else:
-        visible = np.where(hidden, np.float32(0), values)
-        scale = ColorScale.around_zero(float(visible.min()), float(visible.max()))
-        cells = visible[:, at][..., at]
+        cells = np.where(masks, np.float32(0), values[:, at[:, None], at])
+        scale = ColorScale.around_zero(float(cells.min()), float(cells.max()))
     titles = [f"head {number}" for number in numbers]
     long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=False)]
     titles = long if long and max(map(len, long)) * matrices.LETTER <= grid.side else titles
-    masks, ends, legend = hidden[:, at][..., at], (range(length), range(length)), SHOWS[show]
+    ends, legend = (range(length), range(length)), SHOWS[show]
     matrices.draw(figure, grid, cells, masks, scale=scale, titles=titles, numbers=ends, legend=legend)
 
     def add_hover(figure: go.Figure) -> None:
