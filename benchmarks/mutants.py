@@ -92,7 +92,8 @@ def mutants_of(path: str) -> list[Mutant]:
     def code(node: ast.AST) -> str:
         return ast.get_source_segment(text, node) or ""
 
-    speeds = {line.partition(" = ")[0] for line in text.splitlines() if line.endswith(SPEED)}
+    constants = (line.partition(" = ")[0] for line in text.splitlines() if line.endswith(SPEED))
+    speeds = {name for names in constants for name in names.split(", ")}
 
     def of(node: ast.AST) -> Iterator[Mutant]:
         """The mistakes in one expression or statement."""

@@ -5,11 +5,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from kaleido.errors import ChromeNotFoundError
 
 from alibi_viz import lab
 from alibi_viz.cli import main
-from alibi_viz.figures import theme
 from tests import custom_laws
 from tests.browser import chromium
 
@@ -36,7 +34,7 @@ def test_tables_figures_verdicts_are_written(command: list[str], tmp_path: Path,
 def test_without_a_browser_tables_are_left_and_one_line_says_so(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(theme, "write_images", Mock(side_effect=ChromeNotFoundError))
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "missing"))
     assert main([*command, "--seeds", "1"]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
     assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
@@ -46,7 +44,7 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
 def test_failed_runs_and_methods_left_out_show(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     law = "class Nan(av.models.Position):\n    def bias(self, *sizes): return torch.full((1, *sizes[:2]), torch.nan)\n"
     (tmp_path / "nan.py").write_text(f"import alibi_viz as av, torch\n{law}")
-    monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
+    monkeypatch.setattr("alibi_viz.figures.save_images", Mock())
     monkeypatch.setattr("alibi_viz.figures.MAX_METHODS", 1)
     sizes = ["--seeds", "1", "--length", "16", "--steps", "3", "--longest", "2", "--out", str(tmp_path / "out")]
     assert main(["compare", "alibi", f"{tmp_path / 'nan.py'}:Nan", *sizes]) == 1
@@ -55,7 +53,7 @@ def test_failed_runs_and_methods_left_out_show(tmp_path: Path, capsys: Any, monk
 
 
 def test_workers_get_the_file_of_a_law(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
+    monkeypatch.setattr("alibi_viz.figures.save_images", Mock())
     command.remove("alibi")  # so one of the two workers is enough
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0
     assert set(lab.read_results(tmp_path / "out")["label"]) == {"root"}

@@ -12,7 +12,6 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from plotly.colors import sequential
-from plotly.io import write_images
 from torch import Tensor
 
 from alibi_viz.files import replacing
@@ -150,19 +149,22 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
 
     One browser draws them all. Raises ValueError for another suffix, and RuntimeError without Chrome or Chromium.
     """
-    from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow to import, rarely needed
+    import kaleido  # noqa: PLC0415  # slow to import, rarely needed
+    from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415
 
-    suffixes, names = [Path(path).suffix.lower() for path in figures], ", ".join(Path(path).name for path in figures)
-    if not {*suffixes} <= {".svg", ".pdf", ".png"}:
+    names, drawn = ", ".join(Path(path).name for path in figures), []
+    if not {Path(path).suffix.lower() for path in figures} <= {".svg", ".pdf", ".png"}:
         raise ValueError(f"images must be .svg, .pdf or .png, got {names}")
-    scales = [_PNG_SCALE if suffix == ".png" else 1 for suffix in suffixes]
     try:
         with ExitStack() as stack:
-            drawn = {"fig": [*map(on_white, figures.values())], "format": [suffix[1:] for suffix in suffixes]}
-            scratches = [str(stack.enter_context(replacing(path))) for path in figures]
-            sizes = {side: [figure.layout[side] for figure in figures.values()] for side in ("width", "height")}
-            sizes["width"] = [width or _WIDTH for width in sizes["width"]]
-            write_images(**drawn, **sizes, file=scratches, scale=scales)
+            for path, figure in figures.items():
+                size = {"width": figure.layout.width or _WIDTH, "height": figure.layout.height}
+                suffix, scratch = Path(path).suffix.lower(), stack.enter_context(replacing(path))
+                options = {"format": suffix[1:], "scale": _PNG_SCALE if suffix == ".png" else 1, **size}
+                drawn.append({"fig": on_white(figure), "path": scratch, "opts": options})
+            # plotly's own `write_images` loses errors, and each time waits for MathJax from the internet.
+            if errors := kaleido.write_fig_from_object_sync(drawn, kopts={"mathjax": False}):
+                raise errors[0]
     except ChromeNotFoundError as error:
         message = f"no images are written ({names}), because they need Chrome or Chromium, and none was found"
         raise RuntimeError(message) from error

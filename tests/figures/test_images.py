@@ -3,8 +3,8 @@
 from pathlib import Path
 from unittest.mock import Mock
 
+import kaleido
 import pytest
-from kaleido.errors import ChromeNotFoundError
 
 from alibi_viz.figures import save_images, theme
 from tests.browser import chromium
@@ -25,7 +25,12 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
 def test_errors_name_the_files_that_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
         save_images({tmp_path / "x.gif": FIGURE})
-    monkeypatch.setattr(theme, "write_images", write := Mock(side_effect=ChromeNotFoundError))
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "missing"))
     with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
         save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
-    assert write.call_args.kwargs["scale"] == [1, 2], "a PNG is sharp on every screen"
+    monkeypatch.setattr(kaleido, "write_fig_from_object_sync", write := Mock(return_value=[OSError("full")]))
+    with pytest.raises(OSError, match="full"):
+        save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
+    assert [each["opts"]["scale"] for each in write.call_args.args[0]] == [1, 2], "a PNG is sharp on every screen"
+    assert write.call_args.kwargs["kopts"] == {"mathjax": False}, "nothing is fetched from the internet"
+    assert not [*tmp_path.iterdir()], "nothing is left behind"

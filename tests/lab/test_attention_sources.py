@@ -84,8 +84,7 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
     attention.register_forward_hook(lambda _, inputs, output: calls.append((inputs[0], output)))
     model(torch.tensor([list(text.encode())]))
     x, output = calls[0]
-    value = attention.heads(x)[2]
-    torch.testing.assert_close(attention.output((weights @ value).transpose(1, 2).flatten(2)), output)
+    torch.testing.assert_close(attention.output((weights @ attention.heads(x)[2]).transpose(1, 2).flatten(2)), output)
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])

@@ -137,7 +137,7 @@ class App(Controls):
             words = html.escape(f"{self.caption} {self.details}".strip())
             write(path, SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words))
         elif suffix in (".png", ".svg", ".pdf"):
-            write(path, plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
+            theme.save_images({path: plot})
         else:
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}")
         return path

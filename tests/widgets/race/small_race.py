@@ -51,8 +51,7 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def losses(app: LengthLab) -> dict[str, list[float]]:
     """{method: bits at each training step} of the latest seed."""
-    rows = app._shown.losses
-    return {method: own.tolist() for method, own in rows.groupby("method", sort=False)["value"]}
+    return {method: own.tolist() for method, own in app._shown.losses.groupby("method", sort=False)["value"]}
 
 
 def trace(app: LengthLab, kind: str, method: str) -> Any:
