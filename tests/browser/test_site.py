@@ -42,8 +42,7 @@ def page(page: Page, site: Path) -> Page:
 
 def tokens_of(data: dict[str, Any]) -> torch.Tensor:
     """The training text of the race as token ids, int64 [bytes]."""
-    characters = data["race"]["characters"]
-    return torch.tensor([characters.index(character) for character in data["race"]["training"]])
+    return torch.tensor([data["race"]["characters"].index(character) for character in data["race"]["training"]])
 
 
 def race_model(data: dict[str, Any], position: str, **sizes: int) -> LanguageModel:

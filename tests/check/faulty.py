@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,9 +91,9 @@ def bias_of(slopes: Callable[[int], Tensor], cap: float = math.inf) -> Callable[
     return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(-cap * alibi_slopes(h)[:, None, None])
 
 
-def colliding(form: int, dtype: torch.dtype, heads: int, queries: int, keys: int) -> Tensor:
+def colliding(form: int, dtype: torch.dtype, heads: int, queries: int, keys: int, of: Any = alibi_slopes) -> Tensor:
     """A bias in one of the forms that round positions, or their products with slopes, to a dtype."""
-    slopes, key = alibi_slopes(heads)[:, None, None], torch.arange(float(keys))
+    slopes, key = of(heads)[:, None, None], torch.arange(float(keys))
     rounded = key.to(dtype)
     return [
         -slopes * (rounded[keys - queries :, None] - rounded).abs(),

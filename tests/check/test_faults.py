@@ -21,6 +21,7 @@ from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_fault
 HIDDEN = {"length cap", "imprecise slopes"}
 RIGHT = bias_of(alibi_slopes)
 SHORT = {"length": 16}
+without_first = lambda heads: alibi_slopes(heads) * (torch.arange(heads) > 0)  # noqa: E731  # one head has no bias
 HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # of models in use
 # {fault: [(check, function, options)]}
 CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
@@ -56,6 +57,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         *((check.bias, partial(faulty.colliding, n, torch.float16), {"length": 2500}) for n in range(6)),
         (check.bias, partial(faulty.colliding, 0, torch.bfloat16), {"causal": False}),
         (check.bias, lambda *n: faulty.colliding(0, torch.bfloat16, *n) if n[1] == 1 else RIGHT(*n), {}),
+        (check.bias, partial(faulty.colliding, 5, torch.bfloat16, of=without_first), {"slopes": without_first}),
     ],
     "bias multiplied": [
         (check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {}),

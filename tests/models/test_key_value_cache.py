@@ -106,8 +106,7 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
     slopes, statistics = torch.tensor([0.3]), KeyBall.of(key, value)
     with torch.autocast("cpu", torch.bfloat16):
         output = alibi_attention(query, key, value, slopes, backend="windowed", key_ball=statistics)
-    rounded = (tensor.bfloat16().float() for tensor in (query, key, value))
-    expected = alibi_attention(*rounded, slopes, backend="eager")
+    expected = alibi_attention(*(tensor.bfloat16().float() for tensor in (query, key, value)), slopes, backend="eager")
     assert float(expected.mean()) > 4
     assert torch.allclose(output.float(), expected, atol=0.1)
 

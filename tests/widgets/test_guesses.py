@@ -90,8 +90,7 @@ def slide(guess: Guess, point: int, height: float) -> None:
 
 def drag(guess: Guess, point: int, height: float) -> None:
     """What the page sends when a circle is dropped, here to the left of its place."""
-    dropped = {f"shapes[{point}].xanchor": 70.0, f"shapes[{point}].yanchor": height}
-    find(guess, LiveFigure)[0].plotly_relayout(dropped)
+    find(guess, LiveFigure)[0].plotly_relayout({f"shapes[{point}].xanchor": 70.0, f"shapes[{point}].yanchor": height})
 
 
 @pytest.mark.parametrize("move", [slide, drag])
