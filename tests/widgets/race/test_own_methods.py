@@ -37,7 +37,7 @@ def test_a_function_and_a_class_are_trained_beside_alibi() -> None:
     app = trained(methods=["alibi", root, Offset])
     assert app.methods == ("alibi", "root", "Offset")
     assert [control(app, f"s-{name}").value for name in ("alibi", "root", "Offset", "rotary")] == [True] * 3 + [False]
-    assert set(app.means) == {"alibi", "root", "Offset"} and "root" in control(app, "s-lanes").value
+    assert [*app.means] == ["alibi", "root", "Offset"] and "root" in control(app, "s-lanes").value
     assert {trace.name for trace in app.figure.data if trace.visible} >= {"alibi", "root", "Offset"}
     assert app.models["Offset"].transformer.position.value != 0, "a learned parameter is trained"
 
