@@ -6,7 +6,10 @@
 A mutant is the package with one small mistake: another operator, comparison or constant, a call left out, two arguments
 swapped. It is caught if a test fails, and survives if all tests pass that run the changed line or are named after the
 file (or, if these are few, stand in a file with one of them), or run the package in another process. Where a line
-runs on import only, all tests that run anything of its file are tried. Survivors are printed to be read one by one.
+runs on import only, all tests that run anything of its file are tried.
+
+Survivors are printed to be read one by one. Some change nothing but time: write the reason as "same" into mutants.json,
+and `make report` gives the share without them, too.
 
 Mutation testing goes back to DeMillo, Lipton and Sayward (1978). mutmut 3 and cosmic-ray have no mistakes of the last
 two kinds and no sample by a seed.
@@ -279,17 +282,21 @@ def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace
     survivors = [mutant for mutant, was_caught in zip(chosen, caught, strict=True) if not was_caught]
     tried, lost = Counter(map(folder_of, chosen)), Counter(map(folder_of, survivors))
     for mutant in survivors:
-        before = (HERE / mutant.path).read_text(encoding="utf-8")[mutant.start : mutant.end]
-        print(f"\n{mutant.path}:{mutant.line} {mutant.kind}\n  - {before}\n  + {mutant.new}")
+        print(f"\n{mutant.path}:{mutant.line} {mutant.kind}\n  - {code_before(mutant)}\n  + {mutant.new}")
     print()
     for folder in sorted(tried):
         found = tried[folder] - lost[folder]
         print(f"{folder:12} {found:4} of {tried[folder]:4}  {found / tried[folder]:.0%}")
     print(f"{'all':12} {sum(caught):4} of {len(caught):4}  {sum(caught) / len(caught):.0%}")
     results = {"measured": str(date.today()), "seed": options.seed, "tried": tried}
-    results["survivors"] = [asdict(mutant) for mutant in survivors]
+    results["survivors"] = [asdict(mutant) | {"old": code_before(mutant)} for mutant in survivors]
     if not options.only:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def code_before(mutant: Mutant) -> str:
+    """What a mistake replaces."""
+    return (HERE / mutant.path).read_text(encoding="utf-8")[mutant.start : mutant.end]
 
 
 def folder_of(mutant: Mutant) -> str:
