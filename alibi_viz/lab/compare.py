@@ -206,7 +206,8 @@ def check_comparable(rows: pd.DataFrame) -> None:
         if mixed := [repr(name) for name in counts.index[counts > 1]]:
             raise ValueError(f"results must have one {join(mixed)}: choose by that column{cure}")
     if rows.duplicated(["question", "label", "variant", "seed", "x"]).any():
-        raise ValueError("results must have one row for a label, seed and x: label the models apart")
+        cure = "read them without `by_block`" if "block" in rows else "label the models apart"
+        raise ValueError(f"results must have one row for a label, seed and x: {cure}")
 
 
 def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:

@@ -108,6 +108,7 @@ def test_only_questions_with_results_are_offered_and_at_most_seven_methods_are_s
         (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
         (pd.concat([TABLE, TABLE.assign(step=9)]), "have one 'step': choose by that column, or label the models apart"),
         (pd.concat([TABLE, TABLE]), "one row for a label, seed and x: label the models apart"),
+        (pd.concat([TABLE.assign(block=1)] * 2), "for a label, seed and x: read them without `by_block`"),
     ],
 )
 def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:

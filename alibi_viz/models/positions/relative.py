@@ -85,8 +85,8 @@ class T5Buckets(Relative):
 
     There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows with the distance. The
     last one begins below D (at 113 for D = 128) and has no end. D is a quarter of the training length, as T5's 128 for
-    512 tokens, so that training fills all
-    buckets (but one at a few lengths, such as 128). If D is below 32, there are D buckets.
+    512 tokens, so that training fills all buckets (but one at a few lengths, such as 128). If D is below 32, there are
+    D buckets.
     """
 
     config_fields = ("num_heads", "max_length")

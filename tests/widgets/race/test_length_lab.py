@@ -191,8 +191,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(mo
 def test_each_question_shows_what_the_lab_measures_and_measures_it_once(raced: LengthLab) -> None:
     for name in ("by position", "same targets", "softmax denominator"):
         open_tab(raced, name)
-        measured = lab.find_question(name).measure(raced.models["none"], TEXT, 8, 16)
-        expected = {x: value for x, value, _ in measured}
+        expected = {x: value for x, value, _ in lab.find_question(name).measure(raced.models["none"], TEXT, 8, 16)}
         assert curve(raced.results, name, label="none", seed=4) == pytest.approx(expected, abs=1e-4)
         assert set(raced.results.query("question == @name")["seed"]) == {3, 4}
     open_tab(raced, "gap")
