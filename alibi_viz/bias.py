@@ -242,6 +242,11 @@ class AlibiBias(nn.Module):
         self._cache.clear()
         return self
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Keep the values of the slopes: transformers replaces buffers that it doesn't load by uninitialized ones."""
+        keeps = name == "slopes" and name in self._buffers
+        super().__setattr__(name, self._exact_slopes.to(value.device) if keeps else value)
+
     def _load_from_state_dict(self, *args: Any) -> None:
         """Leave the meta device when the model around this module loads its weights, which may be assigned."""
         super()._load_from_state_dict(*args)
@@ -250,7 +255,7 @@ class AlibiBias(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles start with an empty cache."""
-        return self.__dict__ | {"_cache": {}}
+        return super().__getstate__() | {"_cache": {}}
 
     def extra_repr(self) -> str:
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"

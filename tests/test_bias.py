@@ -1,11 +1,13 @@
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS, right_aligned
@@ -97,8 +99,7 @@ def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> 
     assert torch.equal(module(4), alibi_bias(slopes, 4))
     assert list(module.state_dict()) == [] and str(module) == "AlibiBias(2 heads, form='relative', causal=False)"
     for moved in (module.half(), module.to(torch.bfloat16), module.double()):
-        assert moved(5).dtype == torch.float32
-        assert torch.equal(moved.slopes, slopes)
+        assert moved(5).dtype == torch.float32 and torch.equal(moved.slopes, slopes)
     assert module.to("meta")(4).device.type == "meta"
     assert torch.equal(module.to_empty(device="cpu")(5), alibi_bias(slopes, 5))
     with torch.device("meta"):
@@ -107,6 +108,20 @@ def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> 
     assert module.slopes.is_cpu, "a module with values stays where it is"
     with pytest.raises(ValueError, match="slopes were given on the meta device"):
         without_values.to_empty(device="cpu")
+
+
+class Pretrained(PreTrainedModel):
+    config_class = PreTrainedConfig
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__(config)
+        self.bias, self.linear = AlibiBias(2), torch.nn.Linear(1, 1)
+        self.post_init()
+
+
+def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -> None:
+    Pretrained(PreTrainedConfig()).save_pretrained(tmp_path)
+    assert torch.equal(Pretrained.from_pretrained(tmp_path).bias(4), alibi_bias(alibi_slopes(2), 4))
 
 
 SLOPES, POSITIONS = alibi_slopes(4), torch.arange(3)

@@ -204,7 +204,7 @@ class PretrainedModel(ModelSource):
             family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
             return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
-        except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        except Exception as error:  # damaged files raise errors of safetensors, pickle and tokenizers, too
             hint = f"to have it on this machine: pip install transformers; hf download {name}"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 

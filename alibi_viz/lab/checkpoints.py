@@ -96,8 +96,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     """Load the run that was saved in the folder `path`.
 
     A run that was trained with your own position method keeps the source text of that method, for reading only: code
-    from a file is never executed. Pass the function or class as `method`. Raises FileNotFoundError if the folder is no
-    saved run, and `BadRun` with the reason if it cannot be loaded.
+    from a file is never executed. Pass the function or class as `method`. Raises OSError if the folder is no saved
+    run, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
     try:

@@ -42,7 +42,8 @@ def modify(
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed model can be
     changed again: the later change acts on the earlier one, so slopes halved twice are a quarter. `rotary` and
     "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't. Save
-    the model itself, which has the same weights, and change it again after loading.
+    the model itself, which has the same weights, and change it again after loading. The copy of a compiled pretrained
+    model isn't compiled. Call `torch.compiler.reset()` before you compile it, or torch runs the code of the original.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -94,7 +95,7 @@ def modify(
     if family is None:
         positions = {module for module in model.modules() if isinstance(module, Position)}
         return shared_copy(model, {each: ChangedPosition(each, change, config) for each in positions})
-    changed = shared_copy(model)
+    changed = shared_copy(getattr(model, "_orig_mod", model))  # torch.compile doesn't notice hooks that are added
     if change != Change():
         for attention in family.layers(changed):
             for number, hook in [*attention._forward_pre_hooks.items()]:

@@ -253,7 +253,8 @@ def sweep(
         progress: show a progress bar on standard error, and without an executor, one for the run in progress.
 
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
-    are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
+    are canceled, except for a few that a pool of processes has taken already, and finished runs stay in the folder.
+    Leaving the loop early does the same, without an error.
 
     Raises at the call TypeError for other objects than runs and executors; ValueError for a folder with other JSON
     files, and a saved run whose text has changed since; OSError if the folder can't be made.

@@ -29,8 +29,7 @@ def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
     steps = position[key.shape[2] - query.shape[2] :, None] - position  # [query, key]
     logits = query @ key.mT * inputs.scaling - inputs.slopes.double()[:, None, None] * steps.abs()
     weights = (logits.masked_fill(steps < 0, -math.inf) if inputs.causal else logits).softmax(-1)
-    beyond = steps.abs() > torch.tensor(spans)[:, None, None]
-    return (weights * beyond).sum(-1).amax((0, 2))
+    return (weights * (steps.abs() > torch.tensor(spans)[:, None, None])).sum(-1).amax((0, 2))
 
 
 def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
@@ -155,8 +154,7 @@ def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype
     inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
     expected, radius = spans_of(inputs), KeyBall.of(key, key).radius
     with torch.autocast("cpu", dtype):
-        assert spans_of(inputs) == expected
-        assert torch.equal(KeyBall.of(key, key).radius, radius)
+        assert spans_of(inputs) == expected and torch.equal(KeyBall.of(key, key).radius, radius)
     precision = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")

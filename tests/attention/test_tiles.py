@@ -42,8 +42,7 @@ def signed_distance(query_length: int, key_length: int) -> Tensor:
 def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool) -> Tensor:
     counts, distance = times_covered(tiles(*lengths, span, causal=causal), *lengths), signed_distance(*lengths)
     within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
-    assert bool((counts[within] == 1).all())
-    assert bool((counts <= 1).all())
+    assert bool((counts[within] == 1).all() and (counts <= 1).all())
     return counts
 
 

@@ -61,8 +61,7 @@ def test_bars_show_the_selected_query_with_and_without_bias_and_frames_mark_it_a
     assert all((frames[name].y0, frames[name].y1) == (3.5, 4.5) for name in STEPS)
     box, (x, y) = frames["head in the grid"], GRID.corners[2]
     assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
-    rows = frames["query in the grid"].path.split("Z")[:-1]
-    tops = [float(row.partition("H")[0].split(",")[1]) for row in rows]
+    tops = [float(row.partition("H")[0].split(",")[1]) for row in frames["query in the grid"].path.split("Z")[:-1]]
     np.testing.assert_allclose(tops, GRID.corners[:, 1] + GRID.side * 4 / LENGTH, atol=0.01)
 
 

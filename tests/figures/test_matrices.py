@@ -50,8 +50,7 @@ def test_figure_of_matrices_reads_back(tiles: int, rows: int, columns: int, widt
     matrices.fill_hover(figure, grid, (rows, columns), weights.astype(object), range(1, tiles + 1))
     source, layout = figure.layout.images[0].source, figure.layout
     colors, palette = cell_colors(source, grid, rows, columns), WEIGHT_SCALE.palette[WEIGHT_SCALE.indices(weights)]
-    expected = np.where(masked[..., None], theme.MASKED_RGBA, np.insert(palette, 3, 255, -1))
-    assert (colors == expected).all()
+    assert (colors == np.where(masked[..., None], theme.MASKED_RGBA, np.insert(palette, 3, 255, -1))).all()
     found = {(tile + 1, row, column): weight for (tile, row, column), weight in np.ndenumerate(weights)}
     assert hovered(figure, rows, columns, grid) == found
     assert (pixels(source)[..., 3] > 0).sum() == tiles * round(1.5 * grid.side) ** 2, "the gaps are transparent"

@@ -184,8 +184,7 @@ def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_
     with limited_threads(2):
         for name, step in round_robin([work(name) for name in steps], threads):
             time.sleep(0.01)  # time to run ahead
-            assert steps[name] == step
-            assert max(steps.values()) - step <= 1
+            assert steps[name] == step and max(steps.values()) - step <= 1
         assert (max(most), torch_threads, torch.get_num_threads()) == (threads, {1}, 2)
 
 

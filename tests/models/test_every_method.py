@@ -64,8 +64,7 @@ def test_logits_are_finite_at_any_length_where_the_method_is_defined_and_an_erro
     for length in (0, 1, 17, LENGTH, LENGTH + 1, 3 * LENGTH, 16 * LENGTH + 1):
         if model.is_defined_at(length):
             logits = model(tokens_of(2, length))
-            assert logits.shape == (2, length, 50)
-            assert bool(logits.isfinite().all())
+            assert logits.shape == (2, length, 50) and bool(logits.isfinite().all())
         else:
             with pytest.raises(ValueError, match=f"not defined beyond .*{length}"):
                 model(tokens_of(2, length))
@@ -90,8 +89,7 @@ def test_only_an_encoder_depends_on_later_tokens(name: str) -> None:
         torch.testing.assert_close(model(x, last=4), model(x)[:, -4:], atol=1e-5, rtol=1e-4)
         assert torch.allclose(model(x)[:, :6], model(changed)[:, :6], atol=1e-6) == causal
         order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
-        ignores_order = torch.allclose(model(x)[:, order], model(x[:, order]), atol=1e-5)
-        assert ignores_order == (name == "none" and not causal)
+        assert torch.allclose(model(x)[:, order], model(x[:, order]), atol=1e-5) == (name == "none" and not causal)
 
 
 @every_method

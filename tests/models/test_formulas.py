@@ -262,8 +262,7 @@ def test_weights_equal_the_formula_within_a_window(position: Position, formula: 
         assert position.vectors.shape == vectors.shape  # the position is capped at a quarter of 12 tokens
         position.double().vectors = torch.nn.Parameter(vectors)
     query, key = normal(2, HEADS, 6, DIM), normal(2, HEADS, 9, DIM, seed=1)
-    distance = torch.arange(3, 9)[:, None] - torch.arange(9)
-    bias = torch.zeros(6, 9).masked_fill(distance >= (window or 9), -math.inf)
+    bias = torch.zeros(6, 9).masked_fill(torch.arange(3, 9)[:, None] - torch.arange(9) >= (window or 9), -math.inf)
     weights = position.weigh(query, key, bias, causal=True)
     for b, h, row in product(range(2), range(HEADS), range(6)):
         visible = slice(0 if window is None else max(0, row + 3 - window + 1), row + 4)

@@ -167,8 +167,7 @@ def test_cache_grows_by_doubling_and_rejects_tensors_that_do_not_fit() -> None:
         parts.append(torch.randn(2, 3, 1, 4))
         keys, values = cache.append(parts[-1], -parts[-1])
         pointers.add(keys.untyped_storage().data_ptr())
-        assert torch.equal(keys, torch.cat(parts, dim=2))
-        assert torch.equal(values, -keys)
+        assert torch.equal(keys, torch.cat(parts, dim=2)) and torch.equal(values, -keys)
     assert len(pointers) <= 6  # at 1, 2, 3, 5, 9, 17
     part, both = parts[0], torch.cat(parts[:2], dim=2)
     # one value for two keys would be broadcast

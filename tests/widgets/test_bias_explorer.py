@@ -39,8 +39,7 @@ def test_hover_texts_give_the_bias_for_the_traits(form: str, causal: bool) -> No
     app.num_heads, app.length, app.causal = 6, 10, causal
     if form == "root":
         app.law = root
-        distance = (torch.arange(10)[:, None] - torch.arange(10)).abs()
-        bias = -0.5 * distance.sqrt() / torch.arange(1, 7)[:, None, None]
+        bias = -0.5 * (torch.arange(10)[:, None] - torch.arange(10)).abs().sqrt() / torch.arange(1, 7)[:, None, None]
     else:
         app.form = form
         bias = alibi_bias(alibi_slopes(6), 10, form=form).expand(-1, 10, -1)

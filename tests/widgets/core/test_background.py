@@ -116,8 +116,7 @@ except KeyboardInterrupt:
 start()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stderr == ""
-    assert done.stdout.split() == ["ended", "stopped", "True", "True", "ended"]
+    assert done.stderr == "" and done.stdout.split() == ["ended", "stopped", "True", "True", "ended"]
 
 
 def test_debounced_work_runs_once_after_the_last_call_unless_it_is_flushed_or_stopped():
