@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments and return its exit status; by default with those of the command line."""
     if arguments is not None or sys.argv[1:2] != ["check"]:
         return _run(_parser().parse_args(arguments))
-    leave, os._exit = os._exit, sys.exit  # type: ignore[assignment]  # an exit of the checked code becomes a finding
+    leave, process = os._exit, os.getpid()
+
+    def end(status: int) -> None:  # an exit of the checked code becomes a finding; what the code forks ends as ever
+        if os.getpid() == process:
+            sys.exit(status)
+        leave(status)
+
+    os._exit = end  # type: ignore[assignment]
     status = _run(_parser().parse_args())
     sys.stdout.flush()
     leave(status)  # a function that hangs would keep torch from shutting down
@@ -86,7 +93,11 @@ def _lab(options: argparse.Namespace) -> int:
     command += ["--ip=127.0.0.1", "--allow-root"]  # root is the usual user in a container
     command += [f"--port={options.port}"] if options.port else []
     command += ["--no-browser"] if options.no_browser else []
-    return subprocess.call(command)
+    with subprocess.Popen(command) as server:
+        while server.poll() is None:
+            with suppress(KeyboardInterrupt):  # JupyterLab asks what to do
+                server.wait()
+    return server.returncode
 
 
 def _check(options: argparse.Namespace) -> int:

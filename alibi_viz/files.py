@@ -7,16 +7,18 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import ENOENT
+from errno import EISDIR, ENOENT
 from pathlib import Path
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A hidden file beside `path` to write to in a `with` block, which replaces `path` if the block ends well."""
-    target = Path(os.path.realpath(path))  # the file behind a link
-    if target.exists() and not target.is_file():  # a pipe or a terminal; a folder is refused when it is opened
-        yield target
+    given, target = Path(path), Path(os.path.realpath(path))  # the file behind a link
+    if given.is_dir():
+        raise IsADirectoryError(EISDIR, "is a folder", str(given))
+    if given.exists() and not given.is_file():  # a pipe or a terminal
+        yield given
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no folder", str(target.parent))  # not the name of the hidden file

@@ -78,10 +78,11 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
     [
         ("import os\ndef slopes(heads):\n    os._exit(0)\n", 1, "SystemExit"),
         ("import os\nos._exit(0)\n", 2, "SystemExit"),
+        ("import os\ndef slopes(heads):\n    os.wait() if os.fork() else os._exit(0)\n    heads / 0\n", 1, "division"),
         ("import time\ntime.sleep(60)\n", 1, "bad.py"),
         ("import ctypes\ndef slopes(heads):\n    ctypes.PyDLL(None).sleep(60)\n", 1, "in slopes"),  # keeps the lock
     ],
-    ids=["exits", "exits when imported", "hangs when imported", "holds the lock"],
+    ids=["exits", "exits when imported", "forks", "hangs when imported", "holds the lock"],
 )
 def test_check_fails_at_once_for_code_that_exits_or_hangs(body: str, status: int, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(body)
@@ -117,10 +118,13 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
 
 
 def test_lab_says_where_the_lessons_are_and_opens_one(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(subprocess, "call", opened := Mock(return_value=3))
+    script, words = tmp_path / "python", tmp_path / "words"
+    script.write_text(f'#!/bin/sh\nsleep 0.2\nkill -INT $PPID\nsleep 0.5\necho "$@" > {words}\nexit 3\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))  # a server that asks what to do after Ctrl-C, and then goes on
     assert main(["lab", "--out", str(tmp_path), "--port", "9999", "--no-browser"]) == 3
-    command = [sys.executable, "-m", "jupyterlab", str(tmp_path), "--LabApp.default_url=/lab/tree/00_start_here.ipynb"]
-    assert opened.call_args.args[0] == [*command, "--ip=127.0.0.1", "--allow-root", "--port=9999", "--no-browser"]
+    command = ["-m", "jupyterlab", str(tmp_path), "--LabApp.default_url=/lab/tree/00_start_here.ipynb"]
+    assert words.read_text().split() == [*command, "--ip=127.0.0.1", "--allow-root", "--port=9999", "--no-browser"]
     assert main(["lab", "none.ipynb", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().out == 2 * f"the lessons are in {tmp_path}\n"
     monkeypatch.setattr("alibi_viz.cli.find_spec", lambda name: None)

@@ -116,6 +116,11 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
     assert link.is_symlink() and file.read_text() == "new ?"
     with pytest.raises(FileNotFoundError, match=f"there is no folder: '{tmp_path}/missing'"):
         write(tmp_path / "missing" / "file", "new")
+    with pytest.raises(IsADirectoryError, match=f"is a folder: '{tmp_path}'"):
+        write(tmp_path, "new")
+    reader, writer = os.pipe()
+    write(f"/dev/fd/{writer}", "new")
+    assert os.read(reader, 9) == b"new", "a pipe is written to"
 
 
 SAFE = {  # file: what it may do that others must not, and why

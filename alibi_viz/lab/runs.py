@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import platform
 import re
+import signal
 import threading
 import time
 import zlib
@@ -315,6 +316,8 @@ def executor(workers: int) -> AbstractContextManager[Executor | None]:
 
 
 def _exit_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker; a KeyboardInterrupt would end one of its runs
+
     def watch(parent: Any) -> None:
         parent.join()
         os._exit(1)

@@ -165,8 +165,7 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
     def rough(heads: int) -> Tensor:
         return alibi_slopes(heads).to(dtype).float()
 
-    assert found(factor=-1) == {"sign reversed"}
-    assert found(hidden=0) == {"rewarded future"}
+    assert found(factor=-1) == {"sign reversed"} and found(hidden=0) == {"rewarded future"}
     assert names(check.attention(lambda q, k, v: attend(0.9 * q, k, v), dtype=dtype)) == {"content multiplied"}
     assert found(factor=1 / 8, length=16) == {"bias before scaling"}
     assert names(check.bias(lambda h, q, k: -RIGHT(h, q, k).to(dtype))) == {"sign reversed"}

@@ -86,8 +86,7 @@ def test_titles_omit_the_slope_in_small_tiles_and_give_the_number_of_an_enlarged
         return list(named_trace(picture.bias_figure(*case(count, 8), **options), "titles").text)
 
     assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
-    assert titles(1, heads=[7]) == ["head 7"]
-    assert titles(2, heads=np.array([7, 2])) == ["head 7", "head 2"]
+    assert titles(1, heads=[7]) == ["head 7"] and titles(2, heads=np.array([7, 2])) == ["head 7", "head 2"]
     for options in ({"heads": [5]}, {"heads": [5, 6, 7]}, {"slopes": ["1/2"]}, {"show": "weights"}):
         with pytest.raises(ValueError, match=r"heads and slopes must have 2 entries|show must be one of"):
             titles(2, **options)

@@ -24,8 +24,7 @@ ALSO = {
 def test_exhibit_has_its_fault_and_no_other(exhibit: gallery.Exhibit) -> None:
     report = getattr(check, exhibit.kind)(exhibit.rule, **exhibit.options)
     assert {finding.name for finding in report.findings} == {exhibit.fault} | ALSO.get(exhibit.rule, set())
-    assert exhibit.system in str(report)
-    assert exhibit.effect and exhibit.source.startswith("https://")
+    assert exhibit.system in str(report) and exhibit.effect and exhibit.source.startswith("https://")
     with pytest.raises(check.AlibiFaultError, match=exhibit.fault):
         report.raise_for_faults()
 

@@ -51,6 +51,7 @@ def test_a_pool_gives_the_same_numbers_bit_for_bit_and_keeps_finished_runs_when_
 
     many = [*runs(2), *(replace(runs(1)[0], position=method, label="") for method in (local, steep(2.0)))]
     with executor(2) as pool:
+        assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL, "Ctrl-C ends a worker"
         records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
         stream = lab.sweep([*runs(1), *runs(3, steps=100_000)], pool, path=tmp_path / "dies", progress=False)
         first = next(stream)

@@ -67,7 +67,7 @@ class App(Controls):
     works: List[Any] = List(help="such as `Background` and `Debounce`: stopped when the app is closed")
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
-    min_width = 0  # pixels; on a narrower page the figure scrolls sideways
+    min_width = 10  # pixels, the least for plotly; on a narrower page the figure scrolls sideways
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
