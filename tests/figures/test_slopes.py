@@ -47,8 +47,7 @@ def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) ->
     picture.draw_spans(figure, spans, length)
     _, bound, needed = figure.data
     for trace, column in ((bound, "bound"), (needed, "needed")):
-        assert trace.name == column
-        assert np.array_equal(trace.x, spans["slope"])
+        assert trace.name == column and np.array_equal(trace.x, spans["slope"])
         assert np.array_equal(trace.y, spans[column].clip(lower=1)), "an axis of logarithms has no 0"
         for axis, values in ((figure.layout.xaxis, trace.x), (figure.layout.yaxis, trace.y)):
             low, high = axis.range

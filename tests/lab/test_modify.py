@@ -54,6 +54,12 @@ def test_interpolated_slopes_equal_slopes_multiplied_by_the_ratio_of_lengths(nam
     torch.testing.assert_close(logits(lab.modify(model, "interpolate", trained_length=40)), logits(model))
 
 
+@pytest.mark.parametrize("name", ["alibi", "bloom"])
+def test_the_copy_of_a_compiled_model_is_changed(name: str) -> None:
+    logits(compiled := torch.compile(model_of(name), backend="eager"))
+    torch.testing.assert_close(logits(lab.modify(compiled, 0.0)), logits(lab.modify(model_of(name), 0.0)))
+
+
 def test_multiplied_slopes_equal_a_model_with_those_slopes() -> None:
     model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
     for factors in (2, [2.0] * 8, np.float32(2), torch.tensor(2.0), np.full(8, 2)):

@@ -107,8 +107,7 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
     assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
     assert cells(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
     app.num_heads, app.query, app.text = 4, 9, "a b"
-    assert app.head == head.max == 4
-    assert (app.query, query.value, message(app)) == (None, "", "")
+    assert app.head == head.max == 4 and (app.query, query.value, message(app)) == (None, "", "")
     app.set_together({"query": 2, "text": "to be or"})
     assert app.query == 2, "the new text deselects, and then it is selected again"
     app.text, app.num_heads = TEXT, 8
