@@ -16,7 +16,7 @@ _CONTAINER = Path("/sys/fs/cgroup")
 
 
 def free_memory(device: torch.device | str = "cpu") -> int | None:
-    """The free memory of a device in bytes, within that of its container (cgroup v2); None if a system doesn't say."""
+    """The free memory of a device in bytes, within a container's limit (cgroup v2); None if the system doesn't say."""
     device = torch.device(device)
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

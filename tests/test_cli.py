@@ -82,7 +82,7 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         ("import time\ntime.sleep(60)\n", 1, "bad.py"),
         ("import ctypes\ndef slopes(heads):\n    ctypes.PyDLL(None).sleep(60)\n", 1, "in slopes"),  # keeps the lock
     ],
-    ids=["exits", "exits when imported", "forks", "hangs when imported", "holds the lock"],
+    ids=["exits", "exits when imported", "forks and divides", "hangs when imported", "holds the lock"],
 )
 def test_check_fails_at_once_for_code_that_exits_or_hangs(body: str, status: int, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(body)
