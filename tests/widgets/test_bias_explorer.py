@@ -105,7 +105,7 @@ def test_bias_has_colors_of_its_own_and_the_figure_fits_the_page() -> None:
     assert app.figure.layout.coloraxis.colorbar.ticktext[0] == f"{MINUS}31.5"
     assert app.figure.layout.images[0].source != weights
     app.fit(500)
-    assert app.figure.layout.width <= 510 < wide
+    assert app.figure.layout.width <= 510 < wide and app.figure.layout.height != BiasExplorer().figure.layout.height
     assert BiasExplorer(num_heads=1, length=4).caption.startswith("1 head, 4 x 4, ")
     assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
 

@@ -106,6 +106,7 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
 def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in_a_lesson(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
+    assert not {"caption", "details"} & {*app().keys}, "what HTML shows isn't sent twice"
     for each in controls:
         tips = each.tooltips if isinstance(each, ToggleButtons) else [each.tooltip]
         assert tips and all(tips), (type(each).__name__, each._dom_classes)
@@ -122,9 +123,10 @@ def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in
 
 def test_a_closed_app_does_nothing_more() -> None:
     async def close() -> None:
-        bias, attention = widgets.BiasExplorer(num_heads=2, length=4), widgets.AttentionExplorer(MODEL, text=TEXT)
-        control(attention, "s-text").value = "another text"
-        for app, debounce in ((bias, bias._debounce), (attention, attention.works[0])):
+        bias = widgets.BiasExplorer(num_heads=2, length=4)
+        for app in (slow := [widgets.AttentionExplorer(MODEL, text=TEXT), widgets.WindowExplorer(text=TEXT)]):
+            control(app, "s-text").value = "another text"
+        for app, debounce in ((bias, bias._debounce), *((app, app.works[0]) for app in slow)):
             assert debounce._work, "the hover texts and the reading of a slow text come later"
             app.close()
             assert debounce._work is None

@@ -163,8 +163,7 @@ def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     stop(app)
     done = app._race.complete
     assert done == list(range(2, 2 + len(done))) and len(done) < 5
-    assert f"seed {len(app._race.models)} of 5" in app.caption
-    assert app.models is app._race.models[done[-1]]
+    assert f"seed {len(app._race.models)} of 5" in app.caption and app.models is app._race.models[done[-1]]
     open_tab(app, "gap")
     open_tab(app, "same targets")
     assert set(app.results.query("question == 'same targets'")["seed"]) == set(done)
