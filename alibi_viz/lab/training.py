@@ -304,17 +304,21 @@ def race(
     device = choose_device()
     models, copies = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
     tests = min(checkpoints, steps)
-    tested_steps = {round(steps * test / tests) for test in range(1, tests + 1)}
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size}
     settings |= {"learning_rate": learning_rate, "seed": seed}
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
 
-    def answers(model: LanguageModel, steps: Iterator[Row]) -> Iterator[Row]:
+    def is_checkpoint(step: int) -> bool:
+        """Whether the step is one of those at even intervals, which may be too many for a list."""
+        test = step * tests // steps
+        return step in (round(steps * test / tests), round(steps * (test + 1) / tests))
+
+    def answers(model: LanguageModel, training: Iterator[Row]) -> Iterator[Row]:
         """The training of one model, and its tests at checkpoints."""
         try:
-            for row in steps:
+            for row in training:
                 yield {**row}  # the caller may change it
-                if row["step"] in tested_steps:
+                if is_checkpoint(row["step"]):
                     yield from _test(model, source, row, tested, targets)
         except TrainingDiverged as error:
             raise TrainingDiverged(f"{model.config.position}: {error}") from None
