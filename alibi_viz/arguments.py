@@ -138,8 +138,9 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 
 def as_list(name: str, values: object, items: str) -> list[Any]:
     """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
-    with suppress(TypeError, RuntimeError):  # the latter of a sparse tensor
-        if not isinstance(values, str):  # numbers of an array become Python's
+    is_dense = getattr(values, "layout", torch.strided) == torch.strided  # a sparse tensor has no `tolist`
+    with suppress(TypeError):
+        if is_dense and not isinstance(values, str):  # numbers of an array become Python's
             return [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
     raise TypeError(f"{name} must be a list of {items}, got {values!r}")
 

@@ -90,7 +90,8 @@ def test_the_valid_arguments_are_accepted(function: str) -> None:
 
 @pytest.mark.parametrize(("function", "argument"), arguments())
 def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argument: str) -> None:
-    for wrong in (Odd(), "fast" if argument in FLOATS or function in ("half_life", "modify") else 1.5):
+    simple = "fast" if argument in FLOATS or function in ("half_life", "modify") else 1.5
+    for wrong in (Odd(), simple, *[torch.eye(2).to_sparse()] * (argument in ("lengths", "runs"))):
         with pytest.raises((TypeError, ValueError)) as error:
             PUBLIC[function](**{**valid(function), argument: wrong})
         name = {"methods": "method", "content": "text"}.get(argument, argument).rstrip("s")
