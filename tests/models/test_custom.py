@@ -2,6 +2,7 @@
 
 import functools
 import json
+import linecache
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +93,9 @@ def test_a_subclass_of_alibi_attends_with_its_own_bias() -> None:
         SelfAttention(Steeper(2), 8, 2)(x, key_padding_mask=mask)
 
 
-def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> None:
+def test_equal_definition_keeps_the_registered_one_and_another_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # as Python 3.13 does for `python -c`, under which pytest-xdist runs
+    monkeypatch.setitem(linecache.cache, "<string>", (9, None, ["import sys\n"] * 3, "<string>"))
     cell = "def root(distance, head, num_heads):\n    return {} * distance.float()\n"
     first, again, other = ({"__name__": "__main__"} for _ in range(3))
     for names, slope in ((first, -1), (again, -1), (other, -2)):

@@ -218,6 +218,8 @@ def _text(code: CodeType) -> str:
     """The text that was read first, because a file may be edited while its functions stay as they are."""
     if id(code) not in _TEXTS:
         try:
+            if code.co_filename == "<string>":
+                raise OSError  # `exec` keeps no text: Python 3.13 would return that of `python -c`
             text = textwrap.dedent(inspect.getsource(code)).rstrip()
         except (OSError, TypeError):
             text = f"# {code.co_name}: bytecode {_digest(_without_addresses(_instructions(code)))}"
