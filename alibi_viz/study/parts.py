@@ -51,7 +51,7 @@ def rate_table(records: Iterable[Record]) -> pd.DataFrame:
     for record in records:
         run, losses = record["run"], [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
         last = [row["value"] for row in losses if row["step"] > 0.9 * run["steps"]]
-        loss = math.inf if record["error"] else sum(last) / len(last)
+        loss = math.inf if record["error"] else math.fsum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])
     return table.pivot_table(index=["task", "label"], columns="rate", values="loss", sort=False).sort_index(axis=1)
