@@ -1,5 +1,6 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
+import inspect
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -116,15 +117,16 @@ class _Layer:
 
     @torch.no_grad()
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        before, cache = key.shape[2] - query.shape[2], None
+        before, cache = key.shape[2] - query.shape[2], {}
         with evaluation_mode(self.model):
-            if before:  # the first keys go into the cache; their queries don't matter
+            if before:  # the first keys go into the cache, which has had two names; their queries don't matter
                 first = torch.zeros_like(query[:, :, :1]).expand(-1, -1, before, -1)
-                cache = self._run((first, key[:, :, :before], value[:, :, :before]))[0].past_key_values
-            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache, mask)
+                name = "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
+                cache = {name: getattr(self._run((first, key[:, :, :before], value[:, :, :before]))[0], name)}
+            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), mask, **cache)
         return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
 
-    def _run(self, inputs: tuple[Tensor, ...], cache: Any = None, mask: Tensor | None = None) -> tuple[Any, Tensor]:
+    def _run(self, inputs: tuple[Tensor, ...], mask: Tensor | None = None, **cache: Any) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
@@ -135,7 +137,7 @@ class _Layer:
             self.inputs.register_forward_hook(lambda *_: projected),
             hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])),
         ):
-            output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
+            output = self.model(input_ids=ids, attention_mask=real, use_cache=True, **cache)
         return output, captured[0]
 
 
