@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import Any
 
 import torch
@@ -83,24 +83,22 @@ def check_seed(value: object) -> None:
     check_integer("seed", value, -(2**63), 2**63 - 1)
 
 
-def check_number(name: str, value: object) -> None:
-    """Check for an int or a float."""
+def check_number(name: str, value: Any, expected: str = "a finite number", holds: Any = math.isfinite) -> None:
+    """Check for an int or a float for which a condition holds."""
     if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
+    if not holds(value):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: object) -> None:
     """Check for a positive, finite number."""
-    check_number(name, value)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive, finite number, got {value!r}")
+    check_number(name, value, "a positive, finite number", lambda number: 0 < number < math.inf)
 
 
-def check_dropout(value: Any) -> None:
+def check_dropout(value: object) -> None:
     """Check for a probability below 1."""
-    check_number("dropout", value)
-    if not 0 <= value < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
+    check_number("dropout", value, "at least 0 and below 1", lambda share: 0 <= share < 1)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -136,12 +134,14 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
         raise ValueError(f"{name} must be among {', '.join(known)}, got {unknown[0]!r}")
 
 
-def as_list(name: str, values: object, items: str) -> list[Any]:
-    """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
+def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:
+    """The values as a list. A string, a list of letters, isn't one; nor are values of another kind."""
     is_dense = getattr(values, "layout", torch.strided) == torch.strided  # a sparse tensor has no `tolist`
     with suppress(TypeError):
         if is_dense and not isinstance(values, str):  # numbers of an array become Python's
-            return [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
+            found = [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
+            if all(isinstance(each, kind) for each in found):
+                return found
     raise TypeError(f"{name} must be a list of {items}, got {values!r}")
 
 

@@ -154,8 +154,7 @@ class AlibiBias(nn.Module):
     inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. Inside `torch.compile`
     nothing is cached, and one graph serves all lengths.
 
-    Cache and slopes are in no state dict. The slopes are fixed: assigning others has no effect, and `.half()` leaves
-    them in float32.
+    Cache and slopes are in no state dict. The slopes are fixed: assigning others has no effect, nor has `.half()`.
 
     Args:
         num_heads: number of heads.

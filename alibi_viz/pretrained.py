@@ -6,8 +6,7 @@ on the attention modules is the only way into a model. It can look (`attention_s
 (`lab.modify`), with a padding mask, a cache, eager or SDPA attention.
 
 The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256 and ignores
-`alibi_bias_max`. Falcon divides its bias by sqrt(head_dim), rounds slopes and biases to bfloat16, and with eager
-attention adds the bias twice.
+`alibi_bias_max`. Falcon divides its bias by sqrt(head_dim), rounds to bfloat16, and adds the bias twice if "eager".
 """
 
 import copy

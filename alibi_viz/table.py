@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 from scipy.special import stdtrit  # scipy.stats takes a second to import
 
+from alibi_viz.arguments import check_instance
+
 AS_TRAINED = "as trained"
 TRAINING_LOSS = "training loss"
 COLUMNS = {
@@ -26,9 +28,17 @@ COLUMNS = {
     "count": "int64",  # how many targets or samples the value is a mean over
     "text": "str",  # fingerprint of the text, "" for a task
 }
+VERDICT_COLUMNS = ("setting", "claim", "text", "source", "known", "margin", "low", "high", "p", "verdict", "numbers")
 LEVEL = 0.95  # of all intervals
 SEEDS = 3  # nothing is decided with fewer
 Row = dict[str, Any]
+
+
+def check_table(name: str, value: Any, columns: Iterable[str] = COLUMNS) -> None:
+    """Check for a table with these columns, by default those of `COLUMNS`."""
+    check_instance(name, value, pd.DataFrame)
+    if missing := [column for column in columns if column not in value]:
+        raise ValueError(f"{name} must have the columns {', '.join(columns)}; {', '.join(missing)} are missing")
 
 
 def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

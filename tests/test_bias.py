@@ -22,8 +22,7 @@ FAR = st.integers(-(2**40), 2**40) | st.integers(-500, 500)
 def test_queries_are_the_last_keys_and_see_those_up_to_themselves(lengths: list[int]) -> None:
     rows, columns = lengths
     queries, keys = right_aligned(rows, columns)
-    assert queries.dtype == keys.dtype == torch.int64
-    assert keys.tolist() == list(range(columns))
+    assert queries.dtype == keys.dtype == torch.int64 and keys.tolist() == list(range(columns))
     assert queries.tolist() == list(range(columns))[columns - rows :]
     assert causal_mask(rows, columns).tolist() == [[j <= i for j in range(columns)] for i in queries.tolist()]
 

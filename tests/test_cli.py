@@ -39,8 +39,7 @@ def slopes(heads):
     ],
 )
 def test_check_names_faults_and_has_a_status(arguments: list[str], status: int, message: str, capsys: Any) -> None:
-    assert main(["check", *arguments]) == status
-    assert message in capsys.readouterr().out
+    assert main(["check", *arguments]) == status and message in capsys.readouterr().out
 
 
 def test_every_option_of_check_reaches_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,8 +182,7 @@ def test_failed_or_stopped_runs_have_a_status(capsys: pytest.CaptureFixture, mon
         (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
     ):
         monkeypatch.setattr(lab, "compare", Mock(side_effect=error))
-        assert main(["compare", "alibi"]) == status
-        assert message in capsys.readouterr().err
+        assert main(["compare", "alibi"]) == status and message in capsys.readouterr().err
 
 
 def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

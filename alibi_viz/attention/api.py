@@ -92,8 +92,7 @@ class Choice(NamedTuple):
 def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any) -> Choice:
     """Return the backend that "auto" selects for these arguments of `alibi_attention`, and the reason.
 
-    `options` are other keyword arguments of `alibi_attention` than `backend`: `causal`, `positions` and so on. Raises
-    as it does.
+    `options` are keyword arguments of `alibi_attention` other than `backend`, such as `causal`. Raises as it does.
 
     >>> q = k = torch.zeros(1, 8, 4096, 32)
     >>> choose_backend(q[:, :, :64], k[:, :, :64], alibi_slopes(8))

@@ -61,8 +61,7 @@ class AttentionTrace:
         def fits(sums: Tensor, span: int) -> bool:
             """Whether a head, sums [batch, query, key + 1], has no more than `most` beyond the span."""
             first, end = (position - span).clamp(min=0), (position + span + 1).clamp(max=key_length)
-            beyond = sums[:, row, first] + sums[..., -1] - sums[:, row, end]
-            return bool((beyond <= most).all())  # never with NaN
+            return bool((sums[:, row, first] + sums[..., -1] - sums[:, row, end] <= most).all())  # never with NaN
 
         return tuple(bisect_left(range(key_length), True, key=partial(fits, of_head)) for of_head in sums.unbind(1))
 

@@ -186,12 +186,8 @@ class AttentionInputs(NamedTuple):
         check_dropout(self.dropout)
         if self.scale is not None:
             check_number("scale", self.scale)
-            if not math.isfinite(self.scale):
-                raise ValueError(f"scale must be a finite number, got {self.scale!r}")
         if self.tolerance is not None:
-            check_number("tolerance", self.tolerance)
-            if not 0 < self.tolerance < 1:
-                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+            check_number("tolerance", self.tolerance, "between 0 and 1, or None", lambda share: 0 < share < 1)
         if not (self.key_ball is None or isinstance(self.key_ball, KeyBall) or callable(self.key_ball)):
             raise TypeError(f"key_ball must be a KeyBall, or return one, got {type(self.key_ball).__name__}")
 

@@ -107,7 +107,7 @@ def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] 
     if comparison is None:
         return text
     try:
-        from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
+        from alibi_viz.figures.matrices import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
     except ModuleNotFoundError:  # installed without the extra: the text says it all
         return text
     return text + comparison_html(comparison.wanted, comparison.got, comparison.place)

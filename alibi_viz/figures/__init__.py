@@ -14,7 +14,6 @@ from alibi_viz.arguments import lazy
 
 _MODULES = {
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
-    "comparison_html": "matrices",  # checked attention weights beside the correct ones
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval

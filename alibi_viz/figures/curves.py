@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from alibi_viz.arguments import as_list
+from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.tokens import literal
-from alibi_viz.table import SEEDS, Axes, over_seeds
+from alibi_viz.table import SEEDS, Axes, check_table, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
@@ -44,6 +44,8 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
     >>> [trace.name for trace in figure.data if trace.visible]
     ['alibi']
     """
+    check_instance("axes", axes, Axes)
+    check_table("rows", rows, ("label", "seed", "x", "value"))
     if rows.duplicated(["label", "seed", "x"]).any():
         raise ValueError("rows must have one value for a label, seed and x: choose a question, a task and a variant")
     figure = blank(430)
@@ -59,7 +61,7 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
     >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
     ['', 'rotary', 't5', '', '', '', '']
     """
-    fixed = as_list("fixed", fixed, "labels")
+    fixed = as_list("fixed", fixed, "labels", str)
     if (count := max(len(methods), len(fixed))) > MAX_METHODS:
         raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {count}")
     slots = [name if name in methods else "" for name in fixed] + [""] * (MAX_METHODS - len(fixed))

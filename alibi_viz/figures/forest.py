@@ -8,7 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
+from alibi_viz.table import VERDICT_COLUMNS, check_table
 
 COLORS = {"seen here": theme.COLORS[0], "not seen here": theme.COLORS[1], "can't tell": theme.COLORS[6]}
 SYMBOLS = ("circle", "diamond-open")  # of the settings
@@ -23,6 +25,7 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
     To the right of zero a claim holds, to the left it doesn't, and the distance says by how much. If the interval
     contains zero, one can't tell. The axis shrinks large distances: some are a hundred times as large as others.
     """
+    check_table("table", table, VERDICT_COLUMNS)
     claims, settings = list(dict.fromkeys(table["claim"])), list(dict.fromkeys(table["setting"]))
     figure = theme.blank(height=110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05})
     for (place, setting), (verdict, color) in product(enumerate(settings), COLORS.items()):
@@ -59,6 +62,9 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
 
     A triangle points to the reader's side, a circle means "can't tell". It is filled if the first setting agrees.
     """
+    check_instance("figure", figure, go.Figure)
+    check_instance("guesses", guesses, Mapping)
+    check_table("table", table, VERDICT_COLUMNS)
     first = table.drop_duplicates("claim").set_index("claim")["verdict"]
     made = {claim: guess for claim, guess in guesses.items() if guess is not None}
     sides = dict(zip(COLORS, ((_END, "triangle-right"), (-_END, "triangle-left"), (0, "circle")), strict=True))

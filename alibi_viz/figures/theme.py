@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from plotly.colors import sequential
 from torch import Tensor
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.files import replacing
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
@@ -57,7 +58,10 @@ def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64, name: st
         if isinstance(values, Tensor):
             values = values.detach().cpu()
             values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
-        return np.asarray(values, dtype=dtype)
+        if np.iscomplexobj(array := np.asarray(values)):
+            raise TypeError("these are complex")
+        with np.errstate(over="ignore"):  # what is too large for float32 is infinite
+            return array.astype(dtype, copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # the last from torch
         raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
@@ -149,6 +153,7 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
 
     One browser draws them all. Raises ValueError for another suffix, and RuntimeError without Chrome or Chromium.
     """
+    check_instance("figures", figures, Mapping)
     import kaleido  # noqa: PLC0415  # slow to import, rarely needed
     from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415
 

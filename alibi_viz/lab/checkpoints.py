@@ -19,7 +19,7 @@ from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.lab.runs import check_new, versions
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Law, Method, custom_method, provenance
-from alibi_viz.table import COLUMNS, results_table
+from alibi_viz.table import COLUMNS, check_table, results_table
 
 FORMAT = "alibi_viz run 4"
 WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
@@ -65,12 +65,15 @@ def save_run(
     path = as_path("path", path)
     check_instance("model", model, LanguageModel)
     model = getattr(model, "_orig_mod", model)  # the one that `torch.compile` has wrapped
+    check_instance("settings", {} if settings is None else settings, dict)
     check_new(path)
     if not _is_as_configured(model):
         why = "was changed by `lab.modify`, has tied, replaced or converted weights, or its own method has changed"
         raise ValueError(f"the model {why}: save one that is as its configuration describes it")
-    if results is not None and "block" in results:
-        raise ValueError("results must have one row for each x, got blocks of text: read them without `by_block`")
+    if results is not None:
+        check_table("results", results, list(COLUMNS)[1:])
+        if "block" in results:
+            raise ValueError("results must have one row for each x, got blocks of text: read them without `by_block`")
     table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
     custom = custom_method(model.config.position)
     content = {

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import check_instance, check_integer
+from alibi_viz.arguments import check_integer
 from alibi_viz.files import write
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, create_folder, record_table, sweep
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.models.positions.custom import Method, register_methods
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
+from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, check_table, over_seeds
 
 UNDECIDED = "undecided"
 LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
@@ -182,7 +182,7 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     training length, changed models are equal to unchanged ones and left out. Raises ValueError where models learned
     different texts, or several share a label.
     """
-    check_instance("results", results, pd.DataFrame)
+    check_table("results", results)
     limits = find_question(question).scale.limits
     rows = results[results["question"] == question]
     changed = rows["variant"] != AS_TRAINED

@@ -190,7 +190,7 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     A word is three or more letters between other characters, so words cut by the ends of a passage don't count.
     """
     arguments.check_instance("text", text, Text)
-    passages = arguments.as_list("passages", passages, "strings")
+    passages = arguments.as_list("passages", passages, "strings", str)
     known = set(WORD.findall(_decode(text.train.tolist())))
     words = [word in known for passage in passages for word in WORD.findall(passage)]
     return sum(words) / len(words) if words else math.nan

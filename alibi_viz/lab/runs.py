@@ -188,8 +188,7 @@ def measure(run: Run, *, progress: bool = False) -> Record:
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
     training diverged), "seconds", "made_with" (versions) and "rows" with the columns of `lab.COLUMNS`. Losses on longer
     sequences are also there as means of up to sixteen "blocks" of the text. With `progress`, standard error shows the
-    steps of training and then the answers. Raises ValueError, before any training, for a text that is too short for the
-    tests.
+    steps of training and then the answers. Raises ValueError, before any training, if the text is too short to test on.
 
     >>> record = lab.measure(lab.Run("none", length=16, steps=5, longest=2))
     >>> {row["question"] for row in record["rows"]} >= {"training loss", "longer sequences", "same targets"}
@@ -264,9 +263,7 @@ def sweep(
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
     [0, 1]
     """
-    runs = arguments.as_list("runs", runs, "Run objects")
-    for run in runs:
-        arguments.check_instance("each of runs", run, Run)
+    runs = arguments.as_list("runs", runs, "Run objects", Run)
     if executor is not None:
         arguments.check_instance("executor", executor, Executor)
     by_key = {_key(run.settings()): run for run in runs}

@@ -63,8 +63,7 @@ class Task:
 def accuracy(model: LanguageModel, task: Task, length: int, *, samples: int = 256, seed: int = 0) -> float:
     """The share of correct answers in examples of `length` tokens, where the answer is `length // 2` before the end.
 
-    All models get the same examples. NaN where the model isn't defined. Raises ValueError for a length into which no
-    example fits.
+    All models get the same examples. NaN where the model isn't defined. Raises ValueError if no example fits `length`.
 
     >>> task = lab.TASKS["needle"]
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16

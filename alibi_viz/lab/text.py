@@ -157,8 +157,7 @@ def python_text() -> Text:
     """The language reference of the Python that is running, as `help()` shows it: a real text, about 470 kB.
 
     It is read from Python's own `pydoc_data`. The last 15% of every 160 to 320 kB are for validation, about 70 kB.
-    Each version of Python has another, so compare `fingerprint` before you compare results. Raises ImportError if this
-    Python comes without it.
+    Each version of Python has another: compare `fingerprint` before results. Raises ImportError if this one has none.
 
     >>> lab.python_text().name.startswith("Python 3.")
     True

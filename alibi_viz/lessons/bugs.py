@@ -20,6 +20,7 @@ from torch import Tensor
 
 import alibi_viz
 from alibi_viz import check
+from alibi_viz.arguments import check_choice, check_instance, check_positive
 from alibi_viz.bias import alibi_bias
 from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
@@ -144,8 +145,9 @@ def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report
     >>> lessons.try_repair("case 1", lessons.BUGS["case 1"].code).ok
     False
     """
-    if name not in BUGS:
-        raise ValueError(f"there is no bug {name!r}; there are {', '.join(BUGS)}")
+    check_choice("name", name, BUGS)
+    check_instance("repair", repair, str)
+    check_positive("seconds", seconds)
     exhibit = BUGS[name].exhibit
     try:
         function = load_code(repair, seconds, exhibit.kind)

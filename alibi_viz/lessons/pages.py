@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from alibi_viz.arguments import check_instance
+
 Texts = Mapping[str, Sequence[str]]  # {who writes: the text, in parts; the first is the prompt that all continue}
 HISTORY: dict[str, Any] = tomllib.loads((files("alibi_viz.lessons") / "history.toml").read_text("utf-8"))
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -40,8 +42,10 @@ def side_by_side(texts: Texts) -> Page:
     before: Once upon a time
     after: Once upon a tttt
     """
-    columns = (_COLUMN.format(*map(html.escape, (name, text[0], "".join(text[1:])))) for name, text in texts.items())
-    return Page(_ROW.format("".join(columns)), "\n".join(f"{name}: {''.join(text)}" for name, text in texts.items()))
+    check_instance("texts", texts, Mapping)
+    shown = texts.items()
+    columns = (_COLUMN.format(*map(html.escape, (name, "".join(text[:1]), "".join(text[1:])))) for name, text in shown)
+    return Page(_ROW.format("".join(columns)), "\n".join(f"{name}: {''.join(text)}" for name, text in shown))
 
 
 def timeline() -> Page:

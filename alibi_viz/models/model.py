@@ -117,6 +117,7 @@ class SelfAttention(nn.Module):
         if num_heads % num_key_heads:
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
         arguments.check_dropout(dropout)
+        arguments.check_flag("bias", bias)
         arguments.check_instance("position", position, Position)
         position.check_causal(causal)
         self.position, self.d_model, self.causal, self.dropout = position, d_model, causal, dropout
@@ -347,9 +348,7 @@ class LanguageModel(nn.Module):
         if tokens.shape[1] < 1:
             raise ValueError(f"tokens must be [batch, length] with at least one token, got shape {list(tokens.shape)}")
         arguments.check_integer("new_tokens", new_tokens, 0)
-        arguments.check_number("temperature", temperature)
-        if not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
+        arguments.check_number("temperature", temperature, "a finite number of at least 0", lambda t: 0 <= t < math.inf)
         supports_cache = self.transformer.position.supports_cache
         cache = self.transformer.new_cache() if (supports_cache if use_cache is None else use_cache) else None
         tokens = new = tokens.long()

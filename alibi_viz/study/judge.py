@@ -23,9 +23,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
-from alibi_viz.arguments import as_list, check_instance, check_known
+from alibi_viz.arguments import as_list, check_known
 from alibi_viz.lab import TASKS
-from alibi_viz.table import AS_TRAINED, COLUMNS, LEVEL, SEEDS
+from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, VERDICT_COLUMNS, check_table
 
 SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
 KNOWN = ("blind", "after a pilot", "afterwards")  # what was known of the result when a claim was written
@@ -103,15 +103,10 @@ def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setti
     >>> study.judge(study.published_results(), [claim])[0].verdict
     'seen here'
     """
-    check_instance("results", results, pd.DataFrame)
-    if missing := [name for name in COLUMNS if name not in results]:
-        raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+    check_table("results", results)
     check_known("setting", [setting], SETTINGS)
-    if claims is None:
-        claims = [claim for claim in CLAIMS if setting == next(iter(SETTINGS)) or claim.task == "text"]
-    claims = as_list("claims", claims, "Claim objects")
-    for claim in claims:
-        check_instance("each of claims", claim, Claim)
+    ours = [claim for claim in CLAIMS if setting == next(iter(SETTINGS)) or claim.task == "text"]
+    claims = as_list("claims", ours if claims is None else claims, "Claim objects", Claim)
     if "block" not in results:
         results = results.assign(block=0)
     return [_verdict(claim, results, SETTINGS[setting] if claim.task == "text" else claim.task) for claim in claims]
@@ -185,30 +180,28 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     >>> table.groupby("setting", sort=False).size().to_dict()
     {'tales': 12, "Python's reference": 11}
     """
-    check_instance("results", results, pd.DataFrame)
+    check_table("results", results)
     tasks, rows = set(results["task"]), []
     for setting, task in SETTINGS.items():
-        # tasks such as needle belong to the main setting
-        if task in tasks or (task == "text" and not tasks.isdisjoint(TASKS)):
+        if task in tasks or (task == "text" and not tasks.isdisjoint(TASKS)):  # such as needle
             rows += [_row(setting, verdict) for verdict in judge(results, setting=setting)]
-    table = pd.DataFrame(rows)
-    if not rows:
-        return table
+    table = pd.DataFrame(rows, columns=[*VERDICT_COLUMNS])
     tested = table["p"][table["low"].notna()]
     return table.assign(holm=pd.Series(holm(tested), tested.index))
 
 
 def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
-    words = {"setting": setting, "claim": claim.name, "text": claim.text, "source": claim.source, "known": claim.known}
     low, high = sorted(map(claim.margin, (verdict.low, verdict.high)))
-    numbers = {"margin": claim.margin(verdict.mean), "low": low, "high": high, "p": verdict.p}
-    return words | numbers | {"verdict": verdict.verdict, "numbers": verdict.numbers}
+    words = setting, claim.name, claim.text, claim.source, claim.known
+    numbers = claim.margin(verdict.mean), low, high, verdict.p
+    return dict(zip(VERDICT_COLUMNS, (*words, *numbers, verdict.verdict, verdict.numbers), strict=True))
 
 
 def conclusion(table: pd.DataFrame) -> str:
     """How many verdicts of `verdict_table` survive Holm's correction, and the share seen by what was known before."""
-    if table.empty or table["low"].isna().all():
+    check_table("table", table, ("known", "low", "verdict", "p", "holm"))
+    if table["low"].isna().all():
         return "There are no results on any claim."
     table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     decided = table["p"] < 1 - LEVEL
@@ -229,8 +222,7 @@ def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
     """
     p_values = np.asarray(list(p_values), dtype=float)
     order = np.argsort(p_values)
-    corrected = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)).clip(max=1)
-    return corrected[np.argsort(order)]
+    return np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)).clip(max=1)[np.argsort(order)]
 
 
 def _claim(entry: Mapping[str, Any]) -> Claim:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from alibi_viz.arguments import check_integer, check_known
+from alibi_viz.arguments import check_flag, check_integer, check_known
 from alibi_viz.files import write
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
@@ -35,6 +35,7 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     >>> sorted(results["task"].unique())
     ['induction', 'needle', 'python reference', 'text']
     """
+    check_flag("by_block", by_block)
     return _published_table(by_block).copy()
 
 

@@ -6,14 +6,14 @@ import pandas as pd
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
-from alibi_viz import lab, study
+from alibi_viz import study
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
 from alibi_viz.lab.compare import check_comparable
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.table import AS_TRAINED, LEVEL
+from alibi_viz.table import AS_TRAINED, LEVEL, check_table
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import Choice, Names
@@ -66,8 +66,7 @@ class ComparisonExplorer(App):
         claims = results is None and state.get("question") == CLAIMS
         self._verdicts = study.verdict_table(study.published_results(by_block=True)) if claims else None
         table = _published() if results is None else results
-        if missing := [name for name in lab.COLUMNS if name not in getattr(table, "columns", ())]:
-            raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+        check_table("results", table)
         questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
         self.questions = {name: questions[name] for name in questions if name in set(table["question"])}
         if not self.questions:

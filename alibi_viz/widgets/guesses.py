@@ -19,8 +19,9 @@ from weakref import WeakSet
 
 import plotly.graph_objects as go
 from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
+from traitlets import HasTraits
 
-from alibi_viz.arguments import check_instance
+from alibi_viz.arguments import as_list, check_choice, check_instance, check_number
 from alibi_viz.figures import theme
 from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.files import write
@@ -76,7 +77,8 @@ class Guess(Box):
         *inputs: Widget,
         items: Sequence[str] = (),
     ) -> None:
-        check_instance("question", question, str)
+        for name, text in (("key", key), ("question", question), ("why", why)):
+            check_instance(name, text, str)
         self.key, self.why, self.value, self.reveal = key, why, value, reveal
         self.told = HTML().add_class("alibi-caption")
         asked = HTML(f"<b>Your guess.</b> {html.escape(question)}").add_class("alibi-caption")
@@ -103,9 +105,9 @@ def guess_choice(key: str, question: str, options: Sequence[str], answer: str, w
       ( ) even
       ( ) odd
     """
-    if answer not in options:
-        raise ValueError(f"answer must be one of options={list(options)}, got {answer!r}")
-    buttons = RadioButtons(options=list(options), value=None, layout=FIT)
+    options = as_list("options", options, "strings", str)
+    check_choice("answer", answer, options)
+    buttons = RadioButtons(options=options, value=None, layout=FIT)
 
     def reveal(value: str) -> Result:
         return float(value == answer), f"It is “{answer}”."
@@ -118,8 +120,9 @@ def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[
 
     Raises ValueError if `answer` doesn't have the same items.
     """
+    items, answer = as_list("items", items, "strings", str), as_list("answer", answer, "strings", str)
     if sorted(items) != sorted(answer) or len({*items}) < max(2, len(items)):
-        raise ValueError(f"answer must hold the different items {list(items)} in another order, got {list(answer)}")
+        raise ValueError(f"answer must hold the different items {items} in another order, got {answer}")
     order: list[str] = []
 
     def press(item: str) -> None:
@@ -158,10 +161,16 @@ def guess_curve(
 
     Raises ValueError for other values of x, for curves of another length, and if `low` isn't less than `high`.
     """
-    x, truth, at = list(x), list(truth), list(at or x[-2:])
+    check_instance("question", question, str)
+    check_instance("name", name, str)
+    check_number("low", low)
+    check_number("high", high, "a finite number above low", lambda end: low < end < math.inf)
+    check_instance("others", {} if others is None else others, Mapping)
+    x, truth, at = (as_list(*each, "numbers", float | int) for each in (("x", x), ("truth", truth), ("at", at)))
+    at = at or x[-2:]
     curves = {"truth": truth, **(others or {})}
-    if any(len(x) != len(y) for y in curves.values()) or not {*at} <= {*x[1:]} or not low < high:
-        raise ValueError(f"each curve needs a number for each x, at values of x after the first, low < high; got {at=}")
+    if any(len(x) != len(y) for y in curves.values()) or not {*at} <= {*x[1:]}:
+        raise ValueError(f"each curve needs a number for each x, and at values of x after the first, got {at=}")
     if [0, *x] != sorted({0, *x}):
         raise ValueError(f"x must be positive and increasing, got {x}")
     titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
@@ -231,7 +240,7 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
 
 def guess_grid(guesses: Iterable[Guess]) -> Box:
     """Show several guesses side by side, as many in a row as fit, with one button for the answers to those made."""
-    guesses = list(guesses)
+    guesses = as_list("guesses", guesses, "guesses", Guess)
     for guess in guesses:
         guess.children = [child for child in guess.children if not isinstance(child, Button)]
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
@@ -242,6 +251,7 @@ def guess_grid(guesses: Iterable[Guess]) -> Box:
 
 def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> Box:
     """The texts that `write` returns, side by side, and again whenever one of the traits of `app` changes."""
+    check_instance("app", app, HasTraits)
     page = HTML()
 
     def update(_: Any = None) -> str:
@@ -249,7 +259,7 @@ def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> B
         page.value = texts.page
         return texts.text
 
-    app.observe(update, names=list(traits))
+    app.observe(update, names=as_list("traits", traits, "names", str))
     return Box(update(), page)
 
 

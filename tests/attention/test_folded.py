@@ -48,8 +48,7 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
 def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(dtype: torch.dtype, stated: float) -> None:
     q, k, v = qkv(4096, heads=8, dim=64, dtype=dtype)
     output = plain_attention(*fold(q, k, SLOPES), v)
-    assert output.dtype == dtype
-    assert stated / 3 < error(q, k, v, output) < stated * 2
+    assert output.dtype == dtype and stated / 3 < error(q, k, v, output) < stated * 2
     masked = error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="mask"))
     assert error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="folded")) < 2 * masked + 1e-6
 

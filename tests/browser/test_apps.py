@@ -151,8 +151,7 @@ def test_click_hover_and_typed_markup_in_the_attention_explorer(page: NotebookPa
     box.press_sequentially(SCRIPT)
     page.wait_for_caption("“T”", number=number)
     expect(app.get_by_text("AT", exact=True).first).to_be_visible()
-    assert page.page.evaluate("window.hurt") is None
-    assert app.locator("img, script").count() == 0
+    assert page.page.evaluate("window.hurt") is None and app.locator("img, script").count() == 0
     app.locator(".s-reset").click()
     page.wait_for_caption("Head 3 of 8", number=number)
 

@@ -8,7 +8,7 @@ from alibi_viz.figures import forest_figure, mark_guesses
 
 ROWS = [("first", "A", "seen here", 0.1), ("first", "B", "not seen here", 0.1), ("second", "A", "can't tell", 0.1)]
 TABLE = pd.DataFrame([*ROWS, ("second", "B", "can't tell", None)], columns=["setting", "claim", "verdict", "margin"])
-TABLE = TABLE.assign(low=0.05, high=0.2, text=TABLE["claim"] + " holds", numbers="0.1")
+TABLE = TABLE.assign(low=0.05, high=0.2, text=TABLE["claim"] + " holds", numbers="0.1", source="", known="", p=0.01)
 
 
 def test_points_are_those_of_the_table_and_guesses_point_to_their_side_and_are_filled_if_right() -> None:

@@ -100,8 +100,7 @@ def test_models_are_those_of_the_rows_so_far_although_others_are_ahead_and_a_clo
         if row["step"] == 4 and row["method"] == "none":
             break
     race.close()
-    assert race_threads() == []
-    assert next(race, None) is None
+    assert race_threads() == [] and next(race, None) is None
     assert all(same_weights(race.models[method], weights[method, step]) for method, step in done.items())
 
 

@@ -25,7 +25,6 @@ def model(**fields: Any) -> LanguageModel:
 
 PROMPT, X = torch.zeros(1, 4, dtype=torch.long), torch.zeros(2, 5, 24)
 INVALID: dict[str, Callable[[], object]] = {
-    "config must be an instance of TransformerConfig, got int": lambda: LanguageModel(-1),  # type: ignore[arg-type]
     "d_model must be a multiple of num_heads=3, got 25": lambda: AlibiSelfAttention(25, 3),
     "num_key_heads must be a divisor of num_heads=6, got 4": lambda: AlibiSelfAttention(24, 6, num_key_heads=4),
     "x must be [batch, length, d_model=25], got shape [2, 5, 24]": lambda: AlibiSelfAttention(25, 5)(X),
@@ -45,7 +44,6 @@ INVALID: dict[str, Callable[[], object]] = {
     "temperature must be a finite number of at least 0, got -1": lambda: model().generate(PROMPT, 1, temperature=-1),
     "temperature must be a number, got True": lambda: model().generate(PROMPT, 1, temperature=True),
     "dropout must be at least 0 and below 1, got 1": lambda: AlibiSelfAttention(24, 6, dropout=1),
-    "position must be an instance of Position, got str": lambda: SelfAttention("alibi", 24, 3),  # type: ignore[arg-type]
     "cache must be an instance of KeyValueCache": lambda: AlibiSelfAttention(24, 6)(X, X),  # type: ignore[arg-type]
     "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
     # 1 GiB has room for 16 bytes per pair of channels, 32 in each layer, 4 per number of a table

@@ -131,20 +131,17 @@ def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_lef
     assert guess.value() is None
     for _ in range(2):
         drag(guess, 0, 99.0)
-        assert guess.value() == [5, 5]
-        assert find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 5
+        assert guess.value() == [5, 5] and find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 5
 
 
 def test_what_cannot_be_asked_for_raises():
     for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 5}):
-        with pytest.raises(ValueError, match="each curve needs a number for each x"):
+        with pytest.raises(ValueError, match=r"each curve needs a number for each x|high must be .* above low, got 5"):
             curve(**changes)
     for x in ([0, 64, 1024], [128, 64, 1024]):
         with pytest.raises(ValueError, match=rf"x must be positive and increasing, got \[{x[0]}, 64, 1024\]"):
             curve(x=x)
-    with pytest.raises(TypeError, match="question must be an instance of str, got int"):
-        lessons.guess_choice("key", 3, ["a", "b"], "a")
-    with pytest.raises(ValueError, match="answer must be one of options="):
+    with pytest.raises(ValueError, match="answer must be one of a, b, got 'c'"):
         lessons.guess_choice("key", "?", ["a", "b"], "c")
     for items, answer in (("ab", "a"), ("ab", "ac"), ("aa", "aa"), ("a", "a")):
         with pytest.raises(ValueError, match="answer must hold the different items"):

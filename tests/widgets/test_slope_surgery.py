@@ -86,8 +86,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     app = SlopeSurgery(lab.make_model(MyLaw), length=32, lengths=[16, 32])
     assert "At the end of sequences of 32, its" in app.details and "at least" not in app.details, "no key is so far"
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
-    assert list(app.after) == [16, 32, 64, 128, 256]
-    assert "t5 with slopes times 2: " in app.caption
+    assert list(app.after) == [16, 32, 64, 128, 256] and "t5 with slopes times 2: " in app.caption
     app = SlopeSurgery(model := lab.make_model("learned", max_length=32))
     assert app.caption.endswith("; its positions are not defined on sequences of 512.") and "nan" not in app.caption
     assert "At the end of sequences of 32, its heads" in app.details, "the longest that it can read"

@@ -85,8 +85,7 @@ class T5Buckets(Relative):
 
     There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows with the distance. The
     last one begins below D (at 113 for D = 128) and has no end. D is a quarter of the training length, as T5's 128 for
-    512 tokens, so that training fills all buckets (but one at a few lengths, such as 128). If D is below 32, there are
-    D buckets.
+    512 tokens, so training fills all buckets (but one at a few lengths, such as 128). Below 32, there are D buckets.
     """
 
     config_fields = ("num_heads", "max_length")
@@ -149,8 +148,7 @@ class Bam(Relative):
 class Sandwich(Relative):
     """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
 
-    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. The heads are
-    h = 1..H. Nothing is learned.
+    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. Heads h = 1..H.
     """
 
     def curve(self, distance: Tensor) -> Tensor:
