@@ -57,8 +57,7 @@ class LearnedSlopes(nn.Module):
     """Trainable slopes, one parameter per head. Calling the module returns them, float32 [heads].
 
     The parameters are the logarithms of the slopes, so slopes stay positive. The paper reports that trainable slopes
-    "did not yield strong extrapolation results" and slowed training by 3% (section 3); in our study, their loss is
-    lower at every length.
+    "did not yield strong extrapolation results" and slowed training by 3% (section 3); our study saw lower losses.
 
     They start at `initial`, floating point [heads]. Weight decay pulls them to 1, and `.bfloat16()` rounds their
     logarithms, so that slopes change by up to 1.6%. Raises TypeError and ValueError.

@@ -88,11 +88,8 @@ def arguments() -> list[tuple[str, str]]:
     return [(function, name) for function, name in names if not {name, (function, name)} & FREE]
 
 
-NUMBERS = [
-    (function, argument)
-    for function, argument in arguments()
-    if signature(PUBLIC[function]).parameters[argument].annotation in (int, float) and argument != "low"
-]
+TYPES = {(function, each.name): each.annotation for function in PUBLIC for each in parameters(function)}
+NUMBERS = [each for each in arguments() if TYPES[each] in (int, float) and each[1] != "low"]
 
 
 @pytest.mark.parametrize("function", sorted(set(PUBLIC) - {"compare"}))

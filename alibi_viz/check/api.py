@@ -218,8 +218,6 @@ def _check_arguments(
 
     heads = arguments.positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
     check_memory("num_heads", max(heads), lambda number: 32 * number * SHORT**2)
-    queries = probes(heads, flags.get("decoding", False), length)[-1].query_length  # of the longest call
-    check_memory("length", length, lambda keys: 32 * heads[0] * keys * (keys if queries == length else queries))
     return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
 
 

@@ -41,7 +41,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         seconds: time limit of a call.
 
     Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer,
-    shares keys between heads, is quantized, or allows fewer than 16 tokens.
+    shares keys between heads, is quantized, or allows fewer than 16 tokens; MemoryError for too long a `length`.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)

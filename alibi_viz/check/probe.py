@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, count, to_tensor
+from alibi_viz.memory import check_memory
 
 SHORT = 16  # keys of the small calls
 _MAX_SQUARE = 512
@@ -45,6 +46,8 @@ def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]
     if length > SHORT:
         # With many keys a few queries are enough, and save memory: positions that collide do so for every query.
         calls.append(Probe(first, SHORT if decoding and length > _MAX_SQUARE else length, length))
+    queries = calls[-1].query_length
+    check_memory("length", length, lambda keys: 32 * first * keys * (keys if queries == length else queries))
     return calls
 
 
@@ -208,9 +211,9 @@ class AttentionReader:
         query = torch.zeros(self.head_dim) if query is None else query
         key = torch.randn(key_length, self.head_dim, generator=torch.Generator().manual_seed(0)) if key is None else key
         # One-hot values for as many keys as fit into head_dim; further keys need further calls.
-        one_hot = torch.eye(-(-key_length // self.head_dim) * self.head_dim)[:key_length]
+        one_hot, starts = torch.eye(key_length, self.head_dim), range(0, key_length, self.head_dim)
         inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
-        blocks = (block.expand(_BATCH, heads, -1, -1) for block in one_hot.split(self.head_dim, dim=-1))
+        blocks = (one_hot.roll(start, dims=0).expand(_BATCH, heads, -1, -1) for start in starts)
         return torch.cat([self(*inputs, block, *mask).float() for block in blocks], dim=-1)[..., :key_length]
 
     def weights(self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:

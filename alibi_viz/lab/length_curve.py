@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_positive_integers, positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import evaluating, target_losses
 from alibi_viz.lab.modify import changes_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
@@ -65,7 +65,8 @@ def length_curve(
     lengths = positive_integers("lengths", lengths)
     stride = max(1, min(lengths) // 8) if stride is None else stride
     trained = min(lengths) if trained is None else trained
-    check_positive_integers(targets=targets, stride=stride, trained=trained)
+    check_positive_integers(targets=targets, stride=stride)
+    check_integer("trained", trained, 1, 2**63 - 1)  # what a column of integers holds
     if stride > min(lengths):
         raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
     source, data = evaluated_bytes(text)

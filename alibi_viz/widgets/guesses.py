@@ -169,7 +169,7 @@ def guess_curve(
     x, truth, at = (as_list(*each, "numbers", float | int) for each in (("x", x), ("truth", truth), ("at", at)))
     at = at or x[-2:]
     curves = {"truth": truth, **(others or {})}
-    if any(len(x) != len(y) for y in curves.values()) or not {*at} <= {*x[1:]}:
+    if any(len(x) != len(y) for y in curves.values()) or not set() < {*at} <= {*x[1:]}:
         raise ValueError(f"each curve needs a number for each x, and at values of x after the first, got {at=}")
     if [0, *x] != sorted({0, *x}):
         raise ValueError(f"x must be positive and increasing, got {x}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, check
 from tests.check.faulty import attend, names
+from tests.largest_tensor import LargestTensor
 
 
 def test_function_that_hangs_does_not_hang_the_checker() -> None:
@@ -47,6 +48,12 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((MemoryError, TypeError, ValueError), match=message):
         check.attention(**{"function": attend} | arguments)
+
+
+def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs() -> None:
+    with LargestTensor() as largest:
+        check.attention(attend, num_heads=[1], length=3000).raise_for_faults()
+    assert largest.numel < 3000**2 / 4
 
 
 def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:

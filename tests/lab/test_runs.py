@@ -156,8 +156,7 @@ def test_each_run_trains_its_own_law_of_a_name_and_keeps_its_source() -> None:
     runs = [lab.Run(steep(slope), label=f"slope {slope}", **TINY) for slope in (0.0, 9.0)]
     runs.append(replace(runs[0], label="slope 0 again"))
     values = [[row["value"] for row in lab.measure(run)["rows"]] for run in runs]
-    assert values[0] == values[2] != values[1]
-    assert replace(runs[0], position="alibi").custom is None
+    assert values[0] == values[2] != values[1] and replace(runs[0], position="alibi").custom is None
     settings = lab.Run(root, **TINY).settings()
     assert (settings["position"], settings["label"]) == ("root", "root")
     assert "-0.5 * distance.float().sqrt() / head" in settings["custom"]["source"]

@@ -24,8 +24,7 @@ def test_checker_finds_exactly_the_one_right_answer_of_four_and_none_in_the_repa
     assert try_repair(bug.name, REPAIRS[bug.fault]).ok
     assert len(set(bug.answers) & FAULTS.keys()) == len(bug.answers) == 4 and bug.fault in bug.answers
     assert not any(fault in f"{bug.name} {bug.code}".lower() for fault in FAULTS)
-    assert 1 <= len(bug.code.splitlines()) - 1 <= 8
-    assert bug.exhibit.source.startswith("https://github.com/")
+    assert 1 <= len(bug.code.splitlines()) - 1 <= 8 and bug.exhibit.source.startswith("https://github.com/")
 
 
 @each_bug

@@ -55,8 +55,7 @@ def test_first_guess_reveals_the_fault_and_a_repair_that_passes_the_check_replac
     assert app.code == REPAIR
     control(app, "s-check").click()
     assert "no fault found" in control(app, "s-report").value and app.solved == ["case 1"]
-    assert app.figure.layout.images[0].source != faulty
-    assert app.caption.endswith("The two pictures are the same.")
+    assert app.figure.layout.images[0].source != faulty and app.caption.endswith("The two pictures are the same.")
     app.code = REPAIR + "\n# changed since the check"
     assert app.figure.layout.images[0].source == faulty
     assert (control(app, "s-report").value, app.solved) == ("", ["case 1"])
@@ -99,8 +98,7 @@ def test_each_case_keeps_its_guess_and_its_code_until_reset():
     control(app, "s-reset").click()
     assert (app.guess, app.solved) == (None, ["case 1"])
     app.bug = "case 1"
-    assert (app.guess, app.code) == ("sign reversed", REPAIR)
-    assert "no fault found" in control(app, "s-report").value
+    assert (app.guess, app.code) == ("sign reversed", REPAIR) and "no fault found" in control(app, "s-report").value
     for _ in range(2):
         control(app, "s-reset").click()
         assert (app.guess, app.code, app.solved, control(app, "s-report").value) == (None, "", [], "")

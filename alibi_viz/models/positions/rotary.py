@@ -134,8 +134,7 @@ class Xpos(Rotary):
     1,024. The paper's blockwise causal attention is not part of this class.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    64 s tokens, factors and products, masked ones too, then fit into float32 and bfloat16, up to 4 s into float16.
-    Raises ValueError beyond.
+    64 s tokens, factors and products then fit into float32 and bfloat16, up to 4 s into float16; ValueError beyond.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
