@@ -37,13 +37,16 @@ def main(names: list[str]) -> None:
         sys.exit(f"no benchmark {', '.join(unknown)}; available: {', '.join(available)}")
     pin()
     machine = f"{CORES} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+    if torch.cuda.is_available():
+        machine += f", {torch.cuda.get_device_name()}"
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or available:
         begin = time.perf_counter()
         rows: list[Row] = importlib.import_module(f"benchmarks.{name}").main()
         print(f"{name}: {time.perf_counter() - begin:.0f} s\n{table(rows)}\n", flush=True)
-        results[name] = {"measured": f"{date.today()}, {machine}", "rows": rows}
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        if rows:  # not where there is no GPU to measure
+            results[name] = {"measured": f"{date.today()}, {machine}", "rows": rows}
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
