@@ -26,7 +26,7 @@ def chosen(rows: int, columns: int, dim: int = 32, *, batch: int = 1, slopes: An
     ("call", "name"),
     [
         ({"rows": 1000}, "mask"),
-        ({"rows": 3000, "slopes": None}, "folded"),
+        ({"rows": 3000, "slopes": None, "gradient": True}, "folded"),
         ({"rows": 3000}, "windowed"),
         ({"rows": 3000, "dim": 16}, "mask"),  # too little work for a call per head
         ({"rows": 600, "batch": 8, "dim": 64, "gradient": True}, "windowed"),  # in training from shorter inputs on

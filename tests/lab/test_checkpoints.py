@@ -37,7 +37,7 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
     with torch.no_grad():
         for weights in model.parameters():
             weights.add_(0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7)))
-    saved = lab.load_run(lab.save_run(tmp_path / "deep" / "run", model, settings={"seed": 7}))
+    saved = lab.load_run(lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7}))
     assert (saved.model.config, saved.settings, len(saved.results)) == (model.config, {"seed": 7}, 0)
     with torch.inference_mode():
         assert torch.equal(saved.model.eval()(TOKENS), model(TOKENS))
