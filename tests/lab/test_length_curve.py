@@ -130,6 +130,7 @@ def test_the_table_is_one_of_the_lab() -> None:
         (TEXT, {"lengths": [10**6], "model": small_model("falcon sdpa")}, "lengths=1000000 would take 14,901.2 GiB"),
         *((TEXT, {"lengths": [10**6], "model": made(kind)}, "1,000,000 tokens are needed") for kind in (LLAMA, MAMBA)),
         (TEXT, {"trained": 0}, "trained must be between 1 and .*, got 0"),
+        (TEXT, {"trained": 2**63}, f"trained must be between 1 and .*, got {2**63}"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "tokenizer must return tokens of the model"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"from 0 to 255, .*, got \[3, -1, "),
