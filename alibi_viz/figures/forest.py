@@ -62,7 +62,7 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
 
     A triangle points to the reader's side, a circle means "can't tell". It is filled if the first setting agrees.
     """
-    check_instance("figure", figure, go.Figure)
+    check_instance("figure", figure, *go.Figure.__bases__)  # a live figure, too
     check_instance("guesses", guesses, Mapping)
     check_table("table", table, VERDICT_COLUMNS)
     first = table.drop_duplicates("claim").set_index("claim")["verdict"]
