@@ -77,7 +77,7 @@ def bias(
 ) -> Report:
     """Check a function that computes the bias.
 
-    A constant added to a row, a causal mask, rounding within the dtype, and more heads without a bias are correct.
+    A constant added to a row, a causal mask, rounding within the dtype, and extra heads without a bias are correct.
 
     Args:
         function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key]; leading axes of

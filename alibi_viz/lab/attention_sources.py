@@ -72,7 +72,7 @@ class Words:
     """Words and punctuation marks, with made-up content.
 
     With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
-    between equal words, and random with standard deviation 0.5 otherwise. Case is ignored. With "equal", it is 0.
+    between equal words, random with standard deviation 0.5 otherwise. Case is ignored. With "equal", it is always 0.
     """
 
     contents: tuple[str, ...] = tuple(_WORD_NOTES)

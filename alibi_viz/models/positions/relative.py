@@ -148,7 +148,7 @@ class Bam(Relative):
 class Sandwich(Relative):
     """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
 
-    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. Heads h = 1..H.
+    Nothing is learned. The sum is the dot product of two sinusoidal positions at distance d. Heads are h = 1..H.
     """
 
     def curve(self, distance: Tensor) -> Tensor:
