@@ -17,8 +17,9 @@ from benchmarks.row import Row
 from benchmarks.timing import relative_times
 
 DEVICE = "cuda"
-BACKENDS = ("auto", "eager", "mask", "folded", "flex")
+BACKENDS = ("auto", "eager", "mask", "flex", "folded")
 ERRORS = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # at most, relative to the largest element
+FLEX_ERROR = 1e-4  # in float32: it sums the gradient of the slopes in any order
 
 
 def inputs(length: int, head_dim: int, dtype: torch.dtype, *, batch: int = 1) -> list[Tensor]:
@@ -38,11 +39,12 @@ def errors(dtype: torch.dtype, length: int = 4096) -> list[Row]:
     tensors, result = inputs(length, 64, dtype), list[Row]()
     weight = torch.randn_like(tensors[0])
     exact = step(partial(alibi_attention, backend="eager"), [tensor.double() for tensor in tensors], weight)
-    for backend in BACKENDS:
+    for backend in BACKENDS if dtype.itemsize == 2 else BACKENDS[:-1]:  # "folded" is for half precision there
         got = step(partial(alibi_attention, backend=backend), tensors, weight)
         worst = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, exact, strict=True))
         what = f"{str(dtype).removeprefix('torch.')}, L={length} d=64: largest error of {backend}"
-        result.append(Row(name=what, figure=worst, target=ERRORS[dtype], unit="x largest element"))
+        target = max(ERRORS[dtype], FLEX_ERROR if backend == "flex" else 0.0)
+        result.append(Row(name=what, figure=worst, target=target, unit="x largest element"))
     return result
 
 
@@ -60,11 +62,8 @@ def speed(length: int, dtype: torch.dtype, *, backward: bool) -> list[Row]:
         return run
 
     ways = {"no bias": timed(partial(scaled_dot_product_attention, is_causal=True))}
-    ways |= {
-        backend: timed(partial(alibi_attention, slopes=slopes.detach(), backend=backend))
-        for backend in BACKENDS
-        if backend != "eager"
-    }
+    for backend in ("auto", "mask", "flex", "folded")[: 4 if dtype.itemsize == 2 else 3]:
+        ways[backend] = timed(partial(alibi_attention, slopes=slopes.detach(), backend=backend))
     what = "forward and backward" if backward else "forward"
     measured = relative_times(ways, "no bias", fewest=5)
     return rows(measured, f"{what}, {str(dtype).removeprefix('torch.')}, L={length} d=64", None)
@@ -86,7 +85,7 @@ def main() -> list[Row]:
     if not torch.cuda.is_available():
         return []
     result = [row for dtype in ERRORS for row in errors(dtype)]
-    for dtype in (torch.bfloat16, torch.float32):
-        for length in (256, 1024, 4096, 16_384):
-            result += speed(length, dtype, backward=False) + speed(length, dtype, backward=True)
+    bfloat16 = [(length, torch.bfloat16) for length in (256, 1024, 4096, 16_384)]
+    for call in [*bfloat16, (4096, torch.float32)]:
+        result += speed(*call, backward=False) + speed(*call, backward=True)
     return result + race()

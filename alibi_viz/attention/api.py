@@ -118,7 +118,7 @@ class _Call(NamedTuple):
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "learned, mapped" by vmap
+    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "mapped" by vmap
     uses_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
@@ -135,7 +135,8 @@ class _Call(NamedTuple):
         if inputs.slopes_need_gradients:
             rounds = inputs.query.element_size() == 2 or inputs.positions is not None
             slopes = "learned, rounded" if rounds else "learned"
-            slopes = "learned, mapped" if inputs.maps_bias else slopes
+        if inputs.maps_bias and (inputs.on_gpu or inputs.slopes_need_gradients):
+            slopes = "mapped"
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
         sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
         return cls(kind, *sizes, key_elements, slopes, shares_blocks(inputs))
@@ -154,10 +155,10 @@ _SKIP = "skipping keys of negligible weight saves more than a kernel call per he
 _BLOCKS = "on the CPU, blocks that share one bias are fastest"
 _ROW = "a single query needs only a single row of bias"
 _ROUND = "'folded' would round the gradient of the slopes in half precision and with far positions"
-_MAPPED = "torch's kernel takes a mask that is mapped by vmap for one without a gradient"
-_FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
+_MAPPED = "torch's kernels fail with a mask that is mapped by vmap, or lose its gradient"
+_FOLD = "with so many queries, going without a [query, key] tensor is fastest, or on a GPU most exact"
 RULES = (
-    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "learned, mapped"),
+    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "mapped"),
     Rule("windowed", _SKIP, "decoded", lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23),
     # up to 1024 keys, the mask is cached
     Rule("windowed", _SKIP, "both directions", lambda c: c.kind == "encoder" and c.keys > 1024 and c.elements >= 2**23),

@@ -116,7 +116,10 @@ def _attend(inputs: AttentionInputs) -> Tensor:
         return _attend_blocks(inputs)
     if not inputs.query.numel():  # torch's kernel would not connect it to learned slopes
         return _attend_eagerly(inputs)
-    output = inputs.fused_attention(inputs.query, inputs.key, inputs.value, attn_mask=_float_mask(inputs))
+    query, key, value, slopes = inputs[:4]
+    if slopes is not None and inputs.slopes_need_gradients and not any(each.requires_grad for each in inputs[:3]):
+        query = query + 0 * slopes.sum()  # where only a mask has a gradient, it fails on a GPU (PyTorch's issue 148476)
+    output = inputs.fused_attention(query, key, value, attn_mask=_float_mask(inputs))
     if inputs.has_mask:  # fully masked rows: some kernels return NaN, others 0
         output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)
     return output
@@ -126,7 +129,8 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if there is neither."""
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
-    dtype = _mask_dtype(inputs.query)
+    # only CPU kernels take a float32 mask with half-precision tensors
+    dtype = inputs.query.dtype if inputs.on_gpu else exact_dtype(inputs.query.dtype)
     # When compiling, nothing is cached, and comparing lengths would give each side of the comparison its own graph.
     rounds = inputs.has_mask and dtype.itemsize == 2
     is_known = inputs.slopes is not None and inputs.positions is None and not rounds
@@ -141,11 +145,6 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
         return mask.to(dtype)
     mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
-
-
-def _mask_dtype(query: Tensor) -> torch.dtype:
-    """Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded."""
-    return exact_dtype(query.dtype) if query.is_cpu else query.dtype
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:

@@ -90,6 +90,10 @@ class AttentionInputs(NamedTuple):
         return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else 1.0 * self.scale
 
     @property
+    def on_gpu(self) -> bool:
+        return self.query.device.type not in ("cpu", "meta")
+
+    @property
     def has_mask(self) -> bool:  # so a query may have no visible key
         return self.key_padding_mask is not None or self.attn_mask is not None
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
 from alibi_viz.attention.api import RULES, _Call
@@ -45,7 +47,7 @@ def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], nam
 
 BIG = 2**23
 EDGES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # of each row: a call at its edges, and what lies beyond
-    ({"slopes": "learned, mapped"}, {"slopes": "learned"}),
+    ({"slopes": "mapped"}, {"slopes": "learned"}),
     ({"kind": "decoding", "keys": 4096, "key_elements": BIG}, {"kind": "", "keys": 4095, "key_elements": BIG - 1}),
     ({"kind": "encoder", "keys": 1025, "elements": BIG}, {"kind": "", "keys": 1024, "elements": BIG - 1}),
     ({"kind": "training", "keys": 512, "products": 2**27}, {"kind": "", "keys": 511, "products": 2**27 - 1}),
@@ -67,10 +69,25 @@ def test_a_row_of_the_table_holds_up_to_its_edges(row: int, edge: dict[str, Any]
     assert not any(holds(call._replace(**{name: value})) for name, value in beyond.items())
 
 
-def test_on_a_gpu_auto_selects_folded_or_a_mask() -> None:
-    q = torch.zeros(1, 2, 1000, 32, device="meta")
-    assert choose_backend(q, q, FIXED.to("meta")).name == "folded"
-    assert choose_backend(q[:, :, :9], q, FIXED.to("meta")).name == "mask"
+def test_on_a_gpu_auto_selects_folded_or_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
+    with torch.device("meta"):
+        q, slopes = torch.zeros(1, 2, 2048, 32, dtype=torch.bfloat16), torch.ones(2)
+        assert choose_backend(q, q, slopes).name == "folded"
+        for each in (q.float(), q[:, :, :383]):
+            assert choose_backend(each, each, slopes).name == "mask"
+    q = torch.zeros(1, 2, 700, 32)
+    assert vmap(lambda each: each * (choose_backend(q, q, each).name == "eager"))(FIXED[None]).all()
+
+
+def test_a_kernel_of_a_gpu_gets_channels_in_eights_and_a_query_that_takes_a_gradient(monkeypatch: Any) -> None:
+    queries: list[Tensor] = []
+    monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
+    monkeypatch.setattr(AttentionInputs, "fused_attention", lambda self, q, *_, **__: queries.append(q) or q)
+    tensors = qkv(50, heads=2, dim=64, dtype=torch.bfloat16)
+    for backend, slopes in (("folded", FIXED), ("mask", LEARNED)):
+        alibi_attention(*tensors, slopes, backend=backend)
+    assert [each.shape[-1] for each in queries] == [72, 64] and queries[1].requires_grad
 
 
 def test_the_reason_says_why_the_fastest_backend_was_not_possible() -> None:

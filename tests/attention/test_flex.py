@@ -6,7 +6,8 @@ import shutil
 import pytest
 import torch
 
-from alibi_viz import alibi_slopes
+from alibi_viz import alibi_attention, alibi_slopes
+from alibi_viz.attention.flex import _shared_block_mask
 from tests.attention.cases import largest_error, normal
 
 
@@ -21,3 +22,11 @@ def test_flex_equals_minimal(*, rows: int, columns: int, key_heads: int, causal:
     is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
     for slopes in (alibi_slopes(4), torch.tensor([4.0, 1e-4, 0.0, -0.01])):
         assert largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex") < 2e-6
+
+
+def test_a_mask_made_in_inference_mode_is_shared_with_training_and_a_larger_graph_is_refused() -> None:
+    with torch.inference_mode():
+        offset, blocks = _shared_block_mask(40, 50, True, torch.device("cpu"), None)
+    assert not offset.is_inference() and blocks is _shared_block_mask(40, 50, True, torch.device("cpu"), None)[1]
+    with pytest.raises(ValueError, match="cannot compile it for the CPU in a graph"):
+        torch.compile(alibi_attention, backend="eager")(*normal(3, 1, 2, 8, 4).float(), alibi_slopes(2), backend="flex")

@@ -67,8 +67,7 @@ def test_wide_spans_leave_out_pairs_beyond_the_band_on_one_or_both_sides(lengths
 def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, causal: bool) -> None:
     parts, distance = tiles(*lengths, span, causal=causal), signed_distance(*lengths)
     sides = [tile.side for tile in parts]
-    assert sides == sorted(sides, key=["own", "before", "after"].index)
-    assert causal <= ("after" not in sides)
+    assert sides == sorted(sides, key=["own", "before", "after"].index) and causal <= ("after" not in sides)
     own = torch.zeros(lengths[0], dtype=torch.int32)
     for tile, queries, keys in rectangles(parts):
         of_tile = distance[queries, keys]
