@@ -30,7 +30,6 @@ from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
 GRACE = 10  # seconds before a call that holds Python's lock ends the process, after the checker's own limit
-IMAGES = (".svg", ".pdf", ".png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,21 +156,19 @@ def _race(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
-    from alibi_viz.lab.runs import executor  # noqa: PLC0415
-
     given = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out or "results")
-    with executor(options.workers or 1) as pool:
+    with av.lab.runs.executor(options.workers or 1) as pool:
         comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
     first = comparison.methods[: av.figures.MAX_METHODS]
-    rows = comparison.rows[comparison.rows["label"].isin(first)]
-    figure = av.figures.curve_figure(rows, comparison.axes, first)
+    shown = comparison.rows["label"].isin(first)
+    figure = av.figures.curve_figure(comparison.rows[shown], comparison.axes, first)
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
     comparison.save(folder)
     try:
-        av.figures.save_images({folder / f"figure{suffix}": figure for suffix in IMAGES})
+        av.figures.save_images({folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")})
     except RuntimeError as error:  # no browser
         _complain(error)
     print(f"results are in {folder}")
@@ -189,9 +186,7 @@ def _claims(options: argparse.Namespace) -> None:
 
 def _reproduce(options: argparse.Namespace) -> None:
     """Train the study again, or parts of it, and judge its claims."""
-    from alibi_viz.lab.runs import executor  # noqa: PLC0415
-
-    with executor(options.workers or 1) as pool:
+    with av.lab.runs.executor(options.workers or 1) as pool:
         _print_verdicts(av.study.reproduce(options.parts, pool, **_given(options, "seeds", "publish", "out")))
 
 

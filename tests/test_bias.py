@@ -45,8 +45,7 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
     form: str, keys: list[int], data: st.DataObject, dtype: torch.dtype
 ) -> None:
     keys = [int(torch.tensor(key).to(dtype)) for key in keys]  # wraps around
-    rows = data.draw(st.integers(0, len(keys)))
-    slopes = torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
+    rows, slopes = data.draw(st.integers(0, len(keys))), torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
     expected = reference_bias(slopes, keys[len(keys) - rows :], keys, form)
     actual = alibi_bias(slopes, rows, positions=torch.tensor(keys, dtype=dtype), form=form, dtype=torch.float64)
     assert torch.allclose(actual.expand_as(expected), expected, rtol=1e-14, atol=0)

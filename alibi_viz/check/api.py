@@ -61,8 +61,7 @@ def slopes(
 
     with torch.device("cpu"):
         got, findings = try_each(read, num_heads)
-        faults = name_slopes(got, Expectation(reference), eps, factors=False) if got else []
-        return Report(subject, findings + faults)
+        return Report(subject, findings + (name_slopes(got, Expectation(reference), eps, factors=False) if got else []))
 
 
 def bias(

@@ -17,7 +17,6 @@ from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 
 Model = TypeVar("Model", bound=nn.Module)
 
-SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 # The names in `evaluation_variants`: attention limited to a window of the training length L, or to that and the first
 # tokens; three rotary rules; ALiBi's slopes multiplied by L / L' on sequences of L' > L.
 VARIANTS = ("window", "window and sinks", "pi", "ntk", "yarn", "slopes interpolated")
@@ -115,7 +114,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
         return {}
     variants = {"window": modify(model, window=length)} if model.transformer.position.is_relative else {}
     if has_sinks(model):
-        variants["window and sinks"] = modify(model, window=length, sinks=SINKS)
+        variants["window and sinks"] = modify(model, window=length, sinks=4)  # as in StreamingLLM (arXiv 2309.17453)
     if model.config.position == "rotary":
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
         variants |= {rule: modify(model, rotary=rule, trained_length=length) for rule in rules}

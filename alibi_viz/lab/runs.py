@@ -314,12 +314,8 @@ def executor(workers: int) -> AbstractContextManager[Executor | None]:
 
 def _exit_with_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker; a KeyboardInterrupt would end one of its runs
-
-    def watch(parent: Any) -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, args=[multiprocessing.parent_process()], daemon=True).start()
+    parent: Any = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def create_folder(path: str | Path) -> Path:

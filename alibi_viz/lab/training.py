@@ -308,17 +308,13 @@ def race(
     settings |= {"learning_rate": learning_rate, "seed": seed}
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
 
-    def is_checkpoint(step: int) -> bool:
-        """Whether the step is one of those at even intervals, which may be too many for a list."""
-        test = step * tests // steps
-        return step in (round(steps * test / tests), round(steps * (test + 1) / tests))
-
     def answers(model: LanguageModel, training: Iterator[Row]) -> Iterator[Row]:
         """The training of one model, and its tests at checkpoints."""
         try:
             for row in training:
                 yield {**row}  # the caller may change it
-                if is_checkpoint(row["step"]):
+                test = row["step"] * tests // steps  # the checkpoints, at even intervals, may be too many for a list
+                if row["step"] in (round(steps * test / tests), round(steps * (test + 1) / tests)):
                     yield from _test(model, source, row, tested, targets)
         except TrainingDiverged as error:
             raise TrainingDiverged(f"{model.config.position}: {error}") from None

@@ -17,8 +17,6 @@ from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGE
 from alibi_viz.study.records import published_records
 from alibi_viz.table import LEVEL
 
-LEFT_OUT = ("by position",)  # too many columns for a page
-
 
 def write_report(folder: str | Path) -> None:
     """Write report.md about the published results into a folder."""
@@ -48,7 +46,8 @@ def write_report(folder: str | Path) -> None:
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
     """Each question, a table for every part that answers it, and the numbers of samples that a value is a mean of."""
     for question in QUESTIONS:
-        rows = results[(results["question"] == question.name) & (question.name not in LEFT_OUT)]
+        is_short = question.name != "by position"  # too many columns for a page
+        rows = results[(results["question"] == question.name) & is_short]
         if question.name == "attention beyond L":  # of a model trained at 2L, these are other keys
             rows = rows[rows["length"] == LENGTH]
         tables = {

@@ -20,7 +20,6 @@ from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import LINEAR, MAX_HEADS, Choice, Count, Flag, HasHead, Head, Law, named_law
 
-_HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _SHOWS = {"weight": "weight left at equal content", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
@@ -76,7 +75,7 @@ class BiasExplorer(HasHead, App):
     blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
-        self._debounce = Debounce(_HOVER_DELAY)
+        self._debounce = Debounce(0.5)  # seconds after the last change until the hover texts are added
         super().__init__(**state)
         self.works.append(self._debounce)
         on_tile_click(self.figure, lambda head: self.set_trait("head", head if self.head is None else None))

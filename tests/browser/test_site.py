@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,7 @@ def flat(tensors: Any) -> list[float]:
 
 @pytest.mark.parametrize("position", ["alibi", "sinusoidal", "rotary", "none"])
 def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[str, Any], position: str) -> None:
-    model = race_model(data, position, num_layers=2)
-    windows = tokens_of(data)[: 3 * 25].view(3, 25)
+    model, windows = race_model(data, position, num_layers=2), tokens_of(data)[: 3 * 25].view(3, 25)
     inputs, targets = windows[:, :-1], windows[:, 1:]
     loss = cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     loss.backward()
@@ -79,8 +79,7 @@ def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[st
 def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, Any]) -> None:
     model, length, steps = race_model(data, "alibi"), RACE["length"], RACE["steps"]
     tokens, start = tokens_of(data), flat(model.parameters())
-    stream = batches(tokens, length, RACE["batch"], seed=0)
-    windows = [next(stream) for _ in range(steps)]
+    windows = [*islice(batches(tokens, length, RACE["batch"], seed=0), steps)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1)
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
     expected = [row["value"] for row in _training_rows(model, pairs, optimizer, steps, {"seed": 0})]

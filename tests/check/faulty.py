@@ -120,8 +120,7 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     """A symmetric bias whose query positions count the padding, but whose key positions don't."""
     if mask is None:
         return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]
-    distance = (torch.arange(query.shape[2])[:, None] - positions).abs()
+    distance = (torch.arange(query.shape[2])[:, None] - (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]).abs()
     logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
 

@@ -72,8 +72,7 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
     for name in STEPS:
         shown = named_trace(figure, name).customdata
         for cell in (shown[6][1], found[2, 6, 1], named_trace(figure, "bars").customdata[1]):
-            assert list(cell[:3]) == [2, "6 “cat”", "1 “cat”"]
-            assert list(cell[3:]) == pytest.approx(expected, abs=6e-4)
+            assert list(cell[:3]) == [2, "6 “cat”", "1 “cat”"] and list(cell[3:]) == pytest.approx(expected, abs=6e-4)
     assert list(found[1, 0, 2][1:3]) == ["0 “the”", "2 “&lt;b&gt;x&lt;/b&gt;”"]
 
 

@@ -15,8 +15,7 @@ from alibi_viz.figures.tokens import label, literal, quoted
 @given(st.text())
 def test_literal_escapes_markup_and_keeps_every_character(text: str) -> None:
     shown = literal(text)
-    assert not {"<", ">", "$"} & set(shown)
-    assert html.unescape(shown) == text
+    assert not {"<", ">", "$"} & set(shown) and html.unescape(shown) == text
 
 
 @given(st.text(min_size=1))

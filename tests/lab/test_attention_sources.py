@@ -123,8 +123,7 @@ def test_a_model_runs_once_for_all_layers_without_dropout_and_can_be_trained_aft
         assert calls == [1]
         again = source.read(TEXT, "layer 2", source.num_heads or 0, 4096)
         assert torch.equal(again.query, second.query), "dropout was on"
-        assert not torch.equal(first.query, second.query)
-        assert all(module.training for module in model.modules())
+        assert not torch.equal(first.query, second.query) and all(module.training for module in model.modules())
         output = model(torch.tensor([[1, 2, 3]]))
         getattr(output, "logits", output).sum().backward()
 

@@ -69,8 +69,7 @@ def test_a_short_text_is_named():
 def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TRACED", 50_000)  # so that the queries are traced in several parts
     reading = Words().read(TEXT, content, num_heads=4, longest=4096)
-    table = head_spans(reading)
-    trace = attention_trace(reading.query, reading.key, reading.slopes)
+    table, trace = head_spans(reading), attention_trace(reading.query, reading.key, reading.slopes)
     assert tuple(table["needed"]) == trace.spans()
     length = len(reading.tokens)
     assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1

@@ -61,8 +61,7 @@ def test_nothing_is_overwritten_and_nothing_left_by_a_failure(folder: Path, monk
     monkeypatch.setattr("alibi_viz.lab.checkpoints.save_model", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         lab.save_run(folder.parent / "run", model)
-    assert content(folder.parent) == before
-    assert [path.name for path in folder.parent.iterdir()] == ["saved"]
+    assert content(folder.parent) == before and [path.name for path in folder.parent.iterdir()] == ["saved"]
 
 
 @pytest.mark.parametrize("position", ["alibi", "rotary"])

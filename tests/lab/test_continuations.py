@@ -13,8 +13,7 @@ TEXT = lab.load_text()
 
 
 def test_a_continuation_is_what_the_model_generates_after_the_prompt_for_its_seed_where_it_is_defined() -> None:
-    model = lab.make_model("alibi", **SMALL)
-    prompt = TEXT.validation[:8].long().expand(8, -1)
+    model, prompt = lab.make_model("alibi", **SMALL), TEXT.validation[:8].long().expand(8, -1)
     rows = model.generate(prompt, 120, temperature=0.4, generator=torch.Generator().manual_seed(3)).tolist()
     texts = lab.continuations(model, TEXT, 16, seed=3)
     cuts = [(0, 8), (8, 16), (16, 128)]  # untrained models write bytes that are not UTF-8

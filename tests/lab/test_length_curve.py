@@ -108,8 +108,7 @@ def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as
 def test_the_table_is_one_of_the_lab() -> None:
     model = small_model("bloom").train()
     as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=16)
-    assert model.training
-    assert as_trained.dtypes.equals(results_table([]).dtypes)
+    assert model.training and as_trained.dtypes.equals(results_table([]).dtypes)
     row = {"origin": "live", "task": "text", "method": "bloom", "label": "bloom", "variant": "as trained", "seed": 0}
     row |= {"length": 16, "step": 0, "question": "sliding windows", "unit": "bits per byte", "count": 40}
     row["text"] = lab.load_text(TEXT).fingerprint

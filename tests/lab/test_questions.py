@@ -25,7 +25,7 @@ def measured(question: str, model: Any, source: Any = TEXT, length: int = LENGTH
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
     model = lab.make_model("none", max_length=LENGTH, **SMALL)
-    list(lab.train(model, TEXT, length=LENGTH, steps=5))
+    list(lab.train(model, TEXT, length=LENGTH, steps=5, device="cpu"))
     return model
 
 
@@ -42,8 +42,7 @@ def test_descriptions_agree_with_the_code() -> None:
     assert find_question("longer sequences").variants == ("as trained", *VARIANTS)
     assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
     for name, task in lab.TASKS.items():
-        assert f"{task.chance:.1%}" in find_question(name).note
-        assert find_question(name).axes(16).chance == task.chance
+        assert f"{task.chance:.1%}" in find_question(name).note and find_question(name).axes(16).chance == task.chance
     ticks = {250: "250", 500: "500", 1000: "1,000<br>L", 2000: "2,000<br>2 L", 4000: "4,000<br>4 L"}
     assert main_question("text").axes(1000, [300, 3000]).ticks == ticks
     ticks = [[*main_question("text").axes(16, xs).ticks] for xs in ((), [1], [64])]
@@ -69,8 +68,7 @@ def test_the_same_targets_are_predicted_from_more_and_more_context(model: Langua
     """The 1,024 bytes after the first 65, sixteen in each window, which ends before its last one."""
     data, answers = TEXT.validation.long(), measured("same targets", model)
     for context in LENGTHS:
-        starts = torch.arange(64, 64 + 1024, 16)[:, None] + 16 - context
-        windows = data[starts + torch.arange(context + 1)]
+        windows = data[torch.arange(64, 64 + 1024, 16)[:, None] + 16 - context + torch.arange(context + 1)]
         with torch.inference_mode():
             chances = model.eval()(windows[:, :-1])[:, -16:].double().softmax(-1)
         bits = -chances.gather(-1, windows[:, -16:, None]).log2()
@@ -160,8 +158,7 @@ def test_bits_of_a_fact_are_compared_with_a_text_in_which_another_was_told(monke
     assert memory_bits(lab.make_model(**SMALL), text, facts, 500).tolist() == sizes.tolist()
     for stop, size, retold, told in zip(facts["stop"], sizes, *sequences, strict=True):
         before, name = bytes(text.validation[:stop].tolist()).decode(), told[-size:]
-        since = told.rsplit(name, 2)[1] + name
-        other = re.findall(r"\w+", retold.removesuffix(since))[-1]
+        other = re.findall(r"\w+", retold.removesuffix(told.rsplit(name, 2)[1] + name))[-1]
         assert told == before[-501:] and retold.index(name) == 501 - size, "only in one was the name told before"
         whole = retold[retold.index(" ") :].replace(other, name)  # the first word may be cut
         assert len(retold) == 501 and before.endswith(whole)

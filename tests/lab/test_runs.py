@@ -32,8 +32,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
     with limited_threads(1):
         model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
         stream = lab.train(model, TEXT, length=16, steps=90, batch_size=4, learning_rate=0.01, seed=5)
-        losses = [row["value"] for row in stream]
-        tests = lab.loss_by_length(model, TEXT, [16, 32, 64])
+        losses, tests = [row["value"] for row in stream], lab.loss_by_length(model, TEXT, [16, 32, 64])
     assert curve(rows, "longer sequences") == pytest.approx(tests, abs=1e-4)
     points, first = curve(rows, TRAINING_LOSS), 0
     assert len(points) == 60 and list(points)[-1] == 90
@@ -69,8 +68,7 @@ def test_a_run_answers_its_questions_and_is_read(task: str, questions: set[str],
 def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -> None:
     run = lab.Run("kerple-log", **TINY)
     one, other, untested = (lab.measure(each)["rows"] for each in (run, run, replace(run, longest=0)))
-    assert one == other
-    assert untested == [row for row in one if row["question"] == TRAINING_LOSS]
+    assert one == other and untested == [row for row in one if row["question"] == TRAINING_LOSS]
 
 
 def test_a_run_is_refused_once_what_its_law_reads_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +84,7 @@ def test_an_own_text_is_read_once_and_refused_at_once_if_short(tmp_path: Path, m
     path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
     monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
     record = lab.measure(lab.Run("none", path=path, **TINY))
-    assert reads == [path] and 0 < record["seconds"] < 60
-    assert record["text"] == lab.load_text(path).fingerprint
+    assert reads == [path] and 0 < record["seconds"] < 60 and record["text"] == lab.load_text(path).fingerprint
     monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("trained for nothing"))
     with pytest.raises(ValueError, match=r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes"):
         lab.measure(lab.Run("none", path=path, **{**TINY, "longest": 256}))

@@ -65,8 +65,7 @@ def test_facts_repeat_what_was_told_last_and_come_back_after_every_octave_about_
         if fact.kind in roles and fact.kind not in ("home", "spot"):  # no mention in between
             assert value not in re.findall(r"\w+", TEXT[fact.told + len(value) : fact.start])
     counts = Counter(min(fact.distance, 1_999).bit_length() for fact in FACTS)
-    assert set(counts) == set(range(5, 12))
-    assert all(0.5 < 7 * count / len(FACTS) < 1.7 for count in counts.values())
+    assert set(counts) == set(range(5, 12)) and all(0.5 < 7 * count / len(FACTS) < 1.7 for count in counts.values())
 
 
 def test_a_hidden_thing_is_found_where_it_was_left_last() -> None:
@@ -92,8 +91,7 @@ def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> Non
 def test_mentions_are_whole_words_in_order() -> None:
     found = mentions("Leo the bear hid a key under the bridge. Leonie bears keys.")
     kinds = [("name", "Leo"), ("animal", "bear"), ("thing", "key"), ("place", "bridge")]
-    assert [(each.kind, each.value) for each in found] == kinds
-    assert mentions("Press any other button.") == []
+    assert [(each.kind, each.value) for each in found] == kinds and mentions("Press any other button.") == []
 
 
 def test_a_retold_context_has_another_value_everywhere_and_nothing_else_changes() -> None:

@@ -80,8 +80,7 @@ def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
     file.write_text(content, encoding="utf-8")
     for each in (content, content.encode(), bytearray(content.encode()), memoryview(content.encode()), file):
         assert b"".join(parts(lab.load_text(each))).decode() == content
-    assert lab.load_text(file).name == "words.txt"
-    assert b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
+    assert lab.load_text(file).name == "words.txt" and b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
     assert parts(lab.load_text("a\ud83d"))[1] == b"?", "an unpaired surrogate"
 
 

@@ -22,7 +22,7 @@ class Noise(Position):
     is_random = True
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        return tokens + self.training * torch.randn(tokens.shape)
+        return tokens + self.training * torch.randn_like(tokens)
 
 
 def model_of(position: Any = "alibi", **settings: Any) -> LanguageModel:
@@ -30,14 +30,14 @@ def model_of(position: Any = "alibi", **settings: Any) -> LanguageModel:
 
 
 def losses(model: LanguageModel, source: lab.Text = TEXT, **settings: Any) -> list[float]:
-    return [row["value"] for row in lab.train(model, source, **{"length": 16, "steps": 4, **settings})]
+    return [row["value"] for row in lab.train(model, source, **{"length": 16, "steps": 4, "device": "cpu", **settings})]
 
 
 def test_rows_and_weights_are_those_of_the_documented_optimizer_schedule_and_batches() -> None:
     """The loop of the docstring, by hand: AdamW, warm-up over a twentieth, a cosine to a tenth, gradients of norm 1."""
     length, steps, rate, seed, started = 16, 70, 0.02, 5, time.perf_counter()
     model, by_hand = model_of(seed=1), model_of(seed=1)
-    rows = list(lab.train(model, TEXT, length=length, steps=steps, batch_size=8, learning_rate=rate, seed=seed))
+    rows = [*lab.train(model, TEXT, length=16, steps=steps, batch_size=8, learning_rate=rate, seed=5, device="cpu")]
     assert 0 < sum(8 * length / row["tokens_per_second"] for row in rows) < time.perf_counter() - started
     optimizer = torch.optim.AdamW(by_hand.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     windows, clipped = batches(TEXT.train, length, 8, seed), 0
@@ -72,16 +72,14 @@ def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes
     models, state = [model_of(seed=3, **sizes) for _ in range(2)], torch.get_rng_state()
     expected = losses(models[0], seed=3)
     assert torch.equal(torch.get_rng_state(), state), "making and training models leaves torch's generator as it was"
-    rows = lab.train(models[1], TEXT, length=16, steps=4, seed=3)
-    assert [(row["value"], torch.rand(3))[0] for row in rows] == expected
-    assert same_weights(*models)
+    rows = lab.train(models[1], TEXT, length=16, steps=4, seed=3, device="cpu")
+    assert [(row["value"], torch.rand(3))[0] for row in rows] == expected and same_weights(*models)
     assert losses(model_of(seed=4, **sizes), seed=3) != expected != losses(model_of(seed=3, **sizes), seed=4)
 
 
 def test_batches_are_windows_of_the_data() -> None:
     data, windows = bytes(TEXT.train.tolist()), next(batches(TEXT.train, 32, 16, seed=0))
-    assert windows.dtype == torch.int64
-    assert all(bytes(window.tolist()) in data for window in windows)
+    assert windows.dtype == torch.int64 and all(bytes(window.tolist()) in data for window in windows)
     starts = {int(window[0]) for window in next(batches(torch.arange(9, dtype=torch.uint8), 4, 200, seed=0))}
     assert starts == {0, 1, 2, 3, 4}, "the last window ends with the last byte"
 

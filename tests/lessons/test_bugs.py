@@ -66,5 +66,4 @@ def test_a_repair_may_be_a_lambda_or_have_helpers_below(header: str) -> None:
 @pytest.mark.parametrize("code", ["time.sleep(3)", "def bias(n, q, k):\n    time.sleep(3)"])
 def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     report = try_repair("case 1", f"import time\n{code}", seconds=0.2)
-    assert names(report) == {"does not finish"}
-    assert "no result after 0.2 seconds" in str(report)
+    assert names(report) == {"does not finish"} and "no result after 0.2 seconds" in str(report)

@@ -51,8 +51,7 @@ def inputs(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> tuple
 @every_method
 def test_state_dict_differs_from_that_without_positions_only_in_position_parameters(name: str) -> None:
     """So `lab.make_model` can start all methods from equal weights."""
-    own = LanguageModel(config(name)).state_dict()
-    plain = LanguageModel(config("none")).state_dict()
+    own, plain = LanguageModel(config(name)).state_dict(), LanguageModel(config("none")).state_dict()
     assert {key: own[key].shape for key in plain} == {key: value.shape for key, value in plain.items()}
     assert all(".position." in key for key in own.keys() - plain.keys())
 

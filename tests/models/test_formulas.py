@@ -22,8 +22,7 @@ Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the 
 
 
 def sandwich(h: int, i: int, j: int) -> float:
-    total = sum(math.cos((i - j) * 10000 ** (-2 * k / 128)) for k in range(1, 65))
-    return (total - 64) / (8 * (h + 1) / HEADS)
+    return (sum(math.cos((i - j) * 10000 ** (-2 * k / 128)) for k in range(1, 65)) - 64) / (8 * (h + 1) / HEADS)
 
 
 def kerple(position: KerpleLog) -> Formula:
@@ -97,8 +96,7 @@ def test_bias_equals_its_formula(name: str) -> None:
 def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
     position = T5Buckets(1, 4 * length)
     buckets = position.bucket(torch.arange(5000))
-    assert bool((buckets.diff() >= 0).all())
-    assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
+    assert bool((buckets.diff() >= 0).all()) and set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
     assert int(buckets.max()) == position.num_buckets - 1
     assert T5Buckets(300, 512).values.weight.std().item() == pytest.approx(0.02, rel=0.05)
 
@@ -220,8 +218,7 @@ def test_xpos_logits_are_rotary_logits_times_a_power_for_near_and_far_tokens() -
 @pytest.mark.parametrize(("dtype", "longest"), [(torch.float32, 32768), (torch.bfloat16, 32768), (torch.float16, 2048)])
 def test_xpos_products_are_finite_at_the_largest_length_and_longer_ones_raise(dtype: torch.dtype, longest: int) -> None:
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf - inf is NaN."""
-    xpos = Xpos(16)
-    vectors = torch.randn(2, 1, 1, longest + 1, 16).to(dtype)
+    xpos, vectors = Xpos(16), torch.randn(2, 1, 1, longest + 1, 16).to(dtype)
     query, key = xpos.transform(*vectors[..., 1:, :])
     ends = torch.tensor([0, 1, longest // 2, longest - 1])
     for products in (query[0, 0, ends] @ key[0, 0].mT, query, key):

@@ -56,8 +56,7 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
     menu.label = "3"
     bias, found = alibi_bias(alibi_slopes(8), 40), read(app)
     assert set(found) == {(3, query, key) for query in range(40) for key in range(40)}
-    assert found[3, 39, 0] == bias[2, 39, 0].item()
-    assert named_trace(app.figure, "titles").text == ("head 3, m = 1/8",)
+    assert found[3, 39, 0] == bias[2, 39, 0].item() and named_trace(app.figure, "titles").text == ("head 3, m = 1/8",)
     assert app.caption.startswith(f"Head 3 of 8, slope 1/8: 40 x 40, relative form, {MINUS}m (i {MINUS} j).")
     assert f"The bias ranges from {MINUS}4.88 to 0." in app.caption
     click(app.figure, "tiles", 5, 5)

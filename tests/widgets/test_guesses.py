@@ -62,8 +62,7 @@ def test_the_stored_text_breaks_long_lines_between_words():
 @pytest.mark.parametrize(("option", "points"), [("flat", 1), ("steep", 0)])
 def test_choice_shows_answer_and_reason_as_text(option, points):
     guess = choice()
-    told = choose(guess, option)
-    verdict = "Right." if points else "Not this time."
+    told, verdict = choose(guess, option), "Right." if points else "Not this time."
     assert f"<b>{verdict}</b> It is “flat”. It is flat.<br><i>Score: {points} of 1.</i>" in told
     assert "&lt;head&gt;" in guess.children[1].value
 

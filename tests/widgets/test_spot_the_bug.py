@@ -85,8 +85,7 @@ def test_error_in_the_code_is_shown_with_its_line_a_hanging_call_ends_and_the_ap
 @pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0", "value * 0"])
 def test_nonsense_is_reported_and_drawn_as_no_number(result):
     app = SpotTheBug(bug="case 5", guess="no bias", code=f"def attention(query, key, value):\n    return {result}")
-    assert not app.check().ok
-    assert "nan%" not in app.caption and ("has 0% of" in app.caption) == (result == "value * 0")
+    assert not app.check().ok and "nan%" not in app.caption and ("has 0% of" in app.caption) == (result == "value * 0")
 
 
 def test_each_case_keeps_its_guess_and_its_code_until_reset():

@@ -50,11 +50,6 @@ class Why(NamedTuple):
     lesson: str  # the name of the notebook, without its suffix
     section: str
 
-    def as_html(self) -> str:
-        """A line that unfolds below the app."""
-        text = f"{self.sentence} More in lesson {int(self.lesson[:2])}, “{self.section}”."
-        return f'<details class="alibi-why"><summary>Why this picture?</summary>{html.escape(text)}</details>'
-
 
 class App(Controls):
     """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
@@ -77,7 +72,8 @@ class App(Controls):
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
-        self.reason = HTML(self.why.as_html())
+        why = html.escape(f"{self.why.sentence} More in lesson {int(self.why.lesson[:2])}, “{self.why.section}”.")
+        self.reason = HTML(f'<details class="alibi-why"><summary>Why this picture?</summary>{why}</details>')
         controls = row(*self.controls()).add_class("alibi-controls")
         self.children = [controls, self._message, self._caption, self._details, self.reason]
         self.figure = self.blank()

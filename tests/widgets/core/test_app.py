@@ -19,8 +19,7 @@ from tests.widgets.race.small_race import control, controls, message
 class Doubling(App):
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
     count, color = Count(8, 1, 64), Choice(None, (None, "red", "blue"))
-    big = Flag(False)
-    name = Unicode("<b>").tag(state=True)
+    big, name = Flag(False), Unicode("<b>").tag(state=True)
     draws, error = 0, ValueError
 
     def blank(self) -> go.Figure:
@@ -89,8 +88,7 @@ def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     field = control(app, "s-count-field")
     field.value = text
     assert "count must be an integer from 1 to 64, got" in message(app) and 'role="alert"' in message(app)
-    assert "<script>" not in message(app)
-    assert (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
+    assert "<script>" not in message(app) and (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
     field.value = "9"
     assert (app.count, message(app), field.continuous_update) == (9, "", False)
 

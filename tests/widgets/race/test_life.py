@@ -22,5 +22,4 @@ def test_a_hundred_races_leave_no_thread_and_no_memory_and_stop_within_half_a_se
         if number == 9:  # by now, everything that is kept once is there
             used = process.memory_info().rss
     assert sorted(waits)[-6] < 0.5, "a busy machine may hold up a few"
-    assert {*threading.enumerate()} <= threads
-    assert (process.memory_info().rss - used) / 2**20 < 50
+    assert {*threading.enumerate()} <= threads and (process.memory_info().rss - used) / 2**20 < 50

@@ -25,7 +25,7 @@ class Offset(Position):  # a learned bias for the current token
         self.value = nn.Parameter(torch.zeros(()))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        return self.value * torch.eye(key_length)[key_length - query_length :]
+        return self.value * torch.eye(key_length, device=self.value.device)[key_length - query_length :]
 
 
 class Broken(Position):
