@@ -116,7 +116,7 @@ def sequence_losses(model: LanguageModel, sequences: Tensor, last: int | None = 
     context = sequences.shape[1] - 1
     last = context if last is None else last
     if not model.is_defined_at(context):
-        return torch.full((len(sequences), last), math.nan)
+        return torch.full((len(sequences), last), math.nan, device="cpu")
     with evaluating(model) as device:
         return target_losses(partial(model, last=last), sequences.to(device), last) / math.log(2)
 
@@ -138,7 +138,7 @@ def reuse_freed_memory() -> None:
 
     When it frees a block of up to 32 MiB, it keeps all smaller ones from then on (M_MMAP_THRESHOLD in mallopt(3)).
     """
-    torch.empty(31 * 2**20, dtype=torch.uint8)
+    torch.empty(31 * 2**20, dtype=torch.uint8, device="cpu")
 
 
 SAMPLES = 8  # the words of a single text are too few to count

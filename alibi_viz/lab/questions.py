@@ -103,11 +103,11 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
         told.append(data[stop - context - 1 : stop])
         padded = b" " * context + retell(before, fact.decode()).encode()  # a shorter value may leave too little text
         retold.append((padded + fact)[-context - 1 :])
-    sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy())
+    sizes = torch.from_numpy((facts["stop"] - facts["start"]).to_numpy())
     longest = int(sizes.max())
     sequences = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)
     without, with_fact = (evaluation.sequence_losses(model, each, last=longest) for each in sequences)
-    return (without - with_fact).where(torch.arange(longest) >= longest - sizes[:, None], 0).sum(1)
+    return (without - with_fact).where(torch.arange(longest, device="cpu") >= longest - sizes[:, None], 0).sum(1)
 
 
 SEQUENCES, QUERIES = 8, 32  # the last positions of so many sequences, the same at every length

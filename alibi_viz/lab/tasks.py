@@ -49,11 +49,10 @@ class Task:
 
     def batches(self, length: int, batch_size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of inputs and targets, int64 [batch, at most length], each of one random distance."""
-        generator = torch.Generator().manual_seed(seed)
-        max_distance = self.max_distance(length)
+        generator, max_distance = torch.Generator().manual_seed(seed), self.max_distance(length)
         while True:
-            distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator))
-            size = int(torch.randint(self.min_length(distance), length + 1, (1,), generator=generator))
+            distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator, device="cpu"))
+            size = int(torch.randint(self.min_length(distance), length + 1, (1,), generator=generator, device="cpu"))
             yield self.make(batch_size, distance, size, generator)
 
     def __repr__(self) -> str:
@@ -93,13 +92,13 @@ def examples_at_once(model: LanguageModel, length: int) -> int:
 
 
 def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator)
-    inputs[:, -1 - distance] = torch.randint(SYMBOLS, (batch_size,), generator=generator)
+    inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator, device="cpu")
+    inputs[:, -1 - distance] = torch.randint(SYMBOLS, (batch_size,), generator=generator, device="cpu")
     return _ask(inputs, distance)
 
 
 def _make_cues(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
+    inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator, device="cpu")
     inputs[:, -2 - distance] = MARK
     return _ask(inputs, distance)
 

@@ -210,4 +210,4 @@ def _check_size(name: str, size: int) -> None:
 
 
 def _to_tensor(data: bytes | bytearray) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8)[: len(data)]  # an empty buffer is refused

@@ -58,7 +58,7 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     """
     position = register_method(position)
     arguments.check_seed(seed)
-    with _random_state(seed, torch.device("cpu")):
+    with _random_state(seed, torch.device("cpu")), torch.device("cpu"):
         common, model = (LanguageModel(model_config(name, sizes)) for name in ("none", position))
     model.load_state_dict(common.state_dict(), strict=False)
     if custom_method(position) is not None:
@@ -77,7 +77,7 @@ def model_config(position: str, sizes: Mapping[str, int | float | str | bool]) -
 def _check_causal(model: LanguageModel) -> None:
     """Raise ValueError if the last token changes an earlier prediction."""
     length = min(16, model.transformer.position.max_length or 16)
-    tokens = torch.arange(length).repeat(2, 1) % model.config.vocabulary
+    tokens = torch.arange(length, device="cpu").repeat(2, 1) % model.config.vocabulary
     tokens[1, -1] = (tokens[1, -1] + 1) % model.config.vocabulary
     model.eval()
     first, second = (model(each[None])[0, :-1] for each in tokens)
@@ -168,8 +168,8 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
     """Endless batches of random sequences of `data`, int64 [batch, length + 1]: inputs, and targets shifted by one."""
     generator = torch.Generator().manual_seed(seed)
     while True:
-        starts = torch.randint(len(data) - length, (batch_size, 1), generator=generator)
-        yield data[starts + torch.arange(length + 1)].long()
+        starts = torch.randint(len(data) - length, (batch_size, 1), generator=generator, device="cpu")
+        yield data[starts + torch.arange(length + 1, device="cpu")].long()
 
 
 def _training_rows(

@@ -62,7 +62,8 @@ def test_accuracy_is_the_share_of_right_answers(name: str, position: str, monkey
 def test_a_task_can_be_learned() -> None:
     task = TASKS["needle"]
     model = lab.make_model("kerple-log", vocabulary=task.vocabulary)
-    rows = list(lab.train(model, task, length=24, steps=120, learning_rate=4e-3))
+    with torch.device("meta"):  # a default device, such as a GPU
+        rows = list(lab.train(model, task, length=24, steps=120, learning_rate=4e-3, device="cpu"))
     assert rows[0]["value"] > math.log2(SYMBOLS) - 0.5 and rows[0]["unit"] == "bits per answer"
     assert lab.accuracy(model, task, 20) > 0.9
 

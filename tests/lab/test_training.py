@@ -75,6 +75,8 @@ def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes
     rows = lab.train(models[1], TEXT, length=16, steps=4, seed=3, device="cpu")
     assert [(row["value"], torch.rand(3))[0] for row in rows] == expected and same_weights(*models)
     assert losses(model_of(seed=4, **sizes), seed=3) != expected != losses(model_of(seed=3, **sizes), seed=4)
+    with torch.device("meta"):  # a default device, such as a GPU
+        assert losses(model_of(seed=3, **sizes), seed=3) == expected
 
 
 def test_batches_are_windows_of_the_data() -> None:

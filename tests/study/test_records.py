@@ -27,8 +27,7 @@ def tiny(monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", records.NAMES)
 def test_published_records_are_the_runs_of_today(name) -> None:
-    published = records.published_records([name])
-    runs = part_runs(name, records.published_rates())
+    published, runs = records.published_records([name]), part_runs(name, records.published_rates())
     made = [each["run"] for each in published]
     assert len(made) == len(runs) and all(run.settings() in made for run in runs)
     assert not [each["run"]["label"] for each in published if each["error"]]

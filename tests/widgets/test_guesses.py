@@ -72,8 +72,7 @@ def test_order_counts_pairs_and_a_second_press_takes_an_item_out():
         guess = order()
         for item in items:
             press(guess, item)
-        told = press(guess)
-        good = sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac"))
+        told, good = press(guess), sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac"))
         verdict = {0: "Not this time.", 3: "Right."}.get(good, "Partly right.")
         assert f"<b>{verdict}</b> It is a, b, c: {good} of 3 pairs {'is' if good == 1 else 'are'} in the right" in told
         assert guess.points == good / 3
