@@ -111,8 +111,7 @@ def test_double_backward_raises() -> None:
 
 @pytest.mark.parametrize("needed", [(0,), (1,), (2,), (3,), (0, 3)])
 def test_only_tensors_that_require_a_gradient_get_one(needed: tuple[int, ...]) -> None:
-    tensors = [*qkv(200, heads=2), torch.tensor([0.5, 0.01], dtype=torch.float64)]
-    gradients = []
+    tensors, gradients = [*qkv(200, heads=2), torch.tensor([0.5, 0.01], dtype=torch.float64)], []
     for backend in ("windowed", "eager"):
         leaves = [t.detach().clone().requires_grad_(index in needed) for index, t in enumerate(tensors)]
         alibi_attention(*leaves, backend=backend).sum().backward()  # a gradient that is one expanded number

@@ -44,7 +44,9 @@ def test_bias(form: str, causal: bool) -> None:
 
 @pytest.mark.parametrize("rule", [fairseq, bloom, mpt])
 def test_slopes(rule: Callable[[int], list[float]]) -> None:
-    check.slopes(rule).raise_for_faults()
+    tried: list[int] = []
+    check.slopes(lambda heads: tried.append(heads) or rule(heads)).raise_for_faults()
+    assert {*range(1, 33), 40, 64, 71, 112, 128} <= {*tried}, "head counts of published models"
     check.slopes(lambda heads: np.array(rule(heads), dtype=np.float16)).raise_for_faults()
     check.slopes(lambda heads: torch.tensor(rule(heads)).bfloat16()[:, None, None]).raise_for_faults()
 

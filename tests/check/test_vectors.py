@@ -20,7 +20,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def document(path: Path) -> Any:
-    return json.loads(path.read_text())
+    return json.loads(path.read_text(), parse_constant=pytest.fail)
 
 
 def judge(document: object, folder: Path) -> Any:

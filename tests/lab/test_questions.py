@@ -79,8 +79,7 @@ def test_the_same_targets_are_predicted_from_more_and_more_context(model: Langua
 def test_bins_average_each_position_once_and_split_at_the_training_length(model: LanguageModel, length: int) -> None:
     answers = measured("by position", model, length=length)
     bits = lab.loss_by_position(model, TEXT, 4 * length, targets=min(32_768, 128 * 4 * length))
-    windows = min(32_768, 128 * 4 * length) // (4 * length)
-    ends = [1]
+    windows, ends = min(32_768, 128 * 4 * length) // (4 * length), [1]
     for x, (value, count) in answers.items():
         first, end = ends[-1], ends[-1] + count // windows
         assert value == pytest.approx(float(bits[first - 1 : end - 1].mean()), abs=1e-4)
