@@ -206,7 +206,7 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
         return "attn_mask needs a [query, key] tensor, which this backend avoids"
     if inputs.query_length != inputs.key_length:
         return "torch's is_causal aligns the first query with the first key, so there must be as many queries as keys"
-    if inputs.query.element_size() > 2 and inputs.on_gpu:
+    if inputs.on_gpu and inputs.slopes is not None and inputs.query.element_size() > 2:
         return "the kernels of a GPU add the channels in another order, which is not exact in float32"
     if inputs.query.element_size() == 2 and inputs.positions is not None:
         return "explicit positions may be too large for half precision"
