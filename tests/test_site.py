@@ -64,8 +64,7 @@ def test_the_page_computes_with_the_models_words_and_tales_of_the_library(folder
     page = (folder / "index.html").read_text(encoding="utf-8")
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     for name, packed in data["models"].items():
-        model = study.published_model(name).model
-        weights = np.frombuffer(base64.b64decode(packed["weights"]), "<f2")
+        model, weights = study.published_model(name).model, np.frombuffer(base64.b64decode(packed["weights"]), "<f2")
         expected = torch.cat([value.detach().flatten() for value in model.state_dict().values()]).half()
         np.testing.assert_array_equal(weights, expected.numpy())
         assert packed["config"] == {"layers": 2, "width": 64, "heads": 8, "vocabulary": 256, "position": name}

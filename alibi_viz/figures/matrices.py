@@ -125,7 +125,11 @@ class Grid:
         return png_source(sheet, bytes(3) + bytes(gray) + palette.tobytes(), **options)
 
     def visible_cells(self, length: int) -> NDArray[np.int64]:
-        """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells."""
+        """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells.
+
+        >>> len(Grid(1).visible_cells(500)), len(Grid(1).visible_cells(9999))  # on a side of 440, at 1.5 per pixel
+        (500, 660)
+        """
         side = int(self.side * _DENSITY)
         return np.arange(length) if length <= side else _centers(length, side)
 

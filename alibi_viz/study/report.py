@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import pandas as pd
@@ -25,9 +24,8 @@ def write_report(folder: str | Path) -> None:
     rows = [(rates.loc[run].dropna(), rate) for run, rate in rates.idxmin(axis=1).items()]
     made_with = pd.DataFrame(record["made_with"] for record in records)
     source = (FOLDER / "report.md.j2").read_text(encoding="utf-8")
-    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     numbers = {"length": LENGTH, "seeds": SEEDS, "targets": TARGETS, "samples": SAMPLES, "level": LEVEL}
-    page = jinja2.Template(source, undefined=jinja2.StrictUndefined, **options).render(
+    page = jinja2.Template(source, undefined=jinja2.StrictUndefined, trim_blocks=True).render(
         **numbers,
         records=records,
         search=search,
@@ -46,8 +44,7 @@ def write_report(folder: str | Path) -> None:
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
     """Each question, a table for every part that answers it, and the numbers of samples that a value is a mean of."""
     for question in QUESTIONS:
-        is_short = question.name != "by position"  # too many columns for a page
-        rows = results[(results["question"] == question.name) & is_short]
+        rows = results[(results["question"] == question.name) & (question.name != "by position")]  # too many columns
         if question.name == "attention beyond L":  # of a model trained at 2L, these are other keys
             rows = rows[rows["length"] == LENGTH]
         tables = {

@@ -124,8 +124,7 @@ def test_every_step_of_the_trace_equals_that_of_minimal(lengths: list[int], caus
     rows, columns = lengths
     q, k = normal(2, 4, rows, 3), normal(2, 2, columns, 3, seed=1)
     slopes, is_real = alibi_slopes(4), torch.rand(2, columns) < 0.6 if padded else None
-    trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=is_real)
-    positions = list(range(columns))
+    trace, positions = attention_trace(q, k, slopes, causal=causal, key_padding_mask=is_real), list(range(columns))
     bias = reference_bias(slopes, positions[columns - rows :], positions, "relative" if causal else "symmetric")
     weights = reference_attention(q, k, k, bias, causal=causal, is_real=is_real)[1]
     assert torch.allclose(trace.weights, weights, atol=1e-12) and torch.equal(trace.bias, bias.expand_as(trace.bias))
@@ -266,8 +265,7 @@ def test_a_mask_is_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
     v = torch.zeros(1, 1, length, 4, dtype=dtype)
     v[:, :, 0] = 100  # the output is the weight of the first key, which depends only on the bias
     q = k = torch.zeros_like(v)
-    exact = expected(q, k, v, slopes)
-    mask = mask_future(alibi_bias(slopes, length, dtype=dtype))[None]
+    exact, mask = expected(q, k, v, slopes), mask_future(alibi_bias(slopes, length, dtype=dtype))[None]
     rounded = scaled_dot_product_attention(q, k, v, attn_mask=mask)
     for rows, cast in ((length, False), (1, False), (length, True)):
         inputs = [t.float() if cast else t for t in (q[:, :, -rows:], k, v)]

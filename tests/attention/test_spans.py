@@ -68,8 +68,7 @@ def calls(draw: st.DrawFn) -> AttentionInputs:
     query = normal(batch, heads, query_length, head_dim, seed=seed) * 10 ** draw(st.floats(-2, 2))
     key = normal(batch, key_heads, key_length, head_dim, seed=seed + 1) * 10 ** draw(st.floats(-2, 2))
     with_content(query, key, draw(st.sampled_from(CONTENTS)), draw(st.integers(0, 400)))
-    dtype = draw(st.sampled_from(DTYPES))
-    slopes = [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)]
+    dtype, slopes = draw(st.sampled_from(DTYPES)), [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)]
     tensors = query.to(dtype), key.to(dtype), key.to(dtype), torch.tensor(slopes, dtype=torch.float64)
     causal, scale = draw(st.booleans()), draw(st.sampled_from([None, 1.0, -0.3]))
     return AttentionInputs(*tensors, causal, scale=scale, tolerance=draw(st.sampled_from([None, 0.9, 1e-2, 1e-5])))

@@ -70,8 +70,7 @@ def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage,
     controls.locator(".s-reset").click()  # at once: it waits for the values that ipywidgets holds back
     page.wait_until_quiet()
     expect(app.locator(".alibi-caption")).to_have_text(caption)
-    style = page.page.add_style_tag(content=SHOW_ALL)
-    snapshot = controls.aria_snapshot()
+    style, snapshot = page.page.add_style_tag(content=SHOW_ALL), controls.aria_snapshot()
     style.evaluate("style => style.remove()")
     assert len(snapshot.splitlines()) > 2, "no controls found"
     assert UNNAMED.findall(snapshot) == [], "controls without a name"

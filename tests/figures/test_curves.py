@@ -26,8 +26,7 @@ NUMBERS = st.one_of(st.floats(-5, 10), st.just(math.nan))
 def tables(draw_from: st.DrawFn) -> pd.DataFrame:
     """Rows of one question: up to seven labels, each with its own lengths and seeds, and with values undefined."""
     question = draw_from(st.sampled_from(["longer sequences", "needle", "gap"]))
-    xs = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted)
-    values = {}
+    xs, values = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted), {}
     for label in draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True)):
         points, seeds = draw_from(xs), draw_from(st.integers(1, 4))
         values[label] = [{x: draw_from(NUMBERS) for x in points} for _ in range(seeds)]

@@ -44,8 +44,7 @@ def test_diverging_scale_is_white_at_zero_darkens_to_both_sides_and_has_no_color
 def test_scale_around_zero_contains_all_values_and_labels_both_ends_and_zero(one, other):
     low, high = min(one, other), max(one, other)
     scale = ColorScale.around_zero(low, high)
-    assert scale.low <= low <= scale.high or low > 0
-    assert scale.high >= high or high < 0
+    assert (scale.low <= low <= scale.high or low > 0) and (scale.high >= high or high < 0)
     assert scale.low == 0 or scale.high == 0 or scale.low == -scale.high
     assert scale.palette[scale.indices(np.zeros(1))[0]].tolist() == [255, 255, 255]
     places = scale.axis["colorbar_tickvals"]

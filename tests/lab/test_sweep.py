@@ -144,8 +144,7 @@ def test_a_killed_sweep_resumes_with_finished_runs_and_its_workers_end(measured:
 
 
 def test_divergence_is_a_result_and_other_errors_end_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    diverging = replace(runs(1)[0], learning_rate=1e30)
-    missing = replace(runs(1)[0], path=str(tmp_path / "gone.txt"))
+    diverging, missing = replace(runs(1)[0], learning_rate=1e30), replace(runs(1)[0], path=str(tmp_path / "gone.txt"))
     stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
     record = next(stream)
     assert "the loss became" in record["error"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
-from alibi_viz.lab.training import batches
+from alibi_viz.lab.training import batches, choose_device
 from alibi_viz.models import POSITIONS, LanguageModel, Position, TransformerConfig
 from tests.tables import SMALL, same_weights
 
@@ -111,6 +111,14 @@ def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
 def test_what_can_not_be_trained_is_refused_at_the_call(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_only_gpu_is_found_by_each_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert {choose_device(name).type for name in ("auto", "cuda", "cuda:0")} == {"cuda"}
+    with pytest.raises(ValueError, match="'cuda:1' was requested"):
+        choose_device("cuda:1")
 
 
 def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
