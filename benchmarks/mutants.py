@@ -9,7 +9,7 @@ file (or, if these are few, stand in a file with one of them), or run the packag
 runs on import only, all tests that run anything of its file are tried.
 
 Survivors are printed to be read one by one. Some change nothing but time: write the reason as "same" into mutants.json,
-and `make report` gives the share without them, too.
+and `make report` gives the share without them, too. Others are pure layout that isn't told by its name: as "layout".
 
 Mutation testing goes back to DeMillo, Lipton and Sayward (1978). mutmut 3 and cosmic-ray have no mistakes of the last
 two kinds and no sample by a seed.

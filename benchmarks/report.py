@@ -36,7 +36,9 @@ def caught(mutants: dict[str, Any]) -> dict[str, Any]:
     ]
     tried, survivors = sum(mutants["tried"].values()), mutants["survivors"]
     changing = [survivor for survivor in survivors if "same" not in survivor]
-    for name, missed in (("all", survivors), ("all that change anything", changing)):
+    working = [survivor for survivor in changing if "layout" not in survivor]
+    kinds = {"all": survivors, "all that change anything": changing, "all that change more than layout": working}
+    for name, missed in kinds.items():
         left = tried - len(survivors) + len(missed)
         unit = f"of {left} mistakes missed"
         rows.append({"name": name, "figure": len(missed) / left, "target": 0.05, "unit": unit})
@@ -44,10 +46,11 @@ def caught(mutants: dict[str, Any]) -> dict[str, Any]:
 
 
 def missed(mutants: dict[str, Any]) -> str:
-    """A list of the mistakes that no test caught, with the reasons of those that change nothing."""
+    """A list of the mistakes that no test caught, with the reasons of those that change nothing, or only layout."""
     lines = (
         f"- `{each['path']}:{each['line']}`: `{each['old']}` to `{each['new']}`"
         + (f", which changes nothing ({each['same']})" if "same" in each else "")
+        + (f", which is pure layout ({each['layout']})" if "layout" in each else "")
         for each in mutants["survivors"]
     )
     return "\n".join(("\nNo test caught:\n", *lines, ""))
