@@ -76,7 +76,7 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
         "FlexAttention does not accept empty tensors": inputs.query.numel() == 0,
         "FlexAttention computes in float32 at most": inputs.query.dtype == torch.float64,
         "FlexAttention has no backward pass on the CPU": inputs.query.is_cpu and inputs.needs_gradients,
-        "torch cannot compile it for the CPU in a graph": inputs.query.is_cpu and torch.compiler.is_compiling(),
+        "it does not compile within torch.compile on the CPU": inputs.query.is_cpu and torch.compiler.is_compiling(),
         "FlexAttention has no dropout": inputs.dropout > 0,
         "attn_mask is not supported with FlexAttention": inputs.attn_mask is not None,
         "positions are not supported with FlexAttention": inputs.positions is not None,

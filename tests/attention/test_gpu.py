@@ -1,4 +1,4 @@
-"""A GPU, where there is one."""
+"""Attention and training on a GPU; skipped where there is none."""
 
 import pytest
 import torch

@@ -188,7 +188,7 @@ def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:
 
     last = check.slopes(lambda heads: alibi_slopes(heads) * (1 + 0.01 * (torch.arange(heads) == 127)))
     assert "head 128 of 128" in str(last)
-    off = alibi_slopes(12) * (1 + 1.44e-4 * (torch.arange(12) == 3))  # clearer in weights
+    off = alibi_slopes(12) * (1 + 1.44e-4 * (torch.arange(12) == 3))  # weights show it
     assert names(check.attention(lambda q, k, v: alibi_attention(q, k, v, off), num_heads=[12])) == {"other slopes"}
     for change in (-1.0, -math.inf):
         report = check.bias(lambda *sizes, change=change: last_row(*sizes, change), decoding=False)
