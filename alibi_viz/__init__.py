@@ -1,27 +1,54 @@
-"""Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and small transformers.
+"""Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and
+small transformers.
 
-`alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models, `alibi_viz.study`
-has our own results with it, `alibi_viz.figures` draws plotly figures, `alibi_viz.widgets` has the apps and
-`alibi_viz.lessons` checks exercises. They load on first use, so `import alibi_viz` is as fast as importing torch.
+`alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models,
+`alibi_viz.study` has our own results with it, `alibi_viz.figures` draws plotly figures,
+`alibi_viz.widgets` has the apps and `alibi_viz.lessons` checks exercises. They load on first use,
+so `import alibi_viz` is as fast as importing torch.
 
-To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
-none imports from those after it.
+To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`,
+`figures` and `widgets`: none imports from those after it.
 """
 
 from importlib.metadata import version
 from typing import Any
 
 from alibi_viz.arguments import load_module
-from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend, fold
+from alibi_viz.attention import (
+    AttentionTrace,
+    alibi_attention,
+    attention_trace,
+    choose_backend,
+    fold,
+)
 from alibi_viz.bias import AlibiBias, alibi_bias, causal_mask
-from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
+from alibi_viz.models import (
+    AlibiSelfAttention,
+    KeyValueCache,
+    LanguageModel,
+    Transformer,
+    TransformerConfig,
+)
 from alibi_viz.slopes import LearnedSlopes, alibi_slopes, half_life
 
 __all__ = [
-    "AlibiBias", "AlibiSelfAttention", "AttentionTrace", "KeyValueCache", "LanguageModel", "LearnedSlopes",
-    "Transformer", "TransformerConfig", "alibi_attention", "alibi_bias", "alibi_slopes", "attention_trace",
-    "causal_mask", "choose_backend", "fold", "half_life",
-]  # fmt: skip
+    "AlibiBias",
+    "AlibiSelfAttention",
+    "AttentionTrace",
+    "KeyValueCache",
+    "LanguageModel",
+    "LearnedSlopes",
+    "Transformer",
+    "TransformerConfig",
+    "alibi_attention",
+    "alibi_bias",
+    "alibi_slopes",
+    "attention_trace",
+    "causal_mask",
+    "choose_backend",
+    "fold",
+    "half_life",
+]
 
 _LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")
 

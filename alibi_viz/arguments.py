@@ -1,4 +1,5 @@
-"""Check arguments at public doors: a wrong type raises TypeError, a wrong value ValueError, and both name the argument.
+"""Check arguments at public doors: a wrong type raises TypeError, a wrong value ValueError, and
+both name the argument.
 
 Also how a function is loaded by its name, and what is said where a dependency is missing.
 """
@@ -20,7 +21,8 @@ INSTALL = "pip install 'alibi-viz[lab]'"  # what brings everything beyond torch 
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
-    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the number of axes."""
+    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the
+    number of axes."""
     if not isinstance(value, Tensor) or _kind(value) not in dtype:
         got = type(value).__name__
         if isinstance(value, Tensor):
@@ -40,9 +42,12 @@ def _kind(tensor: Tensor) -> str:
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Check for a floating-point tensor [heads] of numbers that are finite; they are read on the CPU only."""
+    """Check for a floating-point tensor [heads] of numbers that are finite; they are read on the
+    CPU only."""
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
-    if slopes.is_cpu and not torch.compiler.is_compiling():  # reading them would stall a GPU and break a graph
+    if (
+        slopes.is_cpu and not torch.compiler.is_compiling()
+    ):  # reading them would stall a GPU and break a graph
         values = unwrapped(slopes)
         if not all(map(math.isfinite, values.flatten().tolist())):
             raise ValueError(f"{name} must be finite, got {values.tolist()}")
@@ -51,13 +56,16 @@ def check_slopes(name: str, slopes: Tensor) -> None:
 def levels(tensor: Tensor) -> list[Tensor]:
     """The tensor, and what is inside the wrappers of `torch.func`, if there are any."""
     found = [tensor]
-    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(found[-1]):
+    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(
+        found[-1]
+    ):
         found.append(torch._C._functorch.get_unwrapped(found[-1]))
     return found
 
 
 def unwrapped(tensor: Tensor) -> Tensor:
-    """The innermost of its `levels`, whose values can be read; under `vmap`, with the mapped axis."""
+    """The innermost of its `levels`, whose values can be read; under `vmap`, with the mapped
+    axis."""
     return levels(tensor)[-1]
 
 
@@ -75,7 +83,9 @@ def check_positive_integers(**values: object) -> None:
     for name, value in values.items():
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer or value < 1:  # type: ignore[operator]
-            raise (ValueError if is_integer else TypeError)(f"{name} must be an integer of at least 1, got {value!r}")
+            raise (ValueError if is_integer else TypeError)(
+                f"{name} must be an integer of at least 1, got {value!r}"
+            )
 
 
 def check_seed(value: object) -> None:
@@ -83,7 +93,9 @@ def check_seed(value: object) -> None:
     check_integer("seed", value, -(2**63), 2**63 - 1)
 
 
-def check_number(name: str, value: Any, expected: str = "a finite number", holds: Any = math.isfinite) -> None:
+def check_number(
+    name: str, value: Any, expected: str = "a finite number", holds: Any = math.isfinite
+) -> None:
     """Check for an int or a float for which a condition holds."""
     if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
@@ -115,7 +127,9 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 def check_instance(name: str, value: object, *classes: type) -> None:
     """Check for an instance of one of these classes, or a module of them that is compiled."""
-    if not isinstance(getattr(value, "_orig_mod", value), classes):  # the module inside the one of `torch.compile`
+    if not isinstance(
+        getattr(value, "_orig_mod", value), classes
+    ):  # the module inside the one of `torch.compile`
         expected = " or ".join(each.__name__ for each in classes)
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
@@ -135,8 +149,11 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 
 
 def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:
-    """The values as a list. A string, a list of letters, isn't one; nor are values of another kind."""
-    is_dense = getattr(values, "layout", torch.strided) == torch.strided  # a sparse tensor has no `tolist`
+    """The values as a list. A string, a list of letters, isn't one; nor are values of another
+    kind."""
+    is_dense = (
+        getattr(values, "layout", torch.strided) == torch.strided
+    )  # a sparse tensor has no `tolist`
     with suppress(TypeError):
         if is_dense and not isinstance(values, str):  # numbers of an array become Python's
             found = [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
@@ -155,15 +172,21 @@ def positive_integers(name: str, values: object) -> list[int]:
 
 
 def load_module(name: str) -> ModuleType:
-    """Import a module of alibi_viz. Raises ModuleNotFoundError that says how to install what it needs."""
+    """Import a module of alibi_viz. Raises ModuleNotFoundError that says how to install what it
+    needs."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{name} needs {error.name}: {INSTALL}", name=error.name) from error
+        raise ModuleNotFoundError(
+            f"{name} needs {error.name}: {INSTALL}", name=error.name
+        ) from error
 
 
-def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names are imported on first use, {name: module}."""
+def lazy(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package whose names are imported on first use, {name:
+    module}."""
 
     def load(name: str) -> Any:
         if name not in modules:
@@ -176,12 +199,15 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
 def load_function(name: str) -> Callable[..., Any]:
     """Import what is named by `package.module:function` or `folder/file.py:function`.
 
-    The folder of a file, or the working directory, is added to the module search path, so that worker processes can
-    import the function too. Raises ValueError with the reason if it cannot be loaded or is not callable.
+    The folder of a file, or the working directory, is added to the module search path, so that
+    worker processes can import the function too. Raises ValueError with the reason if it cannot be
+    loaded or is not callable.
     """
     module_name, _, path = name.rpartition(":")
     if not module_name:
-        raise ValueError(f"a function must be named package.module:function or file.py:function, got {name!r}")
+        raise ValueError(
+            f"a function must be named package.module:function or file.py:function, got {name!r}"
+        )
     file = Path(module_name).resolve() if module_name.endswith(".py") else None
     try:
         if file is not None and not file.is_file():

@@ -1,7 +1,8 @@
-"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax. Also masks, and the one cache.
+"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax. Also masks,
+and the one cache.
 
-Positions are integers, and biases are computed in float32 and cast to the requested dtype last, because rounded
-positions would collide: bfloat16 cannot represent 257.
+Positions are integers, and biases are computed in float32 and cast to the requested dtype last,
+because rounded positions would collide: bfloat16 cannot represent 257.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
 
-from alibi_viz.arguments import check_choice, check_flag, check_integer, check_slopes, check_tensor, unwrapped
+from alibi_viz.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_slopes,
+    check_tensor,
+    unwrapped,
+)
 from alibi_viz.memory import check_memory
 from alibi_viz.slopes import alibi_slopes
 
@@ -21,45 +29,59 @@ Device = torch.device | str | None
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which to compute biases and sums for a floating-point dtype: float64 for float64, else float32."""
+    """The dtype in which to compute biases and sums for a floating-point dtype: float64 for
+    float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def check_lengths(query_length: int, key_length: int | None = None) -> int:
-    """Return the key length, which defaults to the query length. Raises TypeError or ValueError if they don't fit."""
+    """Return the key length, which defaults to the query length. Raises TypeError or ValueError if
+    they don't fit."""
     check_integer("query_length", query_length, 0)
     key_length = query_length if key_length is None else key_length
     check_integer("key_length", key_length, 0)
     if query_length > key_length:  # queries are the last positions of the keys
-        raise ValueError(f"query_length must be at most key_length={key_length}, got {query_length}")
+        raise ValueError(
+            f"query_length must be at most key_length={key_length}, got {query_length}"
+        )
     return key_length
 
 
-def right_aligned(query_length: int, key_length: int | None = None, *, device: Device = None) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it."""
+def right_aligned(
+    query_length: int, key_length: int | None = None, *, device: Device = None
+) -> tuple[Tensor, Tensor]:
+    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as
+    decoding needs it."""
     key_length = check_lengths(query_length, key_length)
     check_memory("key_length", key_length, lambda keys: 8 * keys)
     keys = torch.arange(key_length, device=device)
     return keys[key_length - query_length :], keys
 
 
-def causal_mask(query_length: int, key_length: int | None = None, *, device: Device = None) -> Tensor:
-    """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
+def causal_mask(
+    query_length: int, key_length: int | None = None, *, device: Device = None
+) -> Tensor:
+    """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are
+    the last keys.
 
-    Raises TypeError or ValueError for a length that is not an integer, is negative, or for more queries than keys.
+    Raises TypeError or ValueError for a length that is not an integer, is negative, or for more
+    queries than keys.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
     key_length = check_lengths(query_length, key_length)
-    check_memory("key_length", key_length, lambda keys: keys * (8 + min(query_length, keys)), device or "cpu")
+    check_memory(
+        "key_length", key_length, lambda keys: keys * (8 + min(query_length, keys)), device or "cpu"
+    )
     queries, keys = right_aligned(query_length, key_length, device=device)
     return keys[None, :] <= queries[:, None]
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions."""
+    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the
+    last positions."""
     return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
 
 
@@ -72,30 +94,35 @@ def alibi_bias(
     positions: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Compute the ALiBi bias for every head, query i and key j. The queries are the *last* positions of the keys.
+    """Compute the ALiBi bias for every head, query i and key j. The queries are the *last*
+    positions of the keys.
 
     - "relative": -m (i - j), for causal attention
     - "key": +m j, for causal attention; used by the authors' fairseq code
     - "end": m (j - last), for causal attention; used by MPT
     - "symmetric": -m |i - j|, for encoders
-    - "split": -m |i - j| for encoders, where the first half of the heads (rounded up) attends only to earlier keys and
-      the rest only to later ones; the other side is -inf
+    - "split": -m |i - j| for encoders, where the first half of the heads (rounded up) attends only
+      to earlier keys and the rest only to later ones; the other side is -inf
 
-    The first three give the same causal attention weights: they differ by a constant per row, which cancels in the
-    softmax. Without a causal mask (see `causal_mask`), they favor keys after the query.
+    The first three give the same causal attention weights: they differ by a constant per row, which
+    cancels in the softmax. Without a causal mask (see `causal_mask`), they favor keys after the
+    query.
 
     Args:
         slopes: floating point [heads], as returned by `alibi_slopes`.
         query_length: number of queries, 0 or more.
-        key_length: number of keys, at least `query_length`; by default that of `positions`, or `query_length`.
+        key_length: number of keys, at least `query_length`; by default that of `positions`, or
+            `query_length`.
         form: one of the above.
-        positions: integers [..., key], for dropped tokens; 0, 1, 2, ... by default. "end" counts from the largest.
-            Packed documents need a mask, and no positions: if these restart, earlier documents are rewarded.
+        positions: integers [..., key], for dropped tokens; 0, 1, 2, ... by default. "end" counts
+            from the largest. Packed documents need a mask, and no positions: if these restart,
+            earlier documents are rewarded.
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
-    Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't depend on the query.
-    Raises TypeError for a wrong dtype or type, ValueError for an unknown form or a wrong shape or length, and
-    MemoryError for a bias that would take more than a quarter of the free memory.
+    Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't
+    depend on the query. Raises TypeError for a wrong dtype or type, ValueError for an unknown form
+    or a wrong shape or length, and MemoryError for a bias that would take more than a quarter of
+    the free memory.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
@@ -115,13 +142,19 @@ def alibi_bias(
         given = None if key_length is None else check_lengths(query_length, key_length)
         if positions.ndim == 0 or given not in (None, positions.shape[-1]):
             expected = "key" if key_length is None else f"key_length={key_length}"
-            raise ValueError(f"positions must be [..., {expected}], got shape {list(positions.shape)}")
+            raise ValueError(
+                f"positions must be [..., {expected}], got shape {list(positions.shape)}"
+            )
         key_length = positions.shape[-1]
     key_length = check_lengths(query_length, key_length)
     batch = 1 if positions is None else positions.shape[:-1].numel()
-    cell = batch * (8 + len(slopes) * (4 + dtype.itemsize))  # bytes: distance in int64; product and result per head
+    cell = batch * (
+        8 + len(slopes) * (4 + dtype.itemsize)
+    )  # bytes: distance in int64; product and result per head
     rows = 1 if form in ("key", "end") else query_length
-    check_memory("key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device)
+    check_memory(
+        "key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device
+    )
     queries, keys = right_aligned(query_length, key_length, device=slopes.device)
     if positions is not None:
         queries, keys = positions[..., len(keys) - len(queries) :], positions
@@ -129,11 +162,20 @@ def alibi_bias(
 
 
 def bias_from_positions(
-    slopes: Tensor, queries: Tensor, keys: Tensor, *, form: str = "relative", dtype: torch.dtype = torch.float32
+    slopes: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    form: str = "relative",
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """`alibi_bias` without checks, for positions of queries [..., query] and keys [..., key]."""
-    slope = slopes.to(exact_dtype(dtype))[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
-    offset = keys.long()[..., None, None, :]  # [..., 1, 1, key], int64 because differences of uint8 would overflow
+    slope = slopes.to(exact_dtype(dtype))[
+        :, None, None
+    ]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
+    offset = keys.long()[
+        ..., None, None, :
+    ]  # [..., 1, 1, key], int64 because differences of uint8 would overflow
     if form == "end" and keys.shape[-1]:
         offset = offset - offset.amax(-1, keepdim=True)
     elif form not in ("key", "end"):
@@ -142,7 +184,9 @@ def bias_from_positions(
         return (slope * offset.to(slope.dtype)).to(dtype)
     bias = -slope * offset.abs().to(slope.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
-        looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
+        looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[
+            :, None, None
+        ]
         bias = bias.masked_fill(torch.where(looks_back, offset > 0, offset < 0), float("-inf"))
     return bias.to(dtype)
 
@@ -150,16 +194,18 @@ def bias_from_positions(
 class AlibiBias(nn.Module):
     """Cached biases: `bias(query_length, key_length) -> [heads, query, key]`.
 
-    A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers of two, so growing
-    inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. Inside `torch.compile`
-    nothing is cached, and one graph serves all lengths.
+    A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers
+    of two, so growing inputs rebuild the cache only a few times, and smaller biases are slices of
+    larger ones. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
-    Cache and slopes are in no state dict. The slopes are fixed: assigning others has no effect, nor has `.half()`.
+    Cache and slopes are in no state dict. The slopes are fixed: assigning others has no effect, nor
+    has `.half()`.
 
     Args:
         num_heads: number of heads.
         scheme, form: as in `alibi_slopes` and `alibi_bias`.
-        causal: set the bias of keys after each query to -inf, for a mask; only with form "relative".
+        causal: set the bias of keys after each query to -inf, for a mask; only with form
+            "relative".
         slopes: [num_heads], used instead of a scheme.
 
     Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
@@ -181,13 +227,19 @@ class AlibiBias(nn.Module):
         slopes: Tensor | None = None,
     ) -> None:
         super().__init__()
-        with torch.device("cpu"):  # slopes have values even when the module is created on the meta device
+        with torch.device(
+            "cpu"
+        ):  # slopes have values even when the module is created on the meta device
             values = alibi_slopes(num_heads, scheme)
         if slopes is not None:
             check_slopes("slopes", slopes)
             if len(slopes) != num_heads:
-                raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
-            values = slopes.detach().to("meta" if slopes.is_meta else "cpu", torch.float32, copy=True)
+                raise ValueError(
+                    f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}"
+                )
+            values = slopes.detach().to(
+                "meta" if slopes.is_meta else "cpu", torch.float32, copy=True
+            )
         check_choice("form", form, FORMS)
         check_flag("causal", causal)
         if causal and form != "relative":
@@ -197,7 +249,11 @@ class AlibiBias(nn.Module):
         self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
     def forward(
-        self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
+        self,
+        query_length: int,
+        key_length: int | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         key_length = check_lengths(query_length, key_length)
         if torch.compiler.is_compiling():
@@ -210,14 +266,20 @@ class AlibiBias(nn.Module):
         else:
             cached = self._grow(query_length, key_length, dtype)
         _, rows, columns = cached.shape
-        # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
+        # The queries are the last keys, so slices end in the lower right corner; only "key" counts
+        # from the first key.
         if columns != key_length:
             cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
-        return cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
+        return (
+            cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
+        )
 
     def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
-        """Build and cache a bias of at least this size, and drop the cached ones that it contains."""
-        rows, columns = (1 << max(length - 1, 0).bit_length() for length in (query_length, key_length))
+        """Build and cache a bias of at least this size, and drop the cached ones that it
+        contains."""
+        rows, columns = (
+            1 << max(length - 1, 0).bit_length() for length in (query_length, key_length)
+        )
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
             try:
                 bias = self._build(rows, columns, dtype)
@@ -225,7 +287,11 @@ class AlibiBias(nn.Module):
                 rows, columns = query_length, key_length
                 bias = self._build(rows, columns, dtype)
         slot = self.slopes.device, dtype
-        remaining = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
+        remaining = (
+            old
+            for old in self._cache.get(slot, ())
+            if old.shape[1] > rows or old.shape[2] > columns
+        )
         self._cache[slot] = (*remaining, bias)
         return bias
 
@@ -234,21 +300,26 @@ class AlibiBias(nn.Module):
         return mask_future(bias) if self.causal else bias
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Move to another device, but keep the values and the dtype of the slopes, and clear the cache."""
+        """Move to another device, but keep the values and the dtype of the slopes, and clear the
+        cache."""
         super()._apply(fn, recurse)
         if self._exact_slopes.is_meta and not self.slopes.is_meta:
-            raise ValueError("slopes were given on the meta device and have no values: create them on the CPU")
+            raise ValueError(
+                "slopes were given on the meta device and have no values: create them on the CPU"
+            )
         self.slopes = self._exact_slopes.to(self.slopes.device)
         self._cache.clear()
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the values of the slopes: transformers replaces buffers that it doesn't load by uninitialized ones."""
+        """Keep the values of the slopes: transformers replaces buffers that it doesn't load by
+        uninitialized ones."""
         keeps = name == "slopes" and name in self._buffers
         super().__setattr__(name, self._exact_slopes.to(value.device) if keeps else value)
 
     def _load_from_state_dict(self, *args: Any) -> None:
-        """Leave the meta device when the model around this module loads its weights, which may be assigned."""
+        """Leave the meta device when the model around this module loads its weights, which may be
+        assigned."""
         super()._load_from_state_dict(*args)
         if self.slopes.is_meta and not self._exact_slopes.is_meta:
             self._apply(lambda _: self._exact_slopes.to(torch.get_default_device()))
@@ -262,9 +333,11 @@ class AlibiBias(nn.Module):
 
 
 def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
-    """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
+    """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or
+    "symmetric".
 
-    Returns None for float64, and where reading the slopes would stall a GPU, break a graph or lose a derivative.
+    Returns None for float64, and where reading the slopes would stall a GPU, break a graph or lose
+    a derivative.
     """
     if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
         return None
@@ -276,6 +349,11 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
 
 @lru_cache(maxsize=8)
 def _shared_bias(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
-    with torch.inference_mode(False), torch.device("cpu"):  # independent of the first caller's mode and device
+    with (
+        torch.inference_mode(False),
+        torch.device("cpu"),
+    ):  # independent of the first caller's mode and device
         values = torch.tensor(slopes, dtype=torch.float32)
-        return AlibiBias(len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal)
+        return AlibiBias(
+            len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal
+        )

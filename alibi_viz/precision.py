@@ -1,4 +1,5 @@
-"""What a dtype does to the bias of one head: which keys get the same bias, and the error of the attention weights.
+"""What a dtype does to the bias of one head: which keys get the same bias, and the error of the
+attention weights.
 
 The slope itself is not rounded, and all content is equal, so the error is that of the bias.
 """
@@ -16,14 +17,18 @@ from alibi_viz.bias import exact_dtype
 
 FORMS = ("key", "end", "positions", "relative")
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-_TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
+_TIE = (
+    1 - 1e-9
+)  # errors in this ratio are equal, so that the first of them is reported on every machine
 _MAX_CELLS = 64  # along each side of `WeightErrors.cells`
 
 
 class WeightErrors(NamedTuple):
     """How far the attention weights of one head are from the exact ones."""
 
-    cells: NDArray[np.float64]  # [cell, cell], the largest error among so many queries and keys; NaN where masked
+    cells: NDArray[
+        np.float64
+    ]  # [cell, cell], the largest error among so many queries and keys; NaN where masked
     size: int  # queries and keys per cell; the last cell of a row or a column may have fewer
     query: int  # the position of the largest error
     key: int
@@ -36,11 +41,14 @@ class WeightErrors(NamedTuple):
 
     @property
     def negligible(self) -> bool:
-        """Whether even the largest error is as small as those of float64, so that its position means nothing."""
+        """Whether even the largest error is as small as those of float64, so that its position
+        means nothing."""
         return self.largest < 1e-12
 
 
-def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dtype: torch.dtype, form: str) -> Tensor:
+def rounded_bias(
+    slope: float, length: int, queries: slice = slice(None), *, dtype: torch.dtype, form: str
+) -> Tensor:
     """The bias of one head under a causal mask, in the numbers that `dtype` has.
 
     - "key": m j, rounded
@@ -55,8 +63,8 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
         dtype: a floating-point dtype.
         form: one of the above.
 
-    Returns float64 [query, key], -inf where the key comes after the query. Raises TypeError or ValueError if `length`
-    is not an integer of at least 1, and ValueError for an unknown form.
+    Returns float64 [query, key], -inf where the key comes after the query. Raises TypeError or
+    ValueError if `length` is not an integer of at least 1, and ValueError for an unknown form.
 
     >>> rounded_bias(1.0, 260, slice(258, 259), dtype=torch.bfloat16, form="key")[0, -5:]
     tensor([255., 256., 256., 258., -inf], dtype=torch.float64)
@@ -76,19 +84,24 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
 
 
 def groups(bias: Tensor) -> list[range]:
-    """Runs of neighboring keys with the same bias, from the bias [key] of one query; masked keys are left out.
+    """Runs of neighboring keys with the same bias, from the bias [key] of one query; masked keys
+    are left out.
 
     >>> groups(torch.tensor([0.0, 2.0, 2.0, 2.0, 4.0, -torch.inf]))
     [range(0, 1), range(1, 4), range(4, 5)]
     """
     _, sizes = bias[bias > -torch.inf].unique_consecutive(return_counts=True)
-    return [range(int(end - size), int(end)) for end, size in zip(sizes.cumsum(0), sizes, strict=True)]
+    return [
+        range(int(end - size), int(end)) for end, size in zip(sizes.cumsum(0), sizes, strict=True)
+    ]
 
 
 def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -> WeightErrors:
-    """Compare the attention weights of one head with those of the exact bias, for all queries and keys.
+    """Compare the attention weights of one head with those of the exact bias, for all queries and
+    keys.
 
-    All content is equal. The bias is rounded to `dtype`, and the softmax is in float64. Arguments as in `rounded_bias`.
+    All content is equal. The bias is rounded to `dtype`, and the softmax is in float64. Arguments
+    as in `rounded_bias`.
 
     >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
     >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)
@@ -103,4 +116,6 @@ def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -
     size = -(-length // _MAX_CELLS)
     cells = max_pool2d(error[None], size, ceil_mode=True)[0].numpy()
     cells[np.triu_indices(len(cells), 1)] = np.nan
-    return WeightErrors(cells, size, query, key, float(weights[query, key]), float(exact[query, key]))
+    return WeightErrors(
+        cells, size, query, key, float(weights[query, key]), float(exact[query, key])
+    )

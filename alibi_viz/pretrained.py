@@ -1,12 +1,14 @@
 """Look into BLOOM, MPT and Falcon models of the transformers library, without importing it.
 
-One adapter per family says where its attention is, and translates what each attention module receives: `read` gives
-the bias that is added to q . k / sqrt(head_dim) and which keys are visible, `write` is its inverse. A forward pre-hook
-on the attention modules is the only way into a model. It can look (`attention_stats`) or change what it sees
-(`lab.modify`), with a padding mask, a cache, eager or SDPA attention.
+One adapter per family says where its attention is, and translates what each attention module
+receives: `read` gives the bias that is added to q . k / sqrt(head_dim) and which keys are visible,
+`write` is its inverse. A forward pre-hook on the attention modules is the only way into a model. It
+can look (`attention_stats`) or change what it sees (`lab.modify`), with a padding mask, a cache,
+eager or SDPA attention.
 
-The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256 and ignores
-`alibi_bias_max`. Falcon divides its bias by sqrt(head_dim), rounds to bfloat16, and adds the bias twice if "eager".
+The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256
+and ignores `alibi_bias_max`. Falcon divides its bias by sqrt(head_dim), rounds to bfloat16, and
+adds the bias twice if "eager".
 """
 
 import copy
@@ -24,7 +26,11 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.bias import exact_dtype
 from alibi_viz.slopes import alibi_slopes
 
-_LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
+_LENGTHS = (
+    "max_seq_len",
+    "n_positions",
+    "max_position_embeddings",
+)  # in the configs of transformers
 Inputs = dict[str, Any]  # the keyword arguments of an attention module
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -32,11 +38,15 @@ Model = TypeVar("Model", bound=nn.Module)
 class Family:
     """How transformers writes the attention of a family of models. This base class is BLOOM's way.
 
-    Each attention module gets a bias m j, [batch * heads, 1, key], and a mask to add, [batch, 1, query, key].
+    Each attention module gets a bias m j, [batch * heads, 1, key], and a mask to add, [batch, 1,
+    query, key].
     """
 
     blocks, attention = "h", "self_attention"  # the attributes of the model and of a layer
-    projection, output = "query_key_value", "dense"  # of an attention module; the first computes q, k and v at once
+    projection, output = (
+        "query_key_value",
+        "dense",
+    )  # of an attention module; the first computes q, k and v at once
     heads = "num_heads"
 
     def layers(self, model: nn.Module) -> list[Any]:
@@ -48,28 +58,33 @@ class Family:
         return alibi_slopes(getattr(attention, self.heads))
 
     def project(self, attention: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, [batch, heads, length, head_dim], for the factor 1 / sqrt(head_dim) of q . k."""
+        """Queries, keys and values, [batch, heads, length, head_dim], for the factor 1 /
+        sqrt(head_dim) of q . k."""
         fused = getattr(attention, self.projection)(hidden)
         query, key, value = (each.transpose(1, 2) for each in self.split(attention, fused))
         return query, key, value
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values [batch, length, heads, head_dim] from the output of the projection."""
+        """Queries, keys and values [batch, length, heads, head_dim] from the output of the
+        projection."""
         return fused.unflatten(-1, (attention.num_heads, 3, -1)).unbind(3)
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """What a module receives: the bias [batch or 1, heads, 1 or query, key], and bool [batch, 1, query, key]."""
+        """What a module receives: the bias [batch or 1, heads, 1 or query, key], and bool [batch,
+        1, query, key]."""
         mask = inputs["attention_mask"]
         return inputs["alibi"].unflatten(0, (len(mask), -1)), _is_visible(mask)
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
-        """The inputs that have this bias and these visible keys; a bias may also be [batch, heads, query, key]."""
+        """The inputs that have this bias and these visible keys; a bias may also be [batch, heads,
+        query, key]."""
         mask = bias.new_zeros(visible.shape).masked_fill(~visible, torch.finfo(bias.dtype).min)
         return inputs | {"alibi": bias.flatten(0, 1), "attention_mask": mask}
 
 
 class Mpt(Family):
-    """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True for hidden keys."""
+    """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True
+    for hidden keys."""
 
     blocks, attention, heads = "blocks", "attn", "n_heads"
     projection, output = "Wqkv", "out_proj"
@@ -87,7 +102,9 @@ class Mpt(Family):
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
         if bool((bias != bias[:1]).any()):
             why = "because it adds the same bias to all: run them one at a time"
-            raise ValueError(f"this changed MPT model needs sequences of equal length in a batch, {why}")
+            raise ValueError(
+                f"this changed MPT model needs sequences of equal length in a batch, {why}"
+            )
         return inputs | {"position_bias": bias[0], "attention_mask": ~visible}
 
 
@@ -99,12 +116,16 @@ class Falcon(Family):
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
         query, key, value = attention._split_heads(fused)
-        return query, *(each.expand(-1, -1, attention.num_heads, -1) for each in (key, value))  # multi-query has one
+        return query, *(
+            each.expand(-1, -1, attention.num_heads, -1) for each in (key, value)
+        )  # multi-query has one
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
         bias = mask = inputs["attention_mask"]  # [batch, heads, query, key]
         if attention.config._attn_implementation != "sdpa" or inputs.get("output_attentions"):
-            bias = mask + inputs["alibi"].reshape(*mask.shape[:2], 1, -1) / math.sqrt(attention.head_dim)
+            bias = mask + inputs["alibi"].reshape(*mask.shape[:2], 1, -1) / math.sqrt(
+                attention.head_dim
+            )
         return bias, _is_visible(mask[:, :1])
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
@@ -116,7 +137,8 @@ FAMILIES = {"bloom": Family(), "falcon": Falcon(), "mpt": Mpt()}
 
 
 def _is_visible(mask: Tensor) -> Tensor:
-    """Where an additive mask hides nothing: transformers adds the lowest number of the dtype, or -inf."""
+    """Where an additive mask hides nothing: transformers adds the lowest number of the dtype, or
+    -inf."""
     return mask > torch.finfo(mask.dtype).min
 
 
@@ -145,7 +167,8 @@ def base_model(model: nn.Module) -> Any:
 
 
 def longest_context(model: nn.Module) -> int | None:
-    """The number of positions that a model of transformers has; None if any length is defined, as with ALiBi."""
+    """The number of positions that a model of transformers has; None if any length is defined, as
+    with ALiBi."""
     config: Any = model.config
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
         return None  # whatever `max_position_embeddings` says
@@ -153,7 +176,8 @@ def longest_context(model: nn.Module) -> int | None:
 
 
 def training_length(model: nn.Module) -> int | None:
-    """The training length in tokens according to the configuration of a model of transformers; None if it is silent."""
+    """The training length in tokens according to the configuration of a model of transformers; None
+    if it is silent."""
     return _first_length(getattr(model, "config", None), "seq_length", *_LENGTHS)
 
 
@@ -175,7 +199,8 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = None) -> Model:
-    """A copy of a model's modules that shares its parameters, buffers and configuration, with some modules replaced."""
+    """A copy of a model's modules that shares its parameters, buffers and configuration, with some
+    modules replaced."""
     shared = (*model.parameters(), *model.buffers(), getattr(model, "config", None))
     memo: dict[int, object] = {id(part): part for part in shared}
     memo |= {id(old): new for old, new in (replaced or {}).items()}
@@ -184,7 +209,8 @@ def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = N
 
 @contextmanager
 def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
-    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
+    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks
+    changed."""
     with ExitStack() as hooks:
         for module in modules:
             hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
@@ -193,10 +219,12 @@ def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[
 
 @torch.inference_mode()
 def attention_inputs(model: nn.Module, input_ids: Tensor) -> list[Tensor]:
-    """What each attention module receives for tokens without padding, [batch, length]: tensors [batch, length, width].
+    """What each attention module receives for tokens without padding, [batch, length]: tensors
+    [batch, length, width].
 
-    They come from a copy whose attention is the fused one of torch, which computes the same: with 4,096 tokens it needs
-    far less memory and time than eager attention. The model may be one from `lab.modify`.
+    They come from a copy whose attention is the fused one of torch, which computes the same: with
+    4,096 tokens it needs far less memory and time than eager attention. The model may be one from
+    `lab.modify`.
     """
     family, model = family_of(model), shared_copy(model).eval()
     attentions, inputs = family.layers(model), []
@@ -214,8 +242,15 @@ def _fused_attention(
     query, key, value = family.project(attention, hidden)
     bias, visible = family.read(attention, inputs)
     wide = exact_dtype(query.dtype)  # MPT's bias stays float32 in any model
-    query, key, values, mask = (each.to(wide) for each in (query, key, value, torch.where(visible, bias, -math.inf)))
-    mixed = scaled_dot_product_attention(query, key, values, mask).to(value.dtype).transpose(1, 2).flatten(2)
+    query, key, values, mask = (
+        each.to(wide) for each in (query, key, value, torch.where(visible, bias, -math.inf))
+    )
+    mixed = (
+        scaled_dot_product_attention(query, key, values, mask)
+        .to(value.dtype)
+        .transpose(1, 2)
+        .flatten(2)
+    )
     mixed = getattr(attention, family.output)(mixed)
     return mixed if residual is None else mixed + residual, None
 
@@ -223,9 +258,18 @@ def _fused_attention(
 def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
     """What a tokenizer returns for one text, at least one token. Raises as `lab.length_curve`."""
     if not callable(tokenizer):
-        raise TypeError(f"tokenizer must be one of transformers, or a function like it, got {type(tokenizer).__name__}")
-    found = tokenizer(text, **options)  # or its `encode`, which returns a list; in a batch of one for tensors
-    ids = torch.as_tensor(found if isinstance(found, list) else found["input_ids"], dtype=torch.long).flatten().tolist()
+        raise TypeError(
+            "tokenizer must be one of transformers, or a function like it, got "
+            f"{type(tokenizer).__name__}"
+        )
+    found = tokenizer(
+        text, **options
+    )  # or its `encode`, which returns a list; in a batch of one for tensors
+    ids = (
+        torch.as_tensor(found if isinstance(found, list) else found["input_ids"], dtype=torch.long)
+        .flatten()
+        .tolist()
+    )
     known = model.get_input_embeddings().num_embeddings
     if not ids or not 0 <= min(ids) <= max(ids) < known:
         expected = f"tokens of the model, from 0 to {known - 1}, for {text[:20]!r}"

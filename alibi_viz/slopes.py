@@ -1,11 +1,19 @@
-"""The slopes of ALiBi, one per head: head h subtracts `m_h * distance` from its attention logits."""
+"""The slopes of ALiBi, one per head: head h subtracts `m_h * distance` from its attention
+logits."""
 
 import math
 
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_choice, check_integer, check_number, check_positive, check_slopes, check_tensor
+from alibi_viz.arguments import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_positive,
+    check_slopes,
+    check_tensor,
+)
 
 SCHEMES = ("official", "geometric", "halving")
 MAX_HEADS = 65_536  # far above any real model; a mistyped head count should not allocate gigabytes
@@ -14,17 +22,20 @@ MAX_HEADS = 65_536  # far above any real model; a mistyped head count should not
 def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 8.0) -> Tensor:
     """Compute the slope of each head.
 
-    - "official": the paper's code. For a power of two, the geometric sequence 2^(-8/H), 2^(-16/H), ..., 2^-8. For
-      any other H, the slopes for the largest power of two p below H, followed by every other slope for 2p, up to H.
+    - "official": the paper's code. For a power of two, the geometric sequence 2^(-8/H), 2^(-16/H),
+      ..., 2^-8. For any other H, the slopes for the largest power of two p below H, followed by
+      every other slope for 2p, up to H.
     - "geometric": the geometric sequence for every H.
     - "halving": 2^-1, 2^-2, ..., 2^-H.
 
     Args:
         num_heads: number of heads H, 1 to 65536.
         scheme: one of the above.
-        bias_max: the smallest slope is 2^-bias_max (`alibi_bias_max` in MPT). Not supported by "halving".
+        bias_max: the smallest slope is 2^-bias_max (`alibi_bias_max` in MPT). Not supported by
+            "halving".
 
-    Returns float32 [heads], computed in float64 and rounded once. Raises TypeError and ValueError for other arguments.
+    Returns float32 [heads], computed in float64 and rounded once. Raises TypeError and ValueError
+    for other arguments.
 
     Source: Press et al. 2021, section 3, and `get_slopes` in the authors' fairseq `transformer.py`.
 
@@ -56,11 +67,12 @@ def _geometric(num_heads: int, bias_max: float) -> list[float]:
 class LearnedSlopes(nn.Module):
     """Trainable slopes, one parameter per head. Calling the module returns them, float32 [heads].
 
-    The parameters are the logarithms of the slopes, so slopes stay positive. The paper reports that trainable slopes
-    "did not yield strong extrapolation results" and slowed training by 3% (section 3); our study saw lower losses.
+    The parameters are the logarithms of the slopes, so slopes stay positive. The paper reports that
+    trainable slopes "did not yield strong extrapolation results" and slowed training by 3% (section
+    3); our study saw lower losses.
 
-    They start at `initial`, floating point [heads]. Weight decay pulls them to 1, and `.bfloat16()` rounds their
-    logarithms, so that slopes change by up to 1.6%. Raises TypeError and ValueError.
+    They start at `initial`, floating point [heads]. Weight decay pulls them to 1, and `.bfloat16()`
+    rounds their logarithms, so that slopes change by up to 1.6%. Raises TypeError and ValueError.
 
     >>> LearnedSlopes(alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
@@ -69,8 +81,12 @@ class LearnedSlopes(nn.Module):
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
         check_slopes("initial slopes", initial)
-        if not len(initial) or (not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all())):
-            raise ValueError(f"initial slopes must be positive and finite, at least one, got {initial}")
+        if not len(initial) or (
+            not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all())
+        ):
+            raise ValueError(
+                f"initial slopes must be positive and finite, at least one, got {initial}"
+            )
         self.log_slopes = nn.Parameter(initial.detach().to(torch.float32).log())
 
     def forward(self) -> Tensor:
@@ -78,9 +94,11 @@ class LearnedSlopes(nn.Module):
 
 
 def half_life(slopes: Tensor | float) -> Tensor:
-    """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope 0.
+    """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope
+    0.
 
-    After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: content can make up for distance.
+    After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: content can make up for
+    distance.
 
     >>> half_life(alibi_slopes(2))
     tensor([ 11.0904, 177.4457])

@@ -1,11 +1,13 @@
-"""Check the speed that the project promises: print a table for each and add it to benchmarks/results.json.
+"""Check the speed that the project promises: print a table for each and add it to
+benchmarks/results.json.
 
     make bench                   every benchmark of this folder
     make bench ONLY=import_time  one of them, or several
 
-A benchmark is a module of this folder with a function `main() -> list[Row]`. Everything runs on two cores and two
-threads; the two parts in a browser alone took 13 minutes on a slow machine. Targets are ratios of two measurements of
-the same run. These are not tests: a busy machine can miss a target although the code is fine.
+A benchmark is a module of this folder with a function `main() -> list[Row]`. Everything runs on two
+cores and two threads; the two parts in a browser alone took 13 minutes on a slow machine. Targets
+are ratios of two measurements of the same run. These are not tests: a busy machine can miss a
+target although the code is fine.
 """
 
 import importlib
@@ -27,7 +29,11 @@ RESULTS = HERE / "results.json"
 
 def modules() -> list[str]:
     """The names of the benchmarks in this folder."""
-    return sorted(path.stem for path in HERE.glob("*.py") if "def main(" in path.read_text() and path.stem[0] != "_")
+    return sorted(
+        path.stem
+        for path in HERE.glob("*.py")
+        if "def main(" in path.read_text() and path.stem[0] != "_"
+    )
 
 
 def main(names: list[str]) -> None:
@@ -36,7 +42,10 @@ def main(names: list[str]) -> None:
     if unknown := [name for name in names if name not in available]:
         sys.exit(f"no benchmark {', '.join(unknown)}; available: {', '.join(available)}")
     pin()
-    machine = f"{CORES} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+    machine = (
+        f"{CORES} cores, {platform.machine()}, Python {platform.python_version()}, torch "
+        f"{torch.__version__}"
+    )
     if torch.cuda.is_available():
         machine += f", {torch.cuda.get_device_name()}"
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -1,4 +1,5 @@
-"""The cost of the bias: attention with ALiBi, ours and others', compared with torch's fused attention without a bias.
+"""The cost of the bias: attention with ALiBi, ours and others', compared with torch's fused
+attention without a bias.
 
 All implementations take turns on the same float32 tensors, standard normal, batch 4 and 8 heads.
 """
@@ -27,7 +28,11 @@ from benchmarks.timing import relative_times
 
 BATCH, HEADS = 4, 8
 SLOPES = alibi_slopes(HEADS)
-LONG_PEERS = ("mask rebuilt", "flex, compiled", "x-transformers flash")  # at 4096 the other peers take gigabytes
+LONG_PEERS = (
+    "mask rebuilt",
+    "flex, compiled",
+    "x-transformers flash",
+)  # at 4096 the other peers take gigabytes
 PEERS = (*LONG_PEERS, "eager", "x-transformers")
 Implementation = Callable[[], Tensor]
 
@@ -43,7 +48,10 @@ def qkv(
 ) -> list[Tensor]:
     """Standard normal query, key and value, each [batch, heads, length, head_dim]."""
     torch.manual_seed(0)
-    return [torch.randn(batch, heads, length, head_dim, dtype=dtype, requires_grad=gradients) for _ in range(3)]
+    return [
+        torch.randn(batch, heads, length, head_dim, dtype=dtype, requires_grad=gradients)
+        for _ in range(3)
+    ]
 
 
 def no_bias_and_auto(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> dict[str, Implementation]:
@@ -57,8 +65,12 @@ def our_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementa
     """No bias, as the baseline, and our implementations."""
     bias = AlibiBias(HEADS, causal=True)
     return no_bias_and_auto(q, k, v, SLOPES) | {
-        "auto, no bias": lambda: alibi_attention(q, k, v, None),  # how much of the gain has nothing to do with ALiBi
-        "mask cached": lambda: scaled_dot_product_attention(q, k, v, attn_mask=bias(q.shape[2])[None]),
+        "auto, no bias": lambda: alibi_attention(
+            q, k, v, None
+        ),  # how much of the gain has nothing to do with ALiBi
+        "mask cached": lambda: scaled_dot_product_attention(
+            q, k, v, attn_mask=bias(q.shape[2])[None]
+        ),
     }
 
 
@@ -84,7 +96,12 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
 def rows(measured: dict[str, float], what: str, target: float | None) -> list[Row]:
     """A row for each implementation; only `auto` has a target."""
     return [
-        Row(name=f"{what}: {name}", figure=ratio, target=target if name == "auto" else None, unit="x no bias")
+        Row(
+            name=f"{what}: {name}",
+            figure=ratio,
+            target=target if name == "auto" else None,
+            unit="x no bias",
+        )
         for name, ratio in measured.items()
     ]
 
@@ -93,9 +110,15 @@ def rows(measured: dict[str, float], what: str, target: float | None) -> list[Ro
 def forward(length: int, head_dim: int, target: float, peers: Collection[str] = ()) -> list[Row]:
     """A forward pass."""
     q, k, v = qkv(length, head_dim)
-    chosen = {name: implementation for name, implementation in peer_implementations(q, k, v).items() if name in peers}
+    chosen = {
+        name: implementation
+        for name, implementation in peer_implementations(q, k, v).items()
+        if name in peers
+    }
     return rows(
-        relative_times(our_implementations(q, k, v) | chosen, "no bias"), f"forward, L={length} d={head_dim}", target
+        relative_times(our_implementations(q, k, v) | chosen, "no bias"),
+        f"forward, L={length} d={head_dim}",
+        target,
     )
 
 
@@ -117,18 +140,29 @@ def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]
 
 @torch.no_grad()
 def short() -> list[Row]:
-    """Short inputs, where choosing a backend must cost next to nothing: `auto` compared with a cached mask."""
+    """Short inputs, where choosing a backend must cost next to nothing: `auto` compared with a
+    cached mask."""
     result = []
     for length in (64, 128, 255):
         implementations = our_implementations(*qkv(length, 32))
-        ratio = relative_times({name: implementations[name] for name in ("auto", "mask cached")}, "mask cached")["auto"]
-        result.append(Row(name=f"forward, L={length} d=32: auto", figure=ratio, target=1.1, unit="x mask cached"))
+        ratio = relative_times(
+            {name: implementations[name] for name in ("auto", "mask cached")}, "mask cached"
+        )["auto"]
+        result.append(
+            Row(
+                name=f"forward, L={length} d=32: auto",
+                figure=ratio,
+                target=1.1,
+                unit="x mask cached",
+            )
+        )
     return result
 
 
 @torch.no_grad()
 def padded(length: int) -> list[Row]:
-    """A batch with padding, compared with a mask, as most implementations build it: [batch, heads, query, key]."""
+    """A batch with padding, compared with a mask, as most implementations build it: [batch, heads,
+    query, key]."""
     q, k, v = qkv(length, 32)
     real = torch.ones(BATCH, length, dtype=torch.bool)
     real[:, : length // 4] = False
@@ -136,7 +170,9 @@ def padded(length: int) -> list[Row]:
         backend: partial(alibi_attention, q, k, v, SLOPES, key_padding_mask=real, backend=backend)
         for backend in ("auto", "mask")
     }
-    measured = relative_times({"no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"], **implementations}, "no bias")
+    measured = relative_times(
+        {"no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"], **implementations}, "no bias"
+    )
     return rows(measured, f"forward with padding, L={length} d=32", None)
 
 
@@ -148,7 +184,9 @@ def encoder(length: int) -> list[Row]:
         backend: partial(alibi_attention, q, k, v, SLOPES, causal=False, backend=backend)
         for backend in ("auto", "mask")
     }
-    measured = relative_times({"no bias": lambda: scaled_dot_product_attention(q, k, v), **implementations}, "no bias")
+    measured = relative_times(
+        {"no bias": lambda: scaled_dot_product_attention(q, k, v), **implementations}, "no bias"
+    )
     return rows(measured, f"forward, both directions, B=1 L={length} d=32", None)
 
 
@@ -176,12 +214,18 @@ def learned(length: int) -> list[Row]:
     ones = torch.ones_like(q)
 
     def step(backend: str) -> Callable[[], object]:
-        return lambda: torch.autograd.grad(alibi_attention(q, k, v, slopes, backend=backend), tensors, ones)
+        return lambda: torch.autograd.grad(
+            alibi_attention(q, k, v, slopes, backend=backend), tensors, ones
+        )
 
     def no_bias() -> object:
-        return torch.autograd.grad(scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v), ones)
+        return torch.autograd.grad(
+            scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v), ones
+        )
 
-    measured = relative_times({"no bias": no_bias, "auto": step("auto"), "mask": step("mask")}, "no bias")
+    measured = relative_times(
+        {"no bias": no_bias, "auto": step("auto"), "mask": step("mask")}, "no bias"
+    )
     return rows(measured, f"forward and backward with learned slopes, L={length} d=32", None)
 
 
@@ -191,30 +235,45 @@ def layer(length: int) -> Row:
     d_model = HEADS * 32
     x = qkv(length, 32)[0].transpose(1, 2).flatten(2)
     bloom = BloomAttention(BloomConfig(hidden_size=d_model, n_head=HEADS), layer_idx=0).eval()
-    alibi = (SLOPES[:, None, None] * torch.arange(length)).repeat(BATCH, 1, 1)  # [batch * heads, 1, key]
-    hidden = torch.zeros(1, 1, length, length).masked_fill(~causal_mask(length), torch.finfo(torch.float32).min)
+    alibi = (SLOPES[:, None, None] * torch.arange(length)).repeat(
+        BATCH, 1, 1
+    )  # [batch * heads, 1, key]
+    hidden = torch.zeros(1, 1, length, length).masked_fill(
+        ~causal_mask(length), torch.finfo(torch.float32).min
+    )
     ours = AlibiSelfAttention(d_model, HEADS, bias=True)
     implementations: dict[str, Callable[[], object]] = {
         "ours": lambda: ours(x),
         "bloom": lambda: bloom(x, x, alibi, hidden),
     }
     ratio = relative_times(implementations, "bloom")["ours"]
-    return Row(name=f"layer, L={length} d=32: AlibiSelfAttention", figure=ratio, target=1, unit="x BloomAttention")
+    return Row(
+        name=f"layer, L={length} d=32: AlibiSelfAttention",
+        figure=ratio,
+        target=1,
+        unit="x BloomAttention",
+    )
 
 
 @torch.no_grad()
 def largest_error(dtype: torch.dtype, backend: str, length: int) -> float:
-    """The largest error of the output, compared with float64 on the same rounded input, over every 31st query."""
+    """The largest error of the output, compared with float64 on the same rounded input, over every
+    31st query."""
     q, k, v = (t[:1] for t in qkv(length, 32, dtype=dtype))
     queries = torch.arange(length - 1, 0, -31)
     ahead = torch.arange(length)[None] - queries[:, None]
-    logits = q[:, :, queries].double() @ k.double().mT / 32**0.5 + SLOPES.double()[:, None, None] * ahead
+    logits = (
+        q[:, :, queries].double() @ k.double().mT / 32**0.5 + SLOPES.double()[:, None, None] * ahead
+    )
     exact = logits.masked_fill(ahead > 0, float("-inf")).softmax(-1) @ v.double()
-    return float((alibi_attention(q, k, v, SLOPES, backend=backend)[:, :, queries] - exact).abs().max())
+    return float(
+        (alibi_attention(q, k, v, SLOPES, backend=backend)[:, :, queries] - exact).abs().max()
+    )
 
 
 def accuracy() -> list[Row]:
-    """The error of the implementation that `auto` chooses for 4096 tokens, and in half precision that of a mask."""
+    """The error of the implementation that `auto` chooses for 4096 tokens, and in half precision
+    that of a mask."""
     exact = largest_error(torch.float32, "auto", 4096)
     halves = (torch.bfloat16, torch.float16)
     return [

@@ -1,6 +1,7 @@
 """A class on one machine: eight kernels run the default race of LengthLab at the same time.
 
-While the races run, every kernel is asked again and again to move a slider of another app, which redraws its picture.
+While the races run, every kernel is asked again and again to move a slider of another app, which
+redraws its picture.
 """
 
 import time
@@ -13,7 +14,10 @@ from benchmarks.row import Row
 
 KERNELS = 8
 SECONDS = 600  # a class does not wait longer
-START = "from alibi_viz import widgets\nlab, bias = widgets.LengthLab(), widgets.BiasExplorer()\nlab, bias"
+START = (
+    "from alibi_viz import widgets\nlab, bias = widgets.LengthLab(), "
+    "widgets.BiasExplorer()\nlab, bias"
+)
 MOVE = "bias.num_heads = {heads}\nbias.refresh()"
 
 
@@ -51,7 +55,12 @@ def main() -> list[Row]:
             "target": 0,
             "unit": "",
         },
-        {"name": f"a class of {KERNELS}: the default race", "figure": took, "target": None, "unit": "s"},
+        {
+            "name": f"a class of {KERNELS}: the default race",
+            "figure": took,
+            "target": None,
+            "unit": "s",
+        },
         {
             "name": f"a class of {KERNELS}: training, per kernel",
             "figure": tokens / took,
@@ -64,16 +73,33 @@ def main() -> list[Row]:
             "target": 1,
             "unit": "s",
         },
-        {"name": f"a class of {KERNELS}: the same, the slowest", "figure": max(answers), "target": None, "unit": "s"},
-        {"name": "memory of one of 8 kernels at rest", "figure": at_rest, "target": None, "unit": "MiB"},
-        {"name": "memory of one of 8 kernels in a race", "figure": largest, "target": None, "unit": "MiB"},
+        {
+            "name": f"a class of {KERNELS}: the same, the slowest",
+            "figure": max(answers),
+            "target": None,
+            "unit": "s",
+        },
+        {
+            "name": "memory of one of 8 kernels at rest",
+            "figure": at_rest,
+            "target": None,
+            "unit": "MiB",
+        },
+        {
+            "name": "memory of one of 8 kernels in a race",
+            "figure": largest,
+            "target": None,
+            "unit": "MiB",
+        },
     ]
 
 
 def run(client: BlockingKernelClient, code: str) -> float:
     """Run code in a kernel, and return the seconds until it has answered."""
     begin = time.perf_counter()
-    answer = client.execute_interactive(code, timeout=SECONDS, output_hook=lambda _: None)["content"]
+    answer = client.execute_interactive(code, timeout=SECONDS, output_hook=lambda _: None)[
+        "content"
+    ]
     if answer["status"] != "ok":
         raise RuntimeError("\n".join(answer["traceback"]))
     return time.perf_counter() - begin
@@ -86,5 +112,6 @@ def value(client: BlockingKernelClient, expression: str) -> str:
 
 
 def memory(client: BlockingKernelClient) -> float:
-    """The memory of a kernel in MiB; what it shares with other processes is divided among them (Linux only)."""
+    """The memory of a kernel in MiB; what it shares with other processes is divided among them
+    (Linux only)."""
     return int(value(client, "__import__('psutil').Process().memory_full_info().pss")) / 2**20

@@ -18,14 +18,20 @@ from benchmarks.timing import relative_times
 
 DEVICE = "cuda"
 BACKENDS = ("auto", "eager", "mask", "flex", "folded")
-ERRORS = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}  # at most, relative to the largest element
+ERRORS = {
+    torch.float32: 1e-5,
+    torch.bfloat16: 3e-2,
+    torch.float16: 4e-3,
+}  # at most, relative to the largest element
 FLEX_ERROR = 1e-4  # in float32: it sums the gradient of the slopes in any order
 
 
 def inputs(length: int, head_dim: int, dtype: torch.dtype, *, batch: int = 1) -> list[Tensor]:
     """Query, key, value and slopes on the GPU, which take gradients."""
     tensors = [*qkv(length, head_dim, batch=batch), alibi_slopes(HEADS)]
-    return [tensor.to(DEVICE, dtype if tensor.ndim > 1 else None).requires_grad_() for tensor in tensors]
+    return [
+        tensor.to(DEVICE, dtype if tensor.ndim > 1 else None).requires_grad_() for tensor in tensors
+    ]
 
 
 def step(attend: Callable[..., Tensor], tensors: list[Tensor], weight: Tensor) -> list[Tensor]:
@@ -35,13 +41,20 @@ def step(attend: Callable[..., Tensor], tensors: list[Tensor], weight: Tensor) -
 
 
 def errors(dtype: torch.dtype, length: int = 4096) -> list[Row]:
-    """The largest difference from float64 in an output and all gradients, relative to the largest element of each."""
+    """The largest difference from float64 in an output and all gradients, relative to the largest
+    element of each."""
     tensors, result = inputs(length, 64, dtype), list[Row]()
     weight = torch.randn_like(tensors[0])
-    exact = step(partial(alibi_attention, backend="eager"), [tensor.double() for tensor in tensors], weight)
-    for backend in BACKENDS if dtype.itemsize == 2 else BACKENDS[:-1]:  # "folded" is for half precision there
+    exact = step(
+        partial(alibi_attention, backend="eager"), [tensor.double() for tensor in tensors], weight
+    )
+    for backend in (
+        BACKENDS if dtype.itemsize == 2 else BACKENDS[:-1]
+    ):  # "folded" is for half precision there
         got = step(partial(alibi_attention, backend=backend), tensors, weight)
-        worst = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, exact, strict=True))
+        worst = max(
+            float((a - b).abs().max() / b.abs().max()) for a, b in zip(got, exact, strict=True)
+        )
         what = f"{str(dtype).removeprefix('torch.')}, L={length} d=64: largest error of {backend}"
         target = max(ERRORS[dtype], FLEX_ERROR if backend == "flex" else 0.0)
         result.append(Row(name=what, figure=worst, target=target, unit="x largest element"))
@@ -71,14 +84,26 @@ def speed(length: int, dtype: torch.dtype, *, backward: bool) -> list[Row]:
 
 def race(steps: int = 100) -> list[Row]:
     """A race on the GPU: losses, which are finite, and the speed."""
-    found = list(lab.race(["alibi", "rotary", "forget"], lab.load_text(), steps=steps, checkpoints=1))
-    losses = {row["method"]: row["value"] for row in found if row["question"] == lab.QUESTIONS[0].name}
+    found = list(
+        lab.race(["alibi", "rotary", "forget"], lab.load_text(), steps=steps, checkpoints=1)
+    )
+    losses = {
+        row["method"]: row["value"] for row in found if row["question"] == lab.QUESTIONS[0].name
+    }
     speeds = [row["tokens_per_second"] for row in found if "tokens_per_second" in row]
     result = [
-        Row(name=f"a race of {steps} steps: {method}, longest test", figure=loss, target=8.0, unit="bits per byte")
+        Row(
+            name=f"a race of {steps} steps: {method}, longest test",
+            figure=loss,
+            target=8.0,
+            unit="bits per byte",
+        )
         for method, loss in losses.items()
     ]
-    return [*result, Row(name="a race: training", figure=median(speeds), target=None, unit="bytes/s")]
+    return [
+        *result,
+        Row(name="a race: training", figure=median(speeds), target=None, unit="bytes/s"),
+    ]
 
 
 def main() -> list[Row]:

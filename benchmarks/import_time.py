@@ -1,4 +1,5 @@
-"""How long `import alibi_viz` takes compared with `import torch`, in pairs of fresh interpreters."""
+"""How long `import alibi_viz` takes compared with `import torch`, in pairs of fresh
+interpreters."""
 
 import subprocess
 import sys
@@ -7,11 +8,14 @@ from statistics import median
 from benchmarks.row import Row
 
 PAIRS = 7
-TIMED = "import time; begin = time.perf_counter(); import {module}; print(time.perf_counter() - begin)"
+TIMED = (
+    "import time; begin = time.perf_counter(); import {module}; print(time.perf_counter() - begin)"
+)
 
 
 def import_seconds(module: str) -> float:
-    """How long the import takes in a new interpreter, without the start of the interpreter itself."""
+    """How long the import takes in a new interpreter, without the start of the interpreter
+    itself."""
     command = [sys.executable, "-c", TIMED.format(module=module)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -24,5 +28,10 @@ def main() -> list[Row]:
     return [
         {"name": "import alibi_viz", "figure": ratio, "target": 1.1, "unit": "x import torch"},
         {"name": "import torch", "figure": of_torch, "target": None, "unit": "s"},
-        {"name": "import alibi_viz, torch included", "figure": of_both, "target": None, "unit": "s"},
+        {
+            "name": "import alibi_viz, torch included",
+            "figure": of_both,
+            "target": None,
+            "unit": "s",
+        },
     ]

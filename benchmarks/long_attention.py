@@ -1,6 +1,7 @@
 """Long inputs, where ALiBi skips keys of negligible weight: time and memory, compared with no bias.
 
-Queries, keys and values are standard normal, or those of a trained model and of one with random weights.
+Queries, keys and values are standard normal, or those of a trained model and of one with random
+weights.
 """
 
 import subprocess
@@ -21,7 +22,8 @@ from tests.pretrained_models import ByteTokenizer, small_model
 
 
 def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list[Row]:
-    """A forward pass of one sequence, and the share of the pairs of query and key that the spans leave."""
+    """A forward pass of one sequence, and the share of the pairs of query and key that the spans
+    leave."""
     q, k, v = qkv(length, 64, batch=1, heads=heads)
     what = f"forward, B=1 H={heads} L={length} d=64"
     return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target, fewest=fewest)
@@ -29,25 +31,42 @@ def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list
 
 @torch.no_grad()
 def windowed_rows(
-    what: str, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, target: float | None = None, fewest: int = 3
+    what: str,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    slopes: Tensor,
+    *,
+    target: float | None = None,
+    fewest: int = 3,
 ) -> list[Row]:
-    """The time of `auto`, and the share of pairs within its spans: about the least time that it could take."""
+    """The time of `auto`, and the share of pairs within its spans: about the least time that it
+    could take."""
     choice = choose_backend(q, k, slopes)
     if choice.spans is not None:
         print(f"{what}: spans {' '.join(map(str, choice.spans))}")
     ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias", fewest=fewest)
     share = 1 - choice.left_out
-    within = Row(name=f"{what}: pairs within the spans", figure=share, target=None, unit="x all visible pairs")
+    within = Row(
+        name=f"{what}: pairs within the spans",
+        figure=share,
+        target=None,
+        unit="x all visible pairs",
+    )
     return [*rows(ratios, what, target), within]
 
 
 def models() -> list[Row]:
-    """Queries and keys of the published model and of a small BLOOM with random weights; the values are the keys."""
+    """Queries and keys of the published model and of a small BLOOM with random weights; the values
+    are the keys."""
     published = study.published_model("alibi").model
     bloom = lab.PretrainedModel(small_model("bloom", heads=8), ByteTokenizer())
     text = bytes(lab.load_text().validation[:16384].tolist()).decode()
     result = []
-    for name, source, length in (("published model", ByteModel(published), 16384), ("random BLOOM", bloom, 4096)):
+    for name, source, length in (
+        ("published model", ByteModel(published), 16384),
+        ("random BLOOM", bloom, 4096),
+    ):
         for layer in source.contents:
             reading = source.read(text, layer, source.num_heads or HEADS, length)
             what = f"forward, {name}, {layer}, L={length}"
@@ -71,17 +90,24 @@ def decoding(batch: int, length: int, heads: int, head_dim: int, target: float) 
 
 def peak_memory() -> float:
     """The most memory that this process has held since the peak was last reset, in MiB."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1024
 
 
 def extra_memory(length: int, head_dim: int, batch: int) -> float:
-    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new process."""
+    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new
+    process."""
     with torch.no_grad():
         q, k, v = qkv(length, head_dim, batch=batch)
         short = [t[:, :, :1024] for t in (q, k, v)]
         slopes = alibi_slopes(HEADS)
-        alibi_attention(short[0], short[1], short[2], slopes)  # warm up: threads and library code take memory too
+        alibi_attention(
+            short[0], short[1], short[2], slopes
+        )  # warm up: threads and library code take memory too
         Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
         before = peak_memory()
         output = alibi_attention(q, k, v, slopes)
@@ -93,7 +119,9 @@ def memory(length: int, head_dim: int, batch: int, target: float) -> Row:
     """A [query, key] tensor of all heads would have 32 GiB at 16384 tokens and batch 4."""
     call = f"long_attention.extra_memory({length}, {head_dim}, {batch})"
     code = f"from benchmarks import long_attention, timing; timing.pin(); print({call})"
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
     name = f"peak extra memory, B={batch} L={length} d={head_dim}: auto"
     return Row(name=name, figure=float(result.stdout), target=target, unit="MiB")
 

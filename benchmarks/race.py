@@ -1,11 +1,13 @@
 """Measure the live race of LengthLab, in JupyterLab in headless Chromium.
 
-It measures the time until the page shows that the loss of sinusoidal rises by at least half a bit on longer sequences,
-until the default race ends, and until the app answers Stop; and the time from a key press on a slider of another app to
-its new picture, with and without a race in the same kernel.
+It measures the time until the page shows that the loss of sinusoidal rises by at least half a bit
+on longer sequences, until the default race ends, and until the app answers Stop; and the time from
+a key press on a slider of another app to its new picture, with and without a race in the same
+kernel.
 
-Races of one seed and of three are run alternately in the same kernel: as a plain loop that trains and tests one model
-after the other on one thread, as a plain generator that trains two at the same time, and in the app.
+Races of one seed and of three are run alternately in the same kernel: as a plain loop that trains
+and tests one model after the other on one thread, as a plain generator that trains two at the same
+time, and in the app.
 """
 
 import json
@@ -100,7 +102,11 @@ def main() -> list[Row]:
     three_seeds = [races for seeds, *races in rounds if seeds == 3]
     one_by_one = "x one model after the other"
     return [
-        without_target("Train to a rise of half a bit on longer sequences, first in a new kernel", first_rise, "s"),
+        without_target(
+            "Train to a rise of half a bit on longer sequences, first in a new kernel",
+            first_rise,
+            "s",
+        ),
         without_target("the same, second race", second_rise, "s"),
         without_target("the default race, from Train to its end", race_seconds, "s"),
         without_target("Stop to its answer on the page", stop, "s"),
@@ -108,14 +114,31 @@ def main() -> list[Row]:
         without_target("slider of another app to paint, during a race", median(busy), "ms"),
         without_target("the same, the slowest", max(busy), "ms"),
         without_target(
-            "training in the app, evaluations included", median(tokens / races[2][0] for races in one_seed), "tokens/s"
+            "training in the app, evaluations included",
+            median(tokens / races[2][0] for races in one_seed),
+            "tokens/s",
         ),
-        Row(name="a race of one seed in the app", figure=ratio(one_seed, 2, 0), target=0.65, unit=one_by_one),
-        Row(name="a race of three seeds in the app", figure=ratio(three_seeds, 2, 0), target=0.65, unit=one_by_one),
-        Row(name="a plain race", figure=ratio(one_seed, 1, 0), target=None, unit=one_by_one),
-        Row(name="a race in the app", figure=ratio(one_seed, 2, 1), target=1.05, unit="x plain race"),
         Row(
-            name="a race in the app, CPU time", figure=ratio(one_seed, 2, 1, clock=1), target=1.05, unit="x plain race"
+            name="a race of one seed in the app",
+            figure=ratio(one_seed, 2, 0),
+            target=0.65,
+            unit=one_by_one,
+        ),
+        Row(
+            name="a race of three seeds in the app",
+            figure=ratio(three_seeds, 2, 0),
+            target=0.65,
+            unit=one_by_one,
+        ),
+        Row(name="a plain race", figure=ratio(one_seed, 1, 0), target=None, unit=one_by_one),
+        Row(
+            name="a race in the app", figure=ratio(one_seed, 2, 1), target=1.05, unit="x plain race"
+        ),
+        Row(
+            name="a race in the app, CPU time",
+            figure=ratio(one_seed, 2, 1, clock=1),
+            target=1.05,
+            unit="x plain race",
         ),
     ]
 
@@ -126,9 +149,14 @@ def ratio(rounds: list[list[list[float]]], race: int, baseline: int, *, clock: i
 
 
 def move_slider(page: NotebookPage, turns: int) -> list[float]:
-    """Milliseconds from a key press on a slider of the second app to its new picture and caption."""
+    """Milliseconds from a key press on a slider of the second app to its new picture and
+    caption."""
     page.app(1).locator(".imagelayer image").first.wait_for()
-    return [taken for _ in range(turns) for taken in drag(page.page, ".alibi-app:has(.s-heads)", "s-length")]
+    return [
+        taken
+        for _ in range(turns)
+        for taken in drag(page.page, ".alibi-app:has(.s-heads)", "s-length")
+    ]
 
 
 @contextmanager
@@ -137,14 +165,19 @@ def lab_page() -> Iterator[NotebookPage]:
     with jupyter.serve() as server, chromium.launch() as browser:
         server.write("race", APP, OTHER_APP)
         server.write("compare", APP, COMPARE)
-        yield NotebookPage(browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), server)
+        yield NotebookPage(
+            browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), server
+        )
 
 
 def train(page: NotebookPage) -> tuple[float, float]:
-    """Press Train. Returns the seconds until the rise is visible, and the time at which the button was pressed."""
+    """Press Train. Returns the seconds until the rise is visible, and the time at which the button
+    was pressed."""
     page.app().locator(".s-train").click()
     pressed = time.monotonic()
-    page.page.wait_for_function("document.querySelector('.alibi-caption').innerText.startsWith('Training')")
+    page.page.wait_for_function(
+        "document.querySelector('.alibi-caption').innerText.startsWith('Training')"
+    )
     page.page.wait_for_function(HALF_A_BIT, timeout=120 * SECOND)
     return time.monotonic() - pressed, pressed
 

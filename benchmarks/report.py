@@ -1,4 +1,5 @@
-"""Write figures.md, one page of what was measured, from results.json and mutants.json. `make report` runs this."""
+"""Write figures.md, one page of what was measured, from results.json and mutants.json. `make
+report` runs this."""
 
 import json
 from collections import Counter
@@ -21,7 +22,8 @@ def write() -> None:
     mutants = json.loads((HERE / "mutants.json").read_text())
     results["mutants"] = caught(mutants)
     parts = (
-        f"\n## {part}\n\n{each['measured']}\n\n```\n{table(each['rows'])}\n```\n" for part, each in results.items()
+        f"\n## {part}\n\n{each['measured']}\n\n```\n{table(each['rows'])}\n```\n"
+        for part, each in results.items()
     )
     (HERE / "figures.md").write_text(HEAD + "".join(parts) + missed(mutants), encoding="utf-8")
 
@@ -31,13 +33,22 @@ def caught(mutants: dict[str, Any]) -> dict[str, Any]:
     folders = (Path(survivor["path"]).parts for survivor in mutants["survivors"])
     lost = Counter(parts[1] if len(parts) > 2 else "root" for parts in folders)
     rows: list[Row] = [
-        {"name": folder, "figure": lost[folder] / tried, "target": None, "unit": f"of {tried} mistakes missed"}
+        {
+            "name": folder,
+            "figure": lost[folder] / tried,
+            "target": None,
+            "unit": f"of {tried} mistakes missed",
+        }
         for folder, tried in mutants["tried"].items()
     ]
     tried, survivors = sum(mutants["tried"].values()), mutants["survivors"]
     changing = [survivor for survivor in survivors if "same" not in survivor]
     working = [survivor for survivor in changing if "layout" not in survivor]
-    kinds = {"all": survivors, "all that change anything": changing, "all that change more than layout": working}
+    kinds = {
+        "all": survivors,
+        "all that change anything": changing,
+        "all that change more than layout": working,
+    }
     for name, missed in kinds.items():
         left = tried - len(survivors) + len(missed)
         unit = f"of {left} mistakes missed"
@@ -46,7 +57,8 @@ def caught(mutants: dict[str, Any]) -> dict[str, Any]:
 
 
 def missed(mutants: dict[str, Any]) -> str:
-    """A list of the mistakes that no test caught, with the reasons of those that change nothing, or only layout."""
+    """A list of the mistakes that no test caught, with the reasons of those that change nothing, or
+    only layout."""
     lines = (
         f"- `{each['path']}:{each['line']}`: `{each['old']}` to `{each['new']}`"
         + (f", which changes nothing ({each['same']})" if "same" in each else "")

@@ -6,8 +6,9 @@ from typing import TypedDict
 class Row(TypedDict):
     """One measured figure: a median, unless its name says otherwise.
 
-    A target is the largest figure allowed, or None for a figure that is only reported. Ratios to something measured in
-    the same run have targets. Times in seconds have none, because they depend on the machine.
+    A target is the largest figure allowed, or None for a figure that is only reported. Ratios to
+    something measured in the same run have targets. Times in seconds have none, because they depend
+    on the machine.
     """
 
     name: str
@@ -37,6 +38,11 @@ def table(rows: list[Row]) -> str:
     lines = [("benchmark", "measured", "at most", "unit", "")]
     for row in rows:
         target = "" if row["target"] is None else f"{row['target']:g}"
-        lines.append((row["name"], f"{row['figure']:.4g}", target, row["unit"], verdicts[is_met(row)]))
+        lines.append(
+            (row["name"], f"{row['figure']:.4g}", target, row["unit"], verdicts[is_met(row)])
+        )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )

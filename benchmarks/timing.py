@@ -14,22 +14,29 @@ MOST_ROUNDS = 401
 
 
 def pin() -> None:
-    """Restrict this process, and all processes it starts, to two cores (if the system can do that) and two threads."""
+    """Restrict this process, and all processes it starts, to two cores (if the system can do that)
+    and two threads."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     torch.set_num_threads(CORES)
 
 
 def relative_times(
-    functions: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6, fewest: int = 3
+    functions: Mapping[str, Callable[[], object]],
+    baseline: str,
+    budget: float = 0.6,
+    fewest: int = 3,
 ) -> dict[str, float]:
-    """How long each function takes relative to the baseline: the median of the ratios within a round.
+    """How long each function takes relative to the baseline: the median of the ratios within a
+    round.
 
-    In a round each function is called once, so that other work on the machine slows down all of them alike. A function
-    drops out once it has run for `budget` seconds and `fewest` rounds, so slow ones take part in fewer rounds.
+    In a round each function is called once, so that other work on the machine slows down all of
+    them alike. A function drops out once it has run for `budget` seconds and `fewest` rounds, so
+    slow ones take part in fewer rounds.
 
     Args:
-        functions: functions by name. Each is called once before anything is measured, unless `fewest` is 1.
+        functions: functions by name. Each is called once before anything is measured, unless
+            `fewest` is 1.
         baseline: the name of the one to compare with.
         budget: seconds for each function.
         fewest: rounds at least; 1 is for functions that take a minute.
@@ -52,7 +59,8 @@ def relative_times(
         active = [
             name
             for name in active
-            if len(ratios[name]) < fewest or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
+            if len(ratios[name]) < fewest
+            or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
         ]
     return {name: median(values) for name, values in ratios.items()}
 

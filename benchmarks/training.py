@@ -1,6 +1,7 @@
 """How fast the lab trains compared with a bare loop, and with attention as it is usually written.
 
-The training loops take turns, a few steps each, so that other work on the machine slows down all of them alike.
+The training loops take turns, a few steps each, so that other work on the machine slows down all of
+them alike.
 """
 
 import multiprocessing
@@ -28,11 +29,17 @@ class PlainAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads, self.slopes = heads, alibi_slopes(heads)
-        self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.qkv, self.output = (
+            nn.Linear(width, 3 * width, bias=False),
+            nn.Linear(width, width, bias=False),
+        )
 
     def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
         batch, length, width = x.shape
-        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).split(width, dim=2))
+        q, k, v = (
+            t.view(batch, length, self.heads, -1).transpose(1, 2)
+            for t in self.qkv(x).split(width, dim=2)
+        )
         position = torch.arange(length)
         bias = -self.slopes[:, None, None] * (position[:, None] - position)
         bias = bias.masked_fill(torch.ones(length, length).tril() == 0, float("-inf"))
@@ -45,7 +52,10 @@ class NoAttention(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.qkv, self.output = (
+            nn.Linear(width, 3 * width, bias=False),
+            nn.Linear(width, width, bias=False),
+        )
 
     def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
         return self.output(self.qkv(x)[..., : x.shape[-1]])
@@ -59,10 +69,14 @@ def model_with(attention: type[PlainAttention] | type[NoAttention]) -> LanguageM
     return model
 
 
-def bare_loop(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True) -> Iterator[None]:
+def bare_loop(
+    model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True
+) -> Iterator[None]:
     """A training loop without records, checks or clocks."""
     fusion = fused or None  # None lets torch choose, as a loop without the option does
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=fusion)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=fusion
+    )
     for window in batches(text.train, length, BATCH, 0):
         logits = model(window[:, :-1])
         loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
@@ -76,7 +90,11 @@ def bare_loop(model: LanguageModel, text: lab.Text, length: int, *, fused: bool 
 def training_speed(length: int) -> list[Row]:
     """Time per training step of `lab.train`, of a bare loop, and of loops with other attention."""
     text = lab.load_text()
-    settings = {"length": length, "steps": 10_000, "batch_size": BATCH}  # more steps than anybody takes
+    settings = {
+        "length": length,
+        "steps": 10_000,
+        "batch_size": BATCH,
+    }  # more steps than anybody takes
     loops: dict[str, Iterator[object]] = {
         "lab.train": lab.train(lab.make_model("alibi"), text, **settings, device="cpu"),
         "bare loop": bare_loop(lab.make_model("alibi"), text, length),
@@ -84,15 +102,31 @@ def training_speed(length: int) -> list[Row]:
         "no attention": bare_loop(model_with(NoAttention), text, length),
     }
     functions = {name: turn(loop) for name, loop in loops.items()}
-    to_bare = relative_times({name: functions[name] for name in ("lab.train", "bare loop")}, "bare loop", budget=3)
+    to_bare = relative_times(
+        {name: functions[name] for name in ("lab.train", "bare loop")}, "bare loop", budget=3
+    )
     to_plain = relative_times(
-        {name: functions[name] for name in functions if name != "bare loop"}, "plain attention", budget=3
+        {name: functions[name] for name in functions if name != "bare loop"},
+        "plain attention",
+        budget=3,
     )
     name = f"a training step at L={length}"
     return [
-        Row(name=f"{name}: lab.train", figure=to_bare["lab.train"], target=1.05, unit="x bare loop"),
-        Row(name=f"{name}: lab.train", figure=to_plain["lab.train"], target=0.77, unit="x plain attention"),
-        Row(name=f"{name}: no attention", figure=to_plain["no attention"], target=None, unit="x plain attention"),
+        Row(
+            name=f"{name}: lab.train", figure=to_bare["lab.train"], target=1.05, unit="x bare loop"
+        ),
+        Row(
+            name=f"{name}: lab.train",
+            figure=to_plain["lab.train"],
+            target=0.77,
+            unit="x plain attention",
+        ),
+        Row(
+            name=f"{name}: no attention",
+            figure=to_plain["no attention"],
+            target=None,
+            unit="x plain attention",
+        ),
     ]
 
 
@@ -108,7 +142,9 @@ def sweep_speed() -> Row:
 
     def sweep_seconds(workers: int) -> float:
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            list(lab.sweep(warm_up, pool, progress=False))  # starting a process, which imports torch, doesn't count
+            list(
+                lab.sweep(warm_up, pool, progress=False)
+            )  # starting a process, which imports torch, doesn't count
             return seconds(lambda: list(lab.sweep(runs, pool, progress=False)))
 
     ratio = sweep_seconds(2) / sweep_seconds(1)
@@ -116,12 +152,15 @@ def sweep_speed() -> Row:
 
 
 def evaluation_time() -> Row:
-    """Bits per byte of the default model at all lengths up to 512, as the app measures them after each change."""
+    """Bits per byte of the default model at all lengths up to 512, as the app measures them after
+    each change."""
     text, model = lab.load_text(), lab.make_model("alibi")
 
     def evaluate(factor: float) -> float:
         changed = lab.modify(model, factor)
-        return seconds(lambda: lab.loss_by_length(changed, text, lab.evaluation_lengths(32), targets=4096))
+        return seconds(
+            lambda: lab.loss_by_length(changed, text, lab.evaluation_lengths(32), targets=4096)
+        )
 
     times = [evaluate(factor) for factor in (1.0, 2.0, 0.5, 3.0, 0.25, 1.5)]
     name = "loss at all lengths up to 512 after a change"
@@ -141,4 +180,10 @@ def surgery_time() -> Row:
 
 
 def main() -> list[Row]:
-    return [*training_speed(64), *training_speed(256), evaluation_time(), surgery_time(), sweep_speed()]
+    return [
+        *training_speed(64),
+        *training_speed(256),
+        evaluation_time(),
+        surgery_time(),
+        sweep_speed(),
+    ]

@@ -1,8 +1,10 @@
-"""Measure the time from a key press on a slider of BiasExplorer until the page shows the new picture and caption.
+"""Measure the time from a key press on a slider of BiasExplorer until the page shows the new
+picture and caption.
 
-This happens in JupyterLab in headless Chromium. The same page has a plain slider with a line of text, which measures
-JupyterLab itself. The two are moved alternately, and the app's time is divided by the plain slider's. The clock stops
-at the frame after the one in which picture and caption are new; frames come every 16.7 ms.
+This happens in JupyterLab in headless Chromium. The same page has a plain slider with a line of
+text, which measures JupyterLab itself. The two are moved alternately, and the app's time is divided
+by the plain slider's. The clock stops at the frame after the one in which picture and caption are
+new; frames come every 16.7 ms.
 """
 
 import time
@@ -14,7 +16,10 @@ from benchmarks.row import Row
 from tests.browser import chromium, jupyter
 from tests.browser.notebook_page import NotebookPage
 
-TURNS, PRESSES = 6, 6  # the first press of a turn is not counted: a user drags a slider over many steps
+TURNS, PRESSES = (
+    6,
+    6,
+)  # the first press of a turn is not counted: a user drags a slider over many steps
 SLIDER_AND_TEXT = """
 import ipywidgets
 slider, text = ipywidgets.IntSlider(min=1, max=256, value=128).add_class("s-bare"), ipywidgets.HTML()
@@ -26,7 +31,12 @@ APP = "from alibi_viz import widgets\nwidgets.BiasExplorer(num_heads={heads}, le
 CASES = (  # heads, length, the slider that is moved, and the largest ratio allowed
     (8, 64, "length", None),
     (16, 128, "length", 1.5),
-    (16, 128, "heads", 1.5),  # another number of heads moves all tiles, so plotly lays out the whole figure
+    (
+        16,
+        128,
+        "heads",
+        1.5,
+    ),  # another number of heads moves all tiles, so plotly lays out the whole figure
     (32, 256, "length", 2.2),
     (32, 256, "heads", 2.2),
 )
@@ -53,7 +63,8 @@ STOPWATCH = """
 
 
 def main() -> list[Row]:
-    """For each case, the median time of the app divided by that of the slider with a line of text."""
+    """For each case, the median time of the app divided by that of the slider with a line of
+    text."""
     rows: list[Row] = []
     bare: list[float] = []
     with jupyter.serve() as server, chromium.launch() as browser:
@@ -71,15 +82,31 @@ def main() -> list[Row]:
                 app_times += drag(notebook.page, ".alibi-app", f"s-{slider}")
             name = f"slider to paint: {heads} heads x {length}^2, {slider}"
             ratio = median(app_times) / median(bare_times)
-            rows.append({"name": name, "figure": ratio, "target": target, "unit": "x a slider and a line of text"})
+            rows.append(
+                {
+                    "name": name,
+                    "figure": ratio,
+                    "target": target,
+                    "unit": "x a slider and a line of text",
+                }
+            )
             bare += bare_times
             context.close()
             server.clean_kernels()
-    return [{"name": "a slider and a line of text", "figure": median(bare), "target": None, "unit": "ms"}, *rows]
+    return [
+        {
+            "name": "a slider and a line of text",
+            "figure": median(bare),
+            "target": None,
+            "unit": "ms",
+        },
+        *rows,
+    ]
 
 
 def drag(page: Page, box: str, slider: str) -> list[float]:
-    """Move a slider by one step, left and right by turns: milliseconds from key to paint, without the first step."""
+    """Move a slider by one step, left and right by turns: milliseconds from key to paint, without
+    the first step."""
     times = []
     page.locator(f"{box} .{slider} .noUi-handle").first.focus()
     for number in range(PRESSES):

@@ -8,7 +8,8 @@ import pytest
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions import custom
 
-# These read /proc, fork, send signals, or compare what is installed with constraints.txt, which is Linux's.
+# These read /proc, fork, send signals, or compare what is installed with constraints.txt, which is
+# Linux's.
 LINUX = ["test_cli.py", "test_environment.py", "test_files.py", "test_memory.py"]
 collect_ignore = [] if sys.platform == "linux" else LINUX
 

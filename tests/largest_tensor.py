@@ -5,7 +5,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class LargestTensor(TorchDispatchMode):
-    """Within `with LargestTensor() as largest`, `largest.numel` is the number of elements of the largest result."""
+    """Within `with LargestTensor() as largest`, `largest.numel` is the number of elements of the
+    largest result."""
 
     numel = 0
 

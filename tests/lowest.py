@@ -1,4 +1,5 @@
-"""Print the lowest version that pyproject.toml allows of each dependency, as constraints for pip."""
+"""Print the lowest version that pyproject.toml allows of each dependency, as constraints for
+pip."""
 
 import re
 import tomllib

@@ -1,4 +1,5 @@
-"""Small tables of results, for tests of what reads them, and small models, for tests of what measures them."""
+"""Small tables of results, for tests of what reads them, and small models, for tests of what
+measures them."""
 
 import pandas as pd
 import torch
@@ -10,11 +11,26 @@ from alibi_viz.table import AS_TRAINED, results_table
 SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model that trains in no time
 
 
-def table(question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **more: object) -> pd.DataFrame:
-    """The rows of one question: {label: one {x: value} per seed}. The first seed is 3, because 0 hides mistakes."""
+def table(
+    question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **more: object
+) -> pd.DataFrame:
+    """The rows of one question: {label: one {x: value} per seed}. The first seed is 3, because 0
+    hides mistakes."""
     known = lab.find_question(question)
-    common = {**dict.fromkeys(lab.COLUMNS, ""), "origin": "test", "task": known.task, "variant": AS_TRAINED}
-    common |= {"question": question, "unit": known.unit, "length": length, "step": 100, "count": 100, **more}
+    common = {
+        **dict.fromkeys(lab.COLUMNS, ""),
+        "origin": "test",
+        "task": known.task,
+        "variant": AS_TRAINED,
+    }
+    common |= {
+        "question": question,
+        "unit": known.unit,
+        "length": length,
+        "step": 100,
+        "count": 100,
+        **more,
+    }
     return results_table(
         {**common, "method": label, "label": label, "seed": seed, "x": x, "value": value}
         for label, seeds in values.items()

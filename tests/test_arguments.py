@@ -1,4 +1,5 @@
-"""Every argument of a public function that has the wrong type is named in the error, whatever function."""
+"""Every argument of a public function that has the wrong type is named in the error, whatever
+function."""
 
 import math
 import os
@@ -27,41 +28,137 @@ TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
 MODEL = lab.make_model("alibi", **SMALL)
 QUERY = torch.randn(1, 2, 5, 8)
 VALUES: dict[str, Any] = {  # valid arguments, by name
-    "model": MODEL, "text": TEXT, "source": TEXT, "task": NEEDLE, "length": 16, "lengths": [16],
-    "trained": 8, "distance": 3, "distances": [3], "methods": ["none"],
+    "model": MODEL,
+    "text": TEXT,
+    "source": TEXT,
+    "task": NEEDLE,
+    "length": 16,
+    "lengths": [16],
+    "trained": 8,
+    "distance": 3,
+    "distances": [3],
+    "methods": ["none"],
     "run": lab.Run("none", length=8, steps=1, longest=0),
-    "query": QUERY, "key": QUERY, "value": QUERY, "slopes": av.alibi_slopes(2), "query_length": 4, "num_heads": 2,
-    "d_model": 16, "runs": [], "passages": ["to be"], "position": "none", "name": "gap", "path": "/proc/nowhere",
-    "content": "to be or not", "function": lambda *_: [1.0, 2.0], "bias": torch.zeros(2, 4, 4), "rows": "query",
-    "masked": torch.zeros(4, 4).bool(), "initial": torch.ones(2), "weights": {"mine": torch.eye(3)},
-    "config": MODEL.config, "tokenizer": ByteTokenizer(), "results": RESULTS, "table": TABLE, "question": "gap",
-    "axes": lab.find_question("gap").axes(16), "figure": figures.forest_figure(TABLE), "figures": {}, "guesses": {},
-    "options": ["a", "b"], "items": ["a", "b"], "answer": ["b", "a"], "x": [1, 2, 3], "truth": [1, 2, 3],
-    "low": 0, "high": 4, "otherwise": root, "app": widgets.SlopeExplorer(), "traits": ["num_heads"], "write": dict,
-    "texts": {"a": "b"}, "repair": "", "method": "alibi", "window": 8,
-}  # fmt: skip
+    "query": QUERY,
+    "key": QUERY,
+    "value": QUERY,
+    "slopes": av.alibi_slopes(2),
+    "query_length": 4,
+    "num_heads": 2,
+    "d_model": 16,
+    "runs": [],
+    "passages": [("to be")],
+    "position": "none",
+    "name": "gap",
+    "path": "/proc/nowhere",
+    "content": ("to be or not"),
+    "function": lambda *_: [1.0, 2.0],
+    "bias": torch.zeros(2, 4, 4),
+    "rows": "query",
+    "masked": torch.zeros(4, 4).bool(),
+    "initial": torch.ones(2),
+    "weights": {"mine": torch.eye(3)},
+    "config": MODEL.config,
+    "tokenizer": ByteTokenizer(),
+    "results": RESULTS,
+    "table": TABLE,
+    "question": "gap",
+    "axes": lab.find_question("gap").axes(16),
+    "figure": figures.forest_figure(TABLE),
+    "figures": {},
+    "guesses": {},
+    "options": ["a", "b"],
+    "items": ["a", "b"],
+    "answer": ["b", "a"],
+    "x": [1, 2, 3],
+    "truth": [1, 2, 3],
+    "low": 0,
+    "high": 4,
+    "otherwise": root,
+    "app": widgets.SlopeExplorer(),
+    "traits": ["num_heads"],
+    "write": dict,
+    "texts": {"a": "b"},
+    "repair": "",
+    "method": "alibi",
+    "window": 8,
+}
 OTHERS = {  # of one function
-    ("window_table", "text"): "to be or not", ("window_table", "source"): MODEL, ("compare", "text"): None,
+    ("window_table", "text"): ("to be or not"),
+    ("window_table", "source"): MODEL,
+    ("compare", "text"): None,
     ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
-    **{(function, "model"): small_model("bloom") for function in ("model", "length_curve", "PretrainedModel")},
-    **{(f"guess_{kind}", "key"): "key" for kind in ("choice", "curve", "order")}, ("guess_choice", "answer"): "a",
-    ("guess_grid", "guesses"): [], ("curve_figure", "rows"): RESULTS.head(1), ("try_repair", "name"): "case 1",
-    ("published_model", "name"): "alibi", ("SelfAttention", "position"): MODEL.transformer.position,
-}  # fmt: skip
+    **{
+        (function, "model"): small_model("bloom")
+        for function in ("model", "length_curve", "PretrainedModel")
+    },
+    **{(f"guess_{kind}", "key"): "key" for kind in ("choice", "curve", "order")},
+    ("guess_choice", "answer"): "a",
+    ("guess_grid", "guesses"): [],
+    ("curve_figure", "rows"): RESULTS.head(1),
+    ("try_repair", "name"): "case 1",
+    ("published_model", "name"): "alibi",
+    ("SelfAttention", "position"): MODEL.transformer.position,
+}
 STARTS_WORK = {"compare", "measure"}
 FREE = {  # what libraries check, or nobody
-    *("progress", "out", "custom", "label", "device", "rows", "tokenizer", "write", "x_title", "y_title"),
-    *(("slope_figure", "name"), ("bias_figure", "masked"), ("save_run", "path"), ("load_run", "method")),
+    *(
+        "progress",
+        "out",
+        "custom",
+        "label",
+        "device",
+        "rows",
+        "tokenizer",
+        "write",
+        "x_title",
+        "y_title",
+    ),
+    *(
+        ("slope_figure", "name"),
+        ("bias_figure", "masked"),
+        ("save_run", "path"),
+        ("load_run", "method"),
+    ),
 }
-FLOATS = {"learning_rate", "scale", "dropout", "tolerance", "bias_max", "slope_scale", "seconds", "low", "high"}
-UNTRIED = {  # records; a base class; errors; what takes anything, works for hours, or only writes a file
-    *("AttentionTrace", "KeyValueCache", "Comparison", "Fault", "Finding", "Report", "Exhibit", "Bug", "Grade", "Text"),
+FLOATS = {
+    "learning_rate",
+    "scale",
+    "dropout",
+    "tolerance",
+    "bias_max",
+    "slope_scale",
+    "seconds",
+    "low",
+    "high",
+}
+# Records; a base class; errors; what takes anything, works for hours, or only writes a file
+UNTRIED = {
+    *(
+        "AttentionTrace",
+        "KeyValueCache",
+        "Comparison",
+        "Fault",
+        "Finding",
+        "Report",
+        "Exhibit",
+        "Bug",
+        "Grade",
+        "Text",
+    ),
     *("Claim", "Term", "Verdict", "Position", "AlibiFaultError", "TrainingDiverged"),
     *("if_written", "reproduce", "train_published_models", "write_report", "write_vectors"),
 }
 MODULES = (av, check, figures, gallery, lab, lessons, models, study)
-NAMED = {name: getattr(module, name) for module in MODULES for name in module.__all__ if name not in UNTRIED}
-PUBLIC: dict[str, Any] = {name: each for name, each in NAMED.items() if callable(each) and signature(each).parameters}
+NAMED = {
+    name: getattr(module, name)
+    for module in MODULES
+    for name in module.__all__
+    if name not in UNTRIED
+}
+PUBLIC: dict[str, Any] = {
+    name: each for name, each in NAMED.items() if callable(each) and signature(each).parameters
+}
 PUBLIC |= {"attention_stats": attention_stats, "known_words": known_words}
 
 
@@ -74,7 +171,9 @@ class Odd:
 
 def parameters(function: str) -> list[Parameter]:
     several = Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL
-    return [each for each in signature(PUBLIC[function]).parameters.values() if each.kind not in several]
+    return [
+        each for each in signature(PUBLIC[function]).parameters.values() if each.kind not in several
+    ]
 
 
 def valid(function: str) -> dict[str, Any]:
@@ -88,7 +187,9 @@ def arguments() -> list[tuple[str, str]]:
     return [(function, name) for function, name in names if not {name, (function, name)} & FREE]
 
 
-TYPES = {(function, each.name): each.annotation for function in PUBLIC for each in parameters(function)}
+TYPES = {
+    (function, each.name): each.annotation for function in PUBLIC for each in parameters(function)
+}
 NUMBERS = [each for each in arguments() if TYPES[each] in (int, float) and each[1] != "low"]
 
 
@@ -118,15 +219,53 @@ def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: 
 
 
 HOSTILE: tuple[Any, ...] = (
-    *(None, True, 10**30, -(10**30), 2**31, 1e300, complex(1, 2), {"a": 1}, {1, 2}, range(3), math.sqrt, Odd(), Odd),
-    *(["a", None], Path("nowhere"), torch.float16, torch.tensor(math.nan), torch.full((2,), math.inf), TEXT, MODEL),
-    *(torch.zeros(2, dtype=torch.complex64), torch.zeros(1, 2, 5, 8).to_sparse(), np.int64(2), np.array([None])),
+    *(
+        None,
+        True,
+        10**30,
+        -(10**30),
+        2**31,
+        1e300,
+        complex(1, 2),
+        {"a": 1},
+        {1, 2},
+        range(3),
+        math.sqrt,
+        Odd(),
+        Odd,
+    ),
+    *(
+        ["a", None],
+        Path("nowhere"),
+        torch.float16,
+        torch.tensor(math.nan),
+        torch.full((2,), math.inf),
+        TEXT,
+        MODEL,
+    ),
+    *(
+        torch.zeros(2, dtype=torch.complex64),
+        torch.zeros(1, 2, 5, 8).to_sparse(),
+        np.int64(2),
+        np.array([None]),
+    ),
 )
 SHAPES = st.lists(st.integers(0, 8), max_size=4)
-DTYPES = st.sampled_from([torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64])
+DTYPES = st.sampled_from(
+    [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+)
 ANYTHING = st.one_of(
-    *(st.sampled_from(HOSTILE), st.integers(-2, 40), st.floats(), st.text(max_size=20), st.binary(max_size=20)),
-    *(st.lists(st.floats() | st.integers(-2, 9), max_size=4), st.builds(torch.ones, SHAPES, dtype=DTYPES)),
+    *(
+        st.sampled_from(HOSTILE),
+        st.integers(-2, 40),
+        st.floats(),
+        st.text(max_size=20),
+        st.binary(max_size=20),
+    ),
+    *(
+        st.lists(st.floats() | st.integers(-2, 9), max_size=4),
+        st.builds(torch.ones, SHAPES, dtype=DTYPES),
+    ),
 )
 
 
@@ -135,7 +274,13 @@ ANYTHING = st.one_of(
 @given(data=st.data())
 def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObject) -> None:
     """EXAMPLES=1000 tries a thousand for each function."""
-    chosen = st.sets(st.sampled_from([name for each, name in arguments() if each == function]), min_size=1, max_size=2)
+    chosen = st.sets(
+        st.sampled_from([name for each, name in arguments() if each == function]),
+        min_size=1,
+        max_size=2,
+    )
     values = {name: data.draw(ANYTHING, name) for name in sorted(data.draw(chosen, "arguments"))}
-    with suppress(TypeError, ValueError, MemoryError, OSError):  # others come from code that trusts its arguments
+    with suppress(
+        TypeError, ValueError, MemoryError, OSError
+    ):  # others come from code that trusts its arguments
         PUBLIC[function](**{**valid(function), **values})

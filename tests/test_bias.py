@@ -24,7 +24,9 @@ def test_queries_are_the_last_keys_and_see_those_up_to_themselves(lengths: list[
     queries, keys = right_aligned(rows, columns)
     assert queries.dtype == keys.dtype == torch.int64 and keys.tolist() == list(range(columns))
     assert queries.tolist() == list(range(columns))[columns - rows :]
-    assert causal_mask(rows, columns).tolist() == [[j <= i for j in range(columns)] for i in queries.tolist()]
+    assert causal_mask(rows, columns).tolist() == [
+        [j <= i for j in range(columns)] for i in queries.tolist()
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -32,10 +34,14 @@ def test_queries_are_the_last_keys_and_see_those_up_to_themselves(lengths: list[
 def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: int) -> None:
     rows, columns = lengths
     slopes = alibi_slopes(heads)
-    expected = reference_bias(slopes, list(range(columns))[columns - rows :], list(range(columns)), form)
+    expected = reference_bias(
+        slopes, list(range(columns))[columns - rows :], list(range(columns)), form
+    )
     actual = alibi_bias(slopes, rows, columns, form=form)
     assert actual.dtype == torch.float32
-    assert actual.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
+    assert actual.shape == (
+        (heads, 1, columns) if form in ("key", "end") else (heads, rows, columns)
+    )
     assert torch.equal(actual.double().expand_as(expected), expected)
     assert not actual[actual == 0].signbit().any(), "no -0."
 
@@ -47,7 +53,9 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
     keys = [int(torch.tensor(key).to(dtype)) for key in keys]  # wraps around
     rows, slopes = data.draw(st.integers(0, len(keys))), torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
     expected = reference_bias(slopes, keys[len(keys) - rows :], keys, form)
-    actual = alibi_bias(slopes, rows, positions=torch.tensor(keys, dtype=dtype), form=form, dtype=torch.float64)
+    actual = alibi_bias(
+        slopes, rows, positions=torch.tensor(keys, dtype=dtype), form=form, dtype=torch.float64
+    )
     assert torch.allclose(actual.expand_as(expected), expected, rtol=1e-14, atol=0)
 
 
@@ -55,34 +63,50 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
 def test_positions_with_a_batch_axis_give_a_bias_per_row(form: str) -> None:
     slopes, positions = alibi_slopes(3), torch.tensor([[0, 4, 9], [-3, 1, 2]])
     actual = alibi_bias(slopes, 2, positions=positions, form=form)
-    expected = torch.stack([reference_bias(slopes, keys[1:], keys, form) for keys in positions.tolist()])
+    expected = torch.stack(
+        [reference_bias(slopes, keys[1:], keys, form) for keys in positions.tolist()]
+    )
     assert torch.equal(actual.double().expand_as(expected), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("slopes", [alibi_slopes(8), alibi_slopes(12), torch.tensor([0.3, 0.0101])])
-def test_half_precision_bias_is_rounded_once_and_last(slopes: torch.Tensor, dtype: torch.dtype) -> None:
+def test_half_precision_bias_is_rounded_once_and_last(
+    slopes: torch.Tensor, dtype: torch.dtype
+) -> None:
     steps = torch.arange(2048)
     exact = -slopes[:, None, None] * (steps[:, None] - steps)
     assert torch.equal(alibi_bias(slopes, 2048, dtype=dtype), exact.to(dtype))
 
 
-@given(st.lists(LENGTHS, max_size=6), st.sampled_from(FORMS), st.sampled_from([torch.float32, torch.float16]))
-def test_cached_bias_equals_a_new_one_at_any_lengths(requests: list[list[int]], form: str, dtype: torch.dtype) -> None:
+@given(
+    st.lists(LENGTHS, max_size=6),
+    st.sampled_from(FORMS),
+    st.sampled_from([torch.float32, torch.float16]),
+)
+def test_cached_bias_equals_a_new_one_at_any_lengths(
+    requests: list[list[int]], form: str, dtype: torch.dtype
+) -> None:
     cached = AlibiBias(3, form=form)
     for rows, columns in requests:
         fresh = alibi_bias(alibi_slopes(3), rows, columns, form=form, dtype=dtype)
         assert torch.equal(cached(rows, columns, dtype=dtype).expand_as(fresh), fresh)
 
 
-def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_a_larger_bias_contains() -> None:
+def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_a_larger_bias_contains() -> (
+    None
+):
     bias = AlibiBias(2)
     storages = [bias(length).untyped_storage().data_ptr() for length in range(1, 130)]
-    assert sum(first != second for first, second in pairwise(storages)) == 8  # at 2, 3, 5, 9, 17, 33, 65, 129
+    assert (
+        sum(first != second for first, second in pairwise(storages)) == 8
+    )  # at 2, 3, 5, 9, 17, 33, 65, 129
     assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
     assert bias(1, 3000).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
     bias(256, 4096)
-    assert [tuple(entry.shape) for entries in bias._cache.values() for entry in entries] == [(2, 256, 4096)]
+    assert [tuple(entry.shape) for entries in bias._cache.values() for entry in entries] == [
+        (2, 256, 4096)
+    ]
 
 
 def test_causal_module_includes_the_mask() -> None:
@@ -95,7 +119,10 @@ def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> 
     module = AlibiBias(2, slopes=(given_slopes := slopes.clone()))
     given_slopes.zero_()  # the module has copied them
     assert torch.equal(module(4), alibi_bias(slopes, 4))
-    assert list(module.state_dict()) == [] and str(module) == "AlibiBias(2 heads, form='relative', causal=False)"
+    assert (
+        list(module.state_dict()) == []
+        and str(module) == "AlibiBias(2 heads, form='relative', causal=False)"
+    )
     for moved in (module.half(), module.to(torch.bfloat16), module.double()):
         assert moved(5).dtype == torch.float32 and torch.equal(moved.slopes, slopes)
     assert module.to("meta")(4).device.type == "meta"
@@ -124,10 +151,16 @@ def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -
 
 SLOPES, POSITIONS = alibi_slopes(4), torch.arange(3)
 INVALID: list[tuple[str, dict[str, Any]]] = [
-    *(("slopes", {"slopes": wrong}) for wrong in ([0.5], SLOPES.long(), SLOPES[None], SLOPES * math.nan)),
+    *(
+        ("slopes", {"slopes": wrong})
+        for wrong in ([0.5], SLOPES.long(), SLOPES[None], SLOPES * math.nan)
+    ),
     *(("query_length", {"query_length": wrong}) for wrong in (-1, 4, 2.0)),
     ("key_length", {"key_length": 3.0}),
-    *(("positions", {"positions": wrong}) for wrong in (POSITIONS.float(), POSITIONS[0], torch.arange(4))),
+    *(
+        ("positions", {"positions": wrong})
+        for wrong in (POSITIONS.float(), POSITIONS[0], torch.arange(4))
+    ),
     *(("dtype", {"dtype": wrong}) for wrong in (torch.int64, "float32")),
     ("form", {"form": "absolute"}),
 ]

@@ -22,37 +22,76 @@ def command(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_tables_figures_verdicts_are_written(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_tables_figures_verdicts_are_written(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     assert main(command) == 0
     shown, verdicts = capsys.readouterr(), (tmp_path / "out" / "verdicts.txt").read_text()
-    assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts and "figure" not in shown.err
+    assert (
+        verdicts in shown.out
+        and "alibi against root: undecided at 16" in verdicts
+        and "figure" not in shown.err
+    )
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
-    assert written == {"results.csv", "results.tex", "verdicts.txt", "figure.svg", "figure.pdf", "figure.png"}
+    assert written == {
+        "results.csv",
+        "results.tex",
+        "verdicts.txt",
+        "figure.svg",
+        "figure.pdf",
+        "figure.png",
+    }
     assert ">root<" in (tmp_path / "out" / "figure.svg").read_text()
 
 
 def test_without_a_browser_tables_are_left_and_one_line_says_so(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "missing"))
     assert main([*command, "--seeds", "1"]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
     assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
-    assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"results.csv", "results.tex", "verdicts.txt"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
 
 
-def test_failed_runs_and_methods_left_out_show(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    law = "class Nan(av.models.Position):\n    def bias(self, *sizes): return torch.full((1, *sizes[:2]), torch.nan)\n"
+def test_failed_runs_and_methods_left_out_show(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = (
+        "class Nan(av.models.Position):\n    def bias(self, *sizes): return torch.full((1, "
+        "*sizes[:2]), torch.nan)\n"
+    )
     (tmp_path / "nan.py").write_text(f"import alibi_viz as av, torch\n{law}")
     monkeypatch.setattr("alibi_viz.figures.save_images", Mock())
     monkeypatch.setattr("alibi_viz.figures.MAX_METHODS", 1)
-    sizes = ["--seeds", "1", "--length", "16", "--steps", "3", "--longest", "2", "--out", str(tmp_path / "out")]
+    sizes = [
+        "--seeds",
+        "1",
+        "--length",
+        "16",
+        "--steps",
+        "3",
+        "--longest",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(["compare", "alibi", f"{tmp_path / 'nan.py'}:Nan", *sizes]) == 1
     shown = capsys.readouterr()
-    assert "the figure shows the first 1 methods" in shown.err and f"results are in {tmp_path / 'out'}\n" in shown.out
+    assert (
+        "the figure shows the first 1 methods" in shown.err
+        and f"results are in {tmp_path / 'out'}\n" in shown.out
+    )
 
 
-def test_workers_get_the_file_of_a_law(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_get_the_file_of_a_law(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("alibi_viz.figures.save_images", Mock())
     command.remove("alibi")  # so one of the two workers is enough
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0

@@ -1,4 +1,5 @@
-"""pyproject.toml (ranges), constraints.txt (versions) and environment.yml list the same dependencies."""
+"""pyproject.toml (ranges), constraints.txt (versions) and environment.yml list the same
+dependencies."""
 
 import re
 import subprocess
@@ -24,9 +25,15 @@ CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different nam
 
 
 def constraints() -> dict[str, Version]:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     pins = [Requirement(line) for line in lines]
-    assert all(re.fullmatch(r"==[^*,]+", str(pin.specifier)) for pin in pins), "each line is name==version"
+    assert all(re.fullmatch(r"==[^*,]+", str(pin.specifier)) for pin in pins), (
+        "each line is name==version"
+    )
     return {canonicalize_name(pin.name): Version(str(pin.specifier)[2:]) for pin in pins}
 
 
@@ -36,14 +43,19 @@ def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
 
 
 def test_everything_installed_for_the_project_is_constrained() -> None:
-    installed = {canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()}
+    installed = {
+        canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()
+    }
     needed = dependencies([package.name for package in RUN + TEST], installed)
     assert len(needed) > 60, "too few dependencies found for this test to mean anything"
-    assert needed <= constraints().keys(), f"not in constraints.txt: {sorted(needed - constraints().keys())}"
+    assert needed <= constraints().keys(), (
+        f"not in constraints.txt: {sorted(needed - constraints().keys())}"
+    )
 
 
 def dependencies(names: Iterable[str], installed: Iterable[str]) -> set[str]:
-    """Return the installed packages among the names and all their dependencies, without the CUDA packages of torch.
+    """Return the installed packages among the names and all their dependencies, without the CUDA
+    packages of torch.
 
     These depend on the build of torch, and torch pins their versions itself.
     """
@@ -53,8 +65,16 @@ def dependencies(names: Iterable[str], installed: Iterable[str]) -> set[str]:
         if name in installed and name not in collected:
             collected.add(name)
             lines = [Requirement(line) for line in metadata.requires(name) or []]
-            needed = [line.name for line in lines if line.marker is None or line.marker.evaluate({"extra": ""})]
-            queue += [canonicalize_name(package) for package in needed if not (name == "torch" and CUDA.match(package))]
+            needed = [
+                line.name
+                for line in lines
+                if line.marker is None or line.marker.evaluate({"extra": ""})
+            ]
+            queue += [
+                canonicalize_name(package)
+                for package in needed
+                if not (name == "torch" and CUDA.match(package))
+            ]
     return collected
 
 
@@ -76,11 +96,17 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     old.chmod(0o755)
     command = ["make", "--silent", f"PYTHON={old}", f"VENV={tmp_path}/venv", "install"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode != 0 and "3.11 or newer" in result.stderr and "Python 3.9.1" in result.stderr
+    assert (
+        result.returncode != 0
+        and "3.11 or newer" in result.stderr
+        and "Python 3.9.1" in result.stderr
+    )
     assert not (tmp_path / "venv").exists()
 
 
 def test_the_citation_has_the_version_and_the_license_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"]
-    assert citation["license"] == PROJECT["license"].split(" AND ")[0]  # the others are those of the built-in text
+    assert (
+        citation["license"] == PROJECT["license"].split(" AND ")[0]
+    )  # the others are those of the built-in text

@@ -1,4 +1,5 @@
-"""Files are written whole or not at all, however often the writer is killed, and reading them runs no code."""
+"""Files are written whole or not at all, however often the writer is killed, and reading them runs
+no code."""
 
 import os
 import random
@@ -56,7 +57,9 @@ def in_pieces(path: Path, content: bytes) -> None:
 def check_run(folder: Path) -> None:
     for path in folder.glob("[!.]*"):
         saved = lab.load_run(path)
-        assert saved.settings == {"number": int(path.name[0])} and saved.model.config == MODEL.config
+        assert (
+            saved.settings == {"number": int(path.name[0])} and saved.model.config == MODEL.config
+        )
         path.rename(path.parent.parent / path.name)  # checked
 
 
@@ -77,12 +80,16 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
     for kills in count(1):
         start, process = time.monotonic(), forked(forever)
         os.read(reader, 1)  # it has written once
-        time.sleep(chance.uniform(0, time.monotonic() - start))  # so it's killed at some moment of the second time
+        time.sleep(
+            chance.uniform(0, time.monotonic() - start)
+        )  # so it's killed at some moment of the second time
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         check(folder)
         killed_in_the_middle = len(list(folder.glob(".*")))
-        if kills >= KILLS and killed_in_the_middle > KILLS / 10:  # on a busy machine it takes more kills
+        if (
+            kills >= KILLS and killed_in_the_middle > KILLS / 10
+        ):  # on a busy machine it takes more kills
             break
     writes(folder, 1)
     check(folder)
@@ -91,7 +98,15 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
 def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> None:
     def save(process: int) -> None:
         for number in range(50):
-            _save({"run": {**RUN, "seed": f"{process}-{number}"}, "text": "", "error": None, "rows": ROWS}, tmp_path)
+            _save(
+                {
+                    "run": {**RUN, "seed": f"{process}-{number}"},
+                    "text": "",
+                    "error": None,
+                    "rows": ROWS,
+                },
+                tmp_path,
+            )
 
     for each in [forked(lambda process=process: save(process)) for process in range(4)]:  # type: ignore[misc]
         assert os.waitpid(each, 0)[1] == 0
@@ -99,7 +114,9 @@ def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> Non
     assert seeds == {f"{process}-{number}" for process in range(4) for number in range(50)}
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link, file = tmp_path / "link", tmp_path / "file"
     file.write_text("old")
     link.symlink_to(file)

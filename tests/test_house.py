@@ -1,4 +1,5 @@
-"""The structure of the package: which floor imports which, what `import alibi_viz` loads, how long files are."""
+"""The structure of the package: which floor imports which, what `import alibi_viz` loads, how long
+files are."""
 
 import ast
 import importlib
@@ -15,13 +16,39 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
-# From bottom to top, in reading order: a module may import those before it, except the `APART` ones.
+# From bottom to top, in reading order: a module may import those before it, except the `APART`
+# ones.
 FLOORS = (
-    *("minimal", "arguments", "memory", "files", "slopes", "laws", "bias", "attention", "gallery", "models"),
-    *("__init__", "table", "figures", "pretrained", "check", "precision", "lessons", "lab", "study", "site"),
+    *(
+        "minimal",
+        "arguments",
+        "memory",
+        "files",
+        "slopes",
+        "laws",
+        "bias",
+        "attention",
+        "gallery",
+        "models",
+    ),
+    *(
+        "__init__",
+        "table",
+        "figures",
+        "pretrained",
+        "check",
+        "precision",
+        "lessons",
+        "lab",
+        "study",
+        "site",
+    ),
     *("widgets", "cli", "__main__"),
 )
-APART = {"figures": {"gallery", "models", "__init__"}, "lab": {"figures", "check", "precision", "lessons", "gallery"}}
+APART = {
+    "figures": {"gallery", "models", "__init__"},
+    "lab": {"figures", "check", "precision", "lessons", "gallery"},
+}
 TORCH = {"torch", "numpy"}
 FIGURES = TORCH | {"pandas", "scipy", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
 LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle"}
@@ -44,10 +71,16 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: use absolute imports, which show the floor"
-            for alias in node.names:  # `from alibi_viz.lab import say` imports the module alibi_viz.lab.say
+            for (
+                alias
+            ) in node.names:  # `from alibi_viz.lab import say` imports the module alibi_viz.lab.say
                 module = f"{node.module}.{alias.name}"
                 path_of = ROOT / module.replace(".", "/")
-                yield module if path_of.with_suffix(".py").exists() or path_of.is_dir() else str(node.module)
+                yield (
+                    module
+                    if path_of.with_suffix(".py").exists() or path_of.is_dir()
+                    else str(node.module)
+                )
 
 
 def test_modules_import_only_from_lower_floors_and_use_only_the_libraries_of_their_floor() -> None:
@@ -66,8 +99,14 @@ def test_modules_import_only_from_lower_floors_and_use_only_the_libraries_of_the
 
 def test_no_import_cycles() -> None:
     """Imports inside functions count as well."""
-    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
-    graph = {name: {*imports(path)} & modules.keys() - {name, "alibi_viz"} for name, path in modules.items()}
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in FILES
+    }
+    graph = {
+        name: {*imports(path)} & modules.keys() - {name, "alibi_viz"}
+        for name, path in modules.items()
+    }
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
 
@@ -75,22 +114,52 @@ def test_no_import_cycles() -> None:
     "not_loaded",  # by {statement: what it must not load}, in one process
     [
         {
-            "import alibi_viz": {"pandas", "scipy", "plotly", "PIL", "ipywidgets", "jinja2", "transformers"},
-            "import alibi_viz.check, alibi_viz.lessons": {"pandas", "scipy", "plotly", "ipywidgets"},
-            "import alibi_viz.lab": {"plotly", "PIL", "kaleido", "ipywidgets", "IPython", "alibi_viz.study"},
+            "import alibi_viz": {
+                "pandas",
+                "scipy",
+                "plotly",
+                "PIL",
+                "ipywidgets",
+                "jinja2",
+                "transformers",
+            },
+            "import alibi_viz.check, alibi_viz.lessons": {
+                "pandas",
+                "scipy",
+                "plotly",
+                "ipywidgets",
+            },
+            "import alibi_viz.lab": {
+                "plotly",
+                "PIL",
+                "kaleido",
+                "ipywidgets",
+                "IPython",
+                "alibi_viz.study",
+            },
         },
         {"import alibi_viz.figures.curves": {"ipywidgets", "IPython", "alibi_viz.lab"}},
     ],
 )
 def test_floors_are_loaded_on_first_use(not_loaded: dict[str, set[str]]) -> None:
-    code = "import sys; " + "; ".join(f"{statement}; print(*sys.modules)" for statement in not_loaded)
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    for (statement, names), loaded in zip(not_loaded.items(), result.stdout.splitlines(), strict=True):
+    code = "import sys; " + "; ".join(
+        f"{statement}; print(*sys.modules)" for statement in not_loaded
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    for (statement, names), loaded in zip(
+        not_loaded.items(), result.stdout.splitlines(), strict=True
+    ):
         assert not names & set(loaded.split()), statement
 
 
 def test_files_are_short_have_docstrings_and_only_packages_list_their_names() -> None:
-    for path in (path for folder in ("alibi_viz", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
+    for path in (
+        path
+        for folder in ("alibi_viz", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+    ):
         text = path.read_text("utf-8")
         assert len(text.splitlines()) <= MAX_LINES, f"{path} is too long"
         if path in FILES:
@@ -99,23 +168,37 @@ def test_files_are_short_have_docstrings_and_only_packages_list_their_names() ->
                 assert "\n__all__" not in text, f"{path} needs no __all__"
 
 
-@pytest.mark.parametrize("module", ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"])
+@pytest.mark.parametrize(
+    "module", ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"]
+)
 def test_public_names_are_sorted_exist_and_have_docstrings(module: str) -> None:
     """Functions in `alibi_viz` also have an example, which doctest runs."""
     loaded = importlib.import_module(f"alibi_viz{module}")
     assert loaded.__all__
-    assert sorted(loaded.__all__, key=lambda name: (not name.isupper(), name)) == list(loaded.__all__)
+    assert sorted(loaded.__all__, key=lambda name: (not name.isupper(), name)) == list(
+        loaded.__all__
+    )
     for name in loaded.__all__:
         member = getattr(loaded, name)
-        if inspect.isclass(member) or inspect.isfunction(member):  # constants such as POSITIONS have a comment
+        if inspect.isclass(member) or inspect.isfunction(
+            member
+        ):  # constants such as POSITIONS have a comment
             assert member.__doc__, f"{name} has no docstring"
-            assert module or inspect.isclass(member) or ">>>" in str(member.__doc__), f"{name} has no example"
+            assert module or inspect.isclass(member) or ">>>" in str(member.__doc__), (
+                f"{name} has no example"
+            )
 
 
 def test_repository_holds_what_the_readme_says() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = set(re.findall(r"notebooks/images/([^)]+)", readme))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
-    targets = {line.split(":")[0] for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if ": " in line}
+    targets = {
+        line.split(":")[0]
+        for line in (ROOT / "Makefile").read_text("utf-8").splitlines()
+        if ": " in line
+    }
     named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", readme, re.M))
-    assert {"lab", "test"} <= named <= targets, f"README names targets that make lacks: {named - targets}"
+    assert {"lab", "test"} <= named <= targets, (
+        f"README names targets that make lacks: {named - targets}"
+    )

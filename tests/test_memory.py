@@ -1,4 +1,5 @@
-"""A call that needs too much memory is refused before it allocates anything, and the largest size is named."""
+"""A call that needs too much memory is refused before it allocates anything, and the largest size
+is named."""
 
 import re
 from collections.abc import Callable
@@ -26,17 +27,29 @@ CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
     "mask": av.causal_mask,
     "one query": lambda keys: av.alibi_bias(SLOPES, 1, keys),
     "key form": lambda keys: av.alibi_bias(SLOPES, keys, form="key"),
-    "half": lambda keys: av.alibi_bias(SLOPES, keys, positions=torch.zeros(1).long().expand(keys), dtype=torch.half),
-    "batch": lambda keys: av.alibi_bias(SLOPES, keys, positions=torch.zeros(1).long().expand(2, keys)),
+    "half": lambda keys: av.alibi_bias(
+        SLOPES, keys, positions=torch.zeros(1).long().expand(keys), dtype=torch.half
+    ),
+    "batch": lambda keys: av.alibi_bias(
+        SLOPES, keys, positions=torch.zeros(1).long().expand(2, keys)
+    ),
     "encoder": lambda keys: av.alibi_bias(SLOPES, keys, form="symmetric"),
-    "trace": lambda keys: av.attention_trace(*2 * [torch.zeros(1, 1, 1).expand(2, 4, keys, 1)], SLOPES[:4]),
+    "trace": lambda keys: av.attention_trace(
+        *2 * [torch.zeros(1, 1, 1).expand(2, 4, keys, 1)], SLOPES[:4]
+    ),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)  # so a call may take half a GiB
-    with pytest.raises(MemoryError, match=r"^key_length=100000000 would take .* memory \(2\.0 GiB\);") as error:
+def test_too_large_a_call_is_refused_and_the_largest_is_named(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        memory, "free_memory", lambda device: 2 * 2**30
+    )  # so a call may take half a GiB
+    with pytest.raises(
+        MemoryError, match=r"^key_length=100000000 would take .* memory \(2\.0 GiB\);"
+    ) as error:
         CALLS[call](100_000_000)  # if this were tried, torch would raise a RuntimeError
     fits = int(re.findall(r"fits is (\d+)$", str(error.value))[0])
     CALLS[call](fits)
@@ -44,14 +57,22 @@ def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeyp
         CALLS[call](fits + 1)
 
 
-@pytest.mark.parametrize(("free", "fits"), [(0, 0), (2**31, 23_166)])  # 8 bytes per key, and one with each query
-def test_a_quarter_of_what_is_free_fits(free: int, fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("free", "fits"), [(0, 0), (2**31, 23_166)]
+)  # 8 bytes per key, and one with each query
+def test_a_quarter_of_what_is_free_fits(
+    free: int, fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda device: free)
-    with pytest.raises(MemoryError, match=rf"^key_length=1048576 would take 1,024\.0 GiB, .* fits is {fits}$"):
+    with pytest.raises(
+        MemoryError, match=rf"^key_length=1048576 would take 1,024\.0 GiB, .* fits is {fits}$"
+    ):
         av.causal_mask(2**20)
     memory.check_memory("bytes", free // 4, int)  # a quarter itself
     query = torch.zeros(1, 1, 1, dtype=torch.half).expand(2, 4, 2**20, 1)
-    with pytest.raises(MemoryError, match=rf"would take {6 * 4 * 2 * 4 * 2**10:,}\.0 GiB"):  # six results in float32
+    with pytest.raises(
+        MemoryError, match=rf"would take {6 * 4 * 2 * 4 * 2**10:,}\.0 GiB"
+    ):  # six results in float32
         av.attention_trace(query, query, None)
 
 
@@ -69,7 +90,8 @@ def test_an_evaluation_takes_the_memory_that_it_announces(position: str) -> None
 
 
 def evaluation(position: str) -> tuple[int, int]:
-    """The bytes announced for one sequence of 1,400 tokens, and those it adds to the peak of this process."""
+    """The bytes announced for one sequence of 1,400 tokens, and those it adds to the peak of this
+    process."""
     model, text = lab.make_model(position, num_layers=1, d_model=32, num_heads=8), lab.load_text()
     next(shared_losses(model, text, [64], targets=64))
     before = peak()
@@ -98,8 +120,14 @@ def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.Mon
     assert memory.free_memory() is memory.free_memory("meta") is None, "the system doesn't say"
     (tmp_path / "meminfo").write_text("MemTotal: 900000 kB\nMemAvailable: 300000 kB\n")
     assert memory.free_memory() == 307_200_000
-    (tmp_path / "memory.stat").write_text("anon 70000000\ninactive_file 30000000\n")  # of files, which can go
-    for limit, used, free in [(3 * 10**8, 10**8, 23 * 10**7), (3 * 10**8, 34 * 10**7, 0), ("max", 0, 307_200_000)]:
+    (tmp_path / "memory.stat").write_text(
+        "anon 70000000\ninactive_file 30000000\n"
+    )  # of files, which can go
+    for limit, used, free in [
+        (3 * 10**8, 10**8, 23 * 10**7),
+        (3 * 10**8, 34 * 10**7, 0),
+        ("max", 0, 307_200_000),
+    ]:
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         (tmp_path / "memory.current").write_text(f"{used}\n")
         assert memory.free_memory() == free
@@ -108,12 +136,16 @@ def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda device: 2**30)
     text = lab.load_text()
-    with pytest.raises(MemoryError, match=r"^length=4096 would take 1\.\d GiB.*largest length that fits is 20\d\d$"):
+    with pytest.raises(
+        MemoryError, match=r"^length=4096 would take 1\.\d GiB.*largest length that fits is 20\d\d$"
+    ):
         lab.loss_by_length(lab.make_model("t5"), text, [64, 4096], targets=4096)
     with pytest.raises(MemoryError, match="length=4096"):
         attention_stats(lab.make_model("t5"), text, 4096, trained=64, windows=1)
     task = lab.TASKS["needle"]
-    with pytest.raises(MemoryError, match=f"^samples=1000000000 would take {16e9 * 5 / 2**30:.1f} GiB"):
+    with pytest.raises(
+        MemoryError, match=f"^samples=1000000000 would take {16e9 * 5 / 2**30:.1f} GiB"
+    ):
         lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 5, samples=10**9)
     for position in ("alibi", "rotary"):  # which need none
         assert lab.loss_by_length(lab.make_model(position), text, [4096], targets=4096)

@@ -10,7 +10,14 @@ from alibi_viz import minimal
 
 def test_slopes_are_those_of_the_paper() -> None:
     assert minimal.slopes(8) == [2.0**-head for head in range(1, 9)]
-    assert minimal.slopes(1) == [2.0**-8] and minimal.slopes(6) == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+    assert minimal.slopes(1) == [2.0**-8] and minimal.slopes(6) == [
+        0.25,
+        0.0625,
+        0.015625,
+        0.00390625,
+        0.5,
+        0.125,
+    ]
     assert minimal.slopes(12)[8:] == pytest.approx([0.70711, 0.35355, 0.17678, 0.08839], abs=5e-6)
 
 
@@ -23,15 +30,22 @@ def test_bias_grows_with_the_distance_and_hides_the_future() -> None:
 def test_attention_divides_the_content_by_the_root_of_head_dim_but_not_the_bias() -> None:
     query, key = torch.full((1, 1, 1, 4), 2.0), torch.tensor([[0.0] * 4, [1.0] * 4])[None, None]
     value = torch.tensor([[1.0] * 4, [0.0] * 4])[None, None]
-    output, weights = minimal.attention(query, key, value, torch.tensor([[[3.0, 0.0]]]))  # logits 3 and 8 / 2 = 4
+    output, weights = minimal.attention(
+        query, key, value, torch.tensor([[[3.0, 0.0]]])
+    )  # logits 3 and 8 / 2 = 4
     assert weights[0, 0, 0].tolist() == pytest.approx([1 / (1 + math.e), math.e / (1 + math.e)])
     assert output[0, 0, 0].tolist() == pytest.approx([1 / (1 + math.e)] * 4)
 
 
 def test_attention_of_a_query_that_sees_no_key_is_zero() -> None:
     tensor = torch.ones(1, 1, 2, 2, requires_grad=True)
-    output, weights = minimal.attention(tensor, tensor, tensor, torch.tensor([[[-math.inf] * 2, [0.0, -math.inf]]]))
-    assert (output.tolist(), weights.tolist()) == ([[[[0.0, 0.0], [1.0, 1.0]]]], [[[[0.0, 0.0], [1.0, 0.0]]]])
+    output, weights = minimal.attention(
+        tensor, tensor, tensor, torch.tensor([[[-math.inf] * 2, [0.0, -math.inf]]])
+    )
+    assert (output.tolist(), weights.tolist()) == (
+        [[[[0.0, 0.0], [1.0, 1.0]]]],
+        [[[[0.0, 0.0], [1.0, 0.0]]]],
+    )
     output.sum().backward()
     assert tensor.grad is not None and tensor.grad.isfinite().all()
 

@@ -20,7 +20,9 @@ def test_float64_bias_equals_its_formula_up_to_the_query(form: str) -> None:
     formula = "relative" if form == "positions" else form
     (expected,) = reference_bias(torch.tensor([slope]), positions, positions, formula)
     bias = rounded_bias(slope, 100, dtype=torch.float64, form=form)
-    torch.testing.assert_close(bias, expected.masked_fill(~causal_mask(100), -math.inf), rtol=1e-14, atol=0)
+    torch.testing.assert_close(
+        bias, expected.masked_fill(~causal_mask(100), -math.inf), rtol=1e-14, atol=0
+    )
 
 
 def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_tokens() -> None:
@@ -47,7 +49,9 @@ def test_cells_are_the_largest_errors_and_the_largest_is_among_them(length: int,
 
 
 def test_unknown_names_and_lengths_raise() -> None:
-    with pytest.raises(ValueError, match="form must be one of key, end, positions, relative, got 'split'"):
+    with pytest.raises(
+        ValueError, match="form must be one of key, end, positions, relative, got 'split'"
+    ):
         rounded_bias(HEAD_1, 8, dtype=BF16, form="split")
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         rounded_bias(HEAD_1, 0, dtype=BF16, form="key")

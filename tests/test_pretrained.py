@@ -1,4 +1,5 @@
-"""BLOOM, MPT and Falcon compute what a plain reference computes, as loaded and changed by `lab.modify`."""
+"""BLOOM, MPT and Falcon compute what a plain reference computes, as loaded and changed by
+`lab.modify`."""
 
 import math
 from typing import Any
@@ -18,23 +19,40 @@ MASKS = {name: torch.ones(2, LENGTH, dtype=torch.long) for name in ("full", "pad
 MASKS["padded"][0, :6] = MASKS["padded"][1, :22] = 0  # leaves fewer tokens than sinks
 MASKS["gaps"][0, 3:7] = MASKS["gaps"][1, 10] = MASKS["gaps"][1, 15:18] = 0
 EVERYTHING = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
-CHANGES: list[dict[str, Any]] = [{}, {"slopes": 1.5}, {"slopes": 0}, {"window": 1}, {"window": 5, "sinks": 3}]
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"slopes": 1.5},
+    {"slopes": 0},
+    {"window": 1},
+    {"window": 5, "sinks": 3},
+]
 CASES = [
     (family, change, mask)
     for family in FAMILIES
     for change in [*CHANGES, EVERYTHING]
     for mask in MASKS
-    if not (family == "mpt" and ((mask == "padded" and "sinks" in change) or mask == "gaps"))  # MPT counts gaps
+    if not (
+        family == "mpt" and ((mask == "padded" and "sinks" in change) or mask == "gaps")
+    )  # MPT counts gaps
 ]
 
 
 def reference_weights(
-    query: Tensor, key: Tensor, per_head: Tensor, mask: Tensor, slopes: Any = 1.0, window: int = 10_000, sinks: int = 0
+    query: Tensor,
+    key: Tensor,
+    per_head: Tensor,
+    mask: Tensor,
+    slopes: Any = 1.0,
+    window: int = 10_000,
+    sinks: int = 0,
 ) -> Tensor:
-    """Weights [batch, heads, query, key] in float64; each logit is written out, zeros for padding."""
+    """Weights [batch, heads, query, key] in float64; each logit is written out, zeros for
+    padding."""
     batch, heads, length, head_dim = query.shape
     weights = torch.zeros(batch, heads, length, length, dtype=torch.float64)
-    content = query.detach().double() @ key.detach().double().transpose(-2, -1) / math.sqrt(head_dim)
+    content = (
+        query.detach().double() @ key.detach().double().transpose(-2, -1) / math.sqrt(head_dim)
+    )
     for b in range(batch):
         real = [j for j in range(length) if mask[b, j]]
         for h in range(heads):
@@ -45,7 +63,9 @@ def reference_weights(
                     distance = at - back
                     if distance >= window and back >= sinks:
                         continue
-                    if distance >= window:  # a sink: tokens between the sinks and the window don't count
+                    if (
+                        distance >= window
+                    ):  # a sink: tokens between the sinks and the window don't count
                         distance = min(distance, window + sinks - 1 - back)
                     logits[j] = float(content[b, h, i, j]) - slope * distance
                 total = sum(math.exp(logit) for logit in logits.values())
@@ -55,12 +75,15 @@ def reference_weights(
 
 
 def received_and_mixed(model: Any, mask: Tensor) -> list[tuple[Any, Tensor, Tensor]]:
-    """Each attention module, its input, and the weighted values that it sends to its output projection."""
+    """Each attention module, its input, and the weighted values that it sends to its output
+    projection."""
     family, received, mixed = family_of(model), [], []
     layers = family.layers(model)
     for layer in layers:
         layer.register_forward_pre_hook(lambda _m, inputs: received.append(inputs[0]))
-        getattr(layer, family.output).register_forward_pre_hook(lambda _m, inputs: mixed.append(inputs[0]))
+        getattr(layer, family.output).register_forward_pre_hook(
+            lambda _m, inputs: mixed.append(inputs[0])
+        )
     with torch.no_grad():
         model(IDS, attention_mask=mask)
     return list(zip(layers, received, mixed, strict=True))
@@ -74,23 +97,42 @@ def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask_na
         layer.clip_qkv, layer.softmax_scale = 0.5, 0.1  # as some models have it
     for layer, received, mixed in received_and_mixed(changed, mask):
         query, key, value = family.project(layer, received)
-        slopes = family.slopes(layer) * (2 if name == "falcon eager" else 1)  # which adds the bias twice
-        expected = (reference_weights(query, key, slopes, mask, **change).float() @ value).transpose(1, 2).flatten(2)
+        slopes = family.slopes(layer) * (
+            2 if name == "falcon eager" else 1
+        )  # which adds the bias twice
+        expected = (
+            (reference_weights(query, key, slopes, mask, **change).float() @ value)
+            .transpose(1, 2)
+            .flatten(2)
+        )
         torch.testing.assert_close(mixed[mask.bool()], expected[mask.bool()], atol=2e-5, rtol=1e-4)
 
 
 TWICE = [{"window": 4}, {"window": 2, "sinks": 1}]
 
 
-@pytest.mark.parametrize("changes", [[], [EVERYTHING], TWICE], ids=["as loaded", "changed", "twice"])
+@pytest.mark.parametrize(
+    "changes", [[], [EVERYTHING], TWICE], ids=["as loaded", "changed", "twice"]
+)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_generating_with_a_cache_gives_the_same_logits(name: str, changes: list[dict[str, Any]]) -> None:
+def test_generating_with_a_cache_gives_the_same_logits(
+    name: str, changes: list[dict[str, Any]]
+) -> None:
     model, mask = small_model(name), MASKS["full" if name == "mpt" and changes else "padded"]
     for change in changes:
         model = lab.modify(model, **change)
-    options = {"max_new_tokens": 8, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
+    options = {
+        "max_new_tokens": 8,
+        "do_sample": False,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+    }
     logits = [
-        torch.stack(model.generate(IDS, attention_mask=mask, pad_token_id=0, use_cache=use_cache, **options).logits)
+        torch.stack(
+            model.generate(
+                IDS, attention_mask=mask, pad_token_id=0, use_cache=use_cache, **options
+            ).logits
+        )
         for use_cache in (True, False)
     ]
     torch.testing.assert_close(*logits, atol=1e-4, rtol=1e-4)
@@ -98,7 +140,9 @@ def test_generating_with_a_cache_gives_the_same_logits(name: str, changes: list[
 
 @pytest.mark.parametrize("change", [{}, EVERYTHING], ids=["as loaded", "changed"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_fused_attention_gives_every_layer_the_same_input(name: str, change: dict[str, Any]) -> None:
+def test_fused_attention_gives_every_layer_the_same_input(
+    name: str, change: dict[str, Any]
+) -> None:
     model = lab.modify(small_model(name), **change)
     inputs = attention_inputs(model, IDS)
     expected = [received for _, received, _ in received_and_mixed(model, MASKS["full"])]

@@ -14,14 +14,24 @@ from tests.tables import SMALL
 from tests.widgets.race.small_race import DEADLINE, control, points, until
 
 
-def weight_norm(model: LanguageModel, source: object, length: int, longest: int) -> Iterator[tuple[int, float, int]]:
+def weight_norm(
+    model: LanguageModel, source: object, length: int, longest: int
+) -> Iterator[tuple[int, float, int]]:
     yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
 
 
 @pytest.fixture
 def toy() -> Iterator[Question]:
-    words = ("The norm of the output layer.", "Norm of the output layer", "training length", "length {x}")
-    tell = lambda _, rows: [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]  # noqa: E731
+    words = (
+        "The norm of the output layer.",
+        "Norm of the output layer",
+        "training length",
+        "length {x}",
+    )
+
+    def tell(_, rows):
+        return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
+
     toy = Question("weight norm", *words, weight_norm, Scale("norm"), tell)
     QUESTIONS.append(toy)
     yield toy
@@ -41,7 +51,10 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) 
 def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: Question) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     assert [*app.questions] == [question.name for question in QUESTIONS if question.in_race]
-    assert toy.name in dict(control(app, "s-question").options) and "The norm of the output layer." in app.caption
+    assert (
+        toy.name in dict(control(app, "s-question").options)
+        and "The norm of the output layer." in app.caption
+    )
     app.train().result(DEADLINE)
     norm = float(app.models["none"].head.weight.detach().norm())
     until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")

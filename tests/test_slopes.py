@@ -11,10 +11,14 @@ from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 
 @given(st.integers(1, 300), st.floats(0.5, 16))
-def test_official_slopes_equal_the_minimal_implementation_and_follow_bias_max(num_heads: int, bias_max: float) -> None:
+def test_official_slopes_equal_the_minimal_implementation_and_follow_bias_max(
+    num_heads: int, bias_max: float
+) -> None:
     exact = torch.tensor(minimal.slopes(num_heads), dtype=torch.float64)
     assert torch.equal(alibi_slopes(num_heads), exact.float())
-    assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx((exact ** (bias_max / 8)).tolist())
+    assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx(
+        (exact ** (bias_max / 8)).tolist()
+    )
 
 
 def test_other_schemes_equal_their_formulas_and_any_number_of_heads_has_slopes() -> None:
@@ -25,8 +29,12 @@ def test_other_schemes_equal_their_formulas_and_any_number_of_heads_has_slopes()
 
 def test_half_life_equals_its_formula_also_for_numbers() -> None:
     slopes = torch.tensor([0.5, 1 / 256, 0.0])
-    assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
-    assert [float(half_life(m)) for m in slopes.tolist()] == pytest.approx(half_life(slopes).tolist())
+    assert half_life(slopes).tolist() == pytest.approx(
+        [2 * math.log(2), 256 * math.log(2), math.inf]
+    )
+    assert [float(half_life(m)) for m in slopes.tolist()] == pytest.approx(
+        half_life(slopes).tolist()
+    )
 
 
 def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
@@ -52,5 +60,7 @@ def test_invalid_arguments_raise_with_their_name(message: str, wrong: dict[str, 
         alibi_slopes(**{"num_heads": 8} | wrong)
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
-    with pytest.raises(TypeError, match=r"slopes must be a floating-point or integer tensor .* got torch\.bool"):
+    with pytest.raises(
+        TypeError, match=r"slopes must be a floating-point or integer tensor .* got torch\.bool"
+    ):
         half_life(torch.tensor([True]))

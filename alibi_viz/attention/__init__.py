@@ -1,4 +1,5 @@
-"""ALiBi attention: several exact implementations behind `alibi_attention` (in `api`, which chooses one).
+"""ALiBi attention: several exact implementations behind `alibi_attention` (in `api`, which chooses
+one).
 
 `attention_trace` (in `dense`) shows every step.
 """
@@ -8,4 +9,12 @@ from alibi_viz.attention.dense import AttentionTrace, attention_trace
 from alibi_viz.attention.folded import fold
 from alibi_viz.attention.inputs import KeyBall
 
-__all__ = ["AttentionTrace", "Choice", "KeyBall", "alibi_attention", "attention_trace", "choose_backend", "fold"]
+__all__ = [
+    "AttentionTrace",
+    "Choice",
+    "KeyBall",
+    "alibi_attention",
+    "attention_trace",
+    "choose_backend",
+    "fold",
+]

@@ -2,17 +2,20 @@
 
     -m (i - j)  =  (-m i) . 1  +  m . j
 
-The right side is a dot product of (-m i, m), which depends only on query i, and (1, j), which depends only on key j.
-Prepended to the channels of q and k, these coordinates make plain causal attention compute ALiBi, with torch's fastest
-kernel and without a [query, key] tensor. Padded keys get one more channel, which makes their weights 0.
+The right side is a dot product of (-m i, m), which depends only on query i, and (1, j), which
+depends only on key j. Prepended to the channels of q and k, these coordinates make plain causal
+attention compute ALiBi, with torch's fastest kernel and without a [query, key] tensor. Padded keys
+get one more channel, which makes their weights 0.
 
-The order of the coordinates matters, because a matrix product adds its terms in order and rounds each sum. -m i comes
-first: its rounding shifts a whole row, which cancels in the softmax, and the next sum m j - m i is small near the
-diagonal, where the weights are large. Starting with m j makes the error 1e-4, not 7e-7, at 4096 tokens. The kernels
-of a GPU add in another order, so there this backend is for half precision only.
+The order of the coordinates matters, because a matrix product adds its terms in order and rounds
+each sum. -m i comes first: its rounding shifts a whole row, which cancels in the softmax, and the
+next sum m j - m i is small near the diagonal, where the weights are large. Starting with m j makes
+the error 1e-4, not 7e-7, at 4096 tokens. The kernels of a GPU add in another order, so there this
+backend is for half precision only.
 
-FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this way. New here are
-this order, and the split into coarse and fine parts that keeps half precision as exact as a mask (see `coordinates`).
+FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this
+way. New here are this order, and the split into coarse and fine parts that keeps half precision as
+exact as a mask (see `coordinates`).
 """
 
 import math
@@ -25,20 +28,30 @@ from alibi_viz.arguments import check_slopes, unwrapped
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import exact_dtype
 
-_UNIT = 64.0  # float16 stores -m i in this unit, so as not to overflow; a power of two loses no digits
-_LARGEST_IN_HALF = 65_503  # positions up to here are the exact sum of two float16 or two bfloat16 numbers
+_UNIT = (
+    64.0  # float16 stores -m i in this unit, so as not to overflow; a power of two loses no digits
+)
+_LARGEST_IN_HALF = (
+    65_503  # positions up to here are the exact sum of two float16 or two bfloat16 numbers
+)
 _LARGEST_IN_FLOAT32 = 2**24
-_FEWEST_ROWS = 16  # torch's kernel for the CPU adds the channels in another order where its last block has fewer
-# The logits of padded keys are lower by the product of these two: far below all others, and 2.7e8 * scale in float16
+# Torch's kernel for the CPU adds the channels in another order where its last block has fewer
+_FEWEST_ROWS = 16
+# The logits of padded keys are lower by the product of these two: far below all others, and 2.7e8 *
+# scale in float16
 _PADDING_UNIT, _PADDING_PENALTY = 4096.0, 1e26
 
 
-def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """The coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m (i - j).
+def coordinates(
+    slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m
+    (i - j).
 
-    float32 and float64 need two. bfloat16 and float16 don't represent all positions above 256 or 2048, so position and
-    slope are each split into a coarse and a fine part that they do represent, which makes five. For slopes [heads] and
-    positions [..., length], the queries get [..., heads, length, 2 or 5], and the keys [..., 1, length, 2 or 5].
+    float32 and float64 need two. bfloat16 and float16 don't represent all positions above 256 or
+    2048, so position and slope are each split into a coarse and a fine part that they do represent,
+    which makes five. For slopes [heads] and positions [..., length], the queries get [..., heads,
+    length, 2 or 5], and the keys [..., 1, length, 2 or 5].
 
     >>> query, key = coordinates(torch.tensor([0.5]), torch.arange(3), torch.float32)
     >>> query @ key.mT
@@ -53,34 +66,50 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     if dtype == compute_dtype:
         query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
         return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
-    fine = position.fmod(256 if dtype == torch.bfloat16 else 2048)  # the dtype has all integers up to there
+    fine = position.fmod(
+        256 if dtype == torch.bfloat16 else 2048
+    )  # the dtype has all integers up to there
     coarse = position - fine
     high = slope.to(dtype)
-    low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)  # the gradient flows through `high`
-    high, low = slope.expand_as(row).to(dtype), low.expand_as(row)  # so gradients are summed in float32
+    low = (slope.detach() - high.detach().to(compute_dtype)).to(
+        dtype
+    )  # the gradient flows through `high`
+    high, low = (
+        slope.expand_as(row).to(dtype),
+        low.expand_as(row),
+    )  # so gradients are summed in float32
     for_query = (row / _UNIT).to(dtype), high, high, low, low
     for_key = torch.full_like(position, _UNIT), coarse, fine, coarse, fine
     return torch.stack(for_query, dim=-1), torch.stack(for_key, dim=-1).to(dtype)
 
 
 def fold(
-    query: Tensor, key: Tensor, slopes: Tensor, *, positions: Tensor | None = None, scale: float | None = None
+    query: Tensor,
+    key: Tensor,
+    slopes: Tensor,
+    *,
+    positions: Tensor | None = None,
+    scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Add channels to query and key that make any plain causal attention compute ALiBi.
 
-    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4; with torch, use `alibi_attention`.
+    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4; with torch,
+    use `alibi_attention`.
 
     Args:
         query, key, slopes: as in `alibi_attention`.
-        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^24 (float32), 65503 (half precision).
+        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^24 (float32),
+            65503 (half precision).
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
-    Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra + head_dim] in the dtype
-    of the inputs, or that of autocast; extra is 2 in float32 and float64, 5 in half precision. Slopes get gradients.
+    Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra +
+    head_dim] in the dtype of the inputs, or that of autocast; extra is 2 in float32 and float64, 5
+    in half precision. Slopes get gradients.
 
-    The kernel must multiply by the same scale as without the channels, so pass it on: the default of most kernels
-    depends on the number of channels. Pad the value with zeros if the kernel needs equal channels, and all three to a
-    multiple of 8 for most kernels on a GPU. Then drop the same channels of the output:
+    The kernel must multiply by the same scale as without the channels, so pass it on: the default
+    of most kernels depends on the number of channels. Pad the value with zeros if the kernel needs
+    equal channels, and all three to a multiple of 8 for most kernels on a GPU. Then drop the same
+    channels of the output:
 
     >>> from torch.nn.functional import pad, scaled_dot_product_attention
     >>> q, k, v = torch.randn(3, 2, 8, 100, 64)
@@ -91,8 +120,9 @@ def fold(
     >>> torch.allclose(output, alibi_attention(q, k, v, slopes), atol=1e-5)
     True
 
-    The order suits torch's kernels. XLA adds the channels in another: put the new ones last (tried with jax 0.10 on a
-    CPU; the error of 1.5e-5 becomes 5e-7). FlashAttention-3 and -4 need no change but equal channels (untested):
+    The order suits torch's kernels. XLA adds the channels in another: put the new ones last (tried
+    with jax 0.10 on a CPU; the error of 1.5e-5 becomes 5e-7). FlashAttention-3 and -4 need no
+    change but equal channels (untested):
 
         # JAX: q, k, v as above, [batch, length, heads, channels] for the kernel
         tensors = [folded_q.roll(-2, -1), folded_k.roll(-2, -1), pad(v, (0, 2))]
@@ -104,17 +134,19 @@ def fold(
         arguments = [t.transpose(1, 2).contiguous() for t in tensors]
         output = flash_attn_func(*arguments, softmax_scale=scale, causal=True)  # -3 and -4 may return (output, lse)
 
-    Folded keys depend on neither slopes nor scale, so they can be cached. To decode, fold each new token with its
-    position, `positions=torch.tensor([100])` here, and append its key to the cache.
+    Folded keys depend on neither slopes nor scale, so they can be cached. To decode, fold each new
+    token with its position, `positions=torch.tensor([100])` here, and append its key to the cache.
 
-    The largest error of the output against float64 is that of a float mask: about 1e-6 in float32, 9e-3 in bfloat16
-    and 1e-3 in float16, for 4096 tokens, 8 heads of 64 channels, unit normal inputs and torch's kernel for the CPU.
-    Where its last block has few queries (a length of 1 to 15 more than a multiple of 64), and with a single query, that
-    kernel adds the channels in another order: then the error in float32 is up to 4e-4 for 4100 tokens and 1e-3 for
-    16,390. `alibi_attention` fills up the block, and decodes in another way. On a GPU (an H200 with torch 2.11), half
-    precision has these errors too, but float32 up to 1.5e-4.
+    The largest error of the output against float64 is that of a float mask: about 1e-6 in float32,
+    9e-3 in bfloat16 and 1e-3 in float16, for 4096 tokens, 8 heads of 64 channels, unit normal
+    inputs and torch's kernel for the CPU. Where its last block has few queries (a length of 1 to 15
+    more than a multiple of 64), and with a single query, that kernel adds the channels in another
+    order: then the error in float32 is up to 4e-4 for 4100 tokens and 1e-3 for 16,390.
+    `alibi_attention` fills up the block, and decodes in another way. On a GPU (an H200 with torch
+    2.11), half precision has these errors too, but float32 up to 1.5e-4.
 
-    Raises as `alibi_attention`, and ValueError if values (not read on a GPU) are too large or small for the dtype.
+    Raises as `alibi_attention`, and ValueError if values (not read on a GPU) are too large or small
+    for the dtype.
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)
@@ -127,13 +159,23 @@ def _folded(inputs: AttentionInputs, slopes: Tensor) -> tuple[Tensor, Tensor]:
     """`fold` without checks."""
     query, key = inputs.query, inputs.key
     for_query, for_key = coordinates(slopes, inputs.key_positions(), query.dtype, inputs.scaling)
-    for_query = for_query[..., inputs.key_length - inputs.query_length :, :].expand(*query.shape[:3], -1)
-    return torch.cat((for_query, query), dim=-1), torch.cat((for_key.expand(*key.shape[:3], -1), key), dim=-1)
+    for_query = for_query[..., inputs.key_length - inputs.query_length :, :].expand(
+        *query.shape[:3], -1
+    )
+    return torch.cat((for_query, query), dim=-1), torch.cat(
+        (for_key.expand(*key.shape[:3], -1), key), dim=-1
+    )
 
 
 def _inexact_reason(inputs: AttentionInputs) -> str | None:
-    """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when compiling."""
-    dtype, slopes, positions, scale = inputs.query.dtype, inputs.slopes, inputs.positions, inputs.scaling
+    """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when
+    compiling."""
+    dtype, slopes, positions, scale = (
+        inputs.query.dtype,
+        inputs.slopes,
+        inputs.positions,
+        inputs.scaling,
+    )
     name, can_read = str(dtype).removeprefix("torch."), not torch.compiler.is_compiling()
     if scale <= 0:
         return f"the coordinates are divided by the scale, which must be positive, got {scale}"
@@ -163,10 +205,16 @@ def _attend(inputs: AttentionInputs) -> Tensor:
         inputs = _scaled_by_a_power_of_two(inputs)
         query, key = _folded(_from_zero(inputs), slopes)
         extra = -inputs.key_length % _FEWEST_ROWS  # tokens at the end, which no other sees
-        channels = -query.shape[-1] % 8 if inputs.on_gpu else 0  # the fastest kernels of a GPU take multiples of 8
+        channels = (
+            -query.shape[-1] % 8 if inputs.on_gpu else 0
+        )  # the fastest kernels of a GPU take multiples of 8
         query, key = (pad(tensor, (0, channels, 0, extra)) for tensor in (query, key))
-    value = pad(inputs.value, (0, key.shape[-1] - head_dim, 0, extra))  # the kernel needs as many channels
-    output = inputs.fused_attention(query, key, value, is_causal=True)[:, :, : inputs.key_length, :head_dim]
+    value = pad(
+        inputs.value, (0, key.shape[-1] - head_dim, 0, extra)
+    )  # the kernel needs as many channels
+    output = inputs.fused_attention(query, key, value, is_causal=True)[
+        :, :, : inputs.key_length, :head_dim
+    ]
     if is_real is not None:
         has_visible_key = is_real.cumsum(dim=1) > 0  # [batch, key]
         output = output.masked_fill(~has_visible_key[:, None, :, None], 0.0)
@@ -174,7 +222,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:
-    """The same logits with a scale that rounds nothing, because torch multiplies by it before -m i and m j cancel."""
+    """The same logits with a scale that rounds nothing, because torch multiplies by it before -m i
+    and m j cancel."""
     if inputs.query.element_size() == 2:
         return inputs
     scale = 2.0 ** round(math.log2(inputs.scaling))
@@ -182,7 +231,8 @@ def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
-    """The same inputs with positions that start at 0: only differences matter, and small numbers are exact."""
+    """The same inputs with positions that start at 0: only differences matter, and small numbers
+    are exact."""
     if inputs.positions is None or not inputs.key_length:
         return inputs
     positions = inputs.positions.long()
@@ -190,24 +240,35 @@ def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
-    """Add a channel that is 0 in real keys, and lowers the logits of padded keys so far that their weights are 0."""
+    """Add a channel that is 0 in real keys, and lowers the logits of padded keys so far that their
+    weights are 0."""
     is_padding, key = ~is_real[:, None, :, None], inputs.key  # [batch, 1, key, 1]
     penalty = min(torch.finfo(key.dtype).max, _PADDING_PENALTY / max(inputs.scaling, 1.0))
     penalties = torch.where(is_padding, -penalty, 0.0).to(key.dtype).expand(*key.shape[:3], 1)
     key = torch.cat((key.masked_fill(is_padding, 0.0), penalties), dim=-1)
     query = pad(inputs.query, (0, 1), value=_PADDING_UNIT)
-    return inputs._replace(query=query, key=key, scale=inputs.scaling)  # the default would count the channel
+    return inputs._replace(
+        query=query, key=key, scale=inputs.scaling
+    )  # the default would count the channel
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     if not inputs.causal:
-        return "without a causal mask the bias is -m |i - j|, which is not a dot product of a few coordinates"
+        return (
+            "without a causal mask the bias is -m |i - j|, which is not a dot product of a few "
+            "coordinates"
+        )
     if inputs.attn_mask is not None:
         return "attn_mask needs a [query, key] tensor, which this backend avoids"
     if inputs.query_length != inputs.key_length:
-        return "torch's is_causal aligns the first query with the first key, so there must be as many queries as keys"
+        return (
+            "torch's is_causal aligns the first query with the first key, so there must be as "
+            "many queries as keys"
+        )
     if inputs.on_gpu and inputs.slopes is not None and inputs.query.element_size() > 2:
-        return "the kernels of a GPU add the channels in another order, which is not exact in float32"
+        return (
+            "the kernels of a GPU add the channels in another order, which is not exact in float32"
+        )
     if inputs.query.element_size() == 2 and inputs.positions is not None:
         return "explicit positions may be too large for half precision"
     return _inexact_reason(_from_zero(inputs))

@@ -1,20 +1,24 @@
 """Attention that skips keys of negligible weight, exact to rounding.
 
-Each head computes only the keys within its attention span (`spans`), tile by tile (`tiles`), with torch's fused kernel.
-Next to the output of a tile, the kernel returns l = log(sum of exp(logits)), which tells how to merge two tiles:
+Each head computes only the keys within its attention span (`spans`), tile by tile (`tiles`), with
+torch's fused kernel. Next to the output of a tile, the kernel returns l = log(sum of exp(logits)),
+which tells how to merge two tiles:
 
     output = (exp(l1) output1 + exp(l2) output2) / (exp(l1) + exp(l2))
 
-Within a tile, the distance of query i and key j is a_i + b_j, so the bias is separable: -m a_i - m b_j. The kernel adds
--m b_j as a mask of a single row. -m a_i multiplies all weights of the query by the same factor, so it changes only l.
+Within a tile, the distance of query i and key j is a_i + b_j, so the bias is separable: -m a_i - m
+b_j. The kernel adds -m b_j as a mask of a single row. -m a_i multiplies all weights of the query by
+the same factor, so it changes only l.
 
-In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of the tiles add up.
-The gradient of the slope comes from two *silent channels*. With g_ij for the gradient of logit ij,
+In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of
+the tiles add up. The gradient of the slope comes from two *silent channels*. With g_ij for the
+gradient of logit ij,
 
     dL/dm = -sum_ij g_ij (a_i + b_j) = -sum_i a_i (sum_j g_ij) - sum_j b_j (sum_i g_ij)
 
-The kernel returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in all queries leaves the
-logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. The reverse channel gives the second.
+The kernel returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in all
+queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum.
+The reverse channel gives the second.
 """
 
 import math
@@ -35,8 +39,12 @@ from alibi_viz.bias import exact_dtype
 
 _KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time; speed only
-_KERNEL_CALL = 2**18  # elements of the keys that are read in the time of a call, measured on two threads; speed only
+_LARGEST_GRADIENT = (
+    2**22
+)  # elements of the gradient of overlapping keys that are computed at a time; speed only
+_KERNEL_CALL = (
+    2**18
+)  # elements of the keys that are read in the time of a call, measured on two threads; speed only
 
 
 class _Windowed(torch.autograd.Function):
@@ -45,7 +53,9 @@ class _Windowed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
         batch, num_heads, length, head_dim = tensors[0].shape
-        output = tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)  # heads join without a copy
+        output = (
+            tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)
+        )  # heads join without a copy
         log_sums = output.new_empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
         for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
@@ -55,20 +65,31 @@ class _Windowed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *_Gradients.apply(ctx.heads, ctx.needs_input_grad[-1], gradient, *ctx.saved_tensors)
+        return None, *_Gradients.apply(
+            ctx.heads, ctx.needs_input_grad[-1], gradient, *ctx.saved_tensors
+        )
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients, with inputs: after torch's `once_differentiable`, `grad` takes second derivatives for zero."""
+    """The gradients, with inputs: after torch's `once_differentiable`, `grad` takes second
+    derivatives for zero."""
 
     @staticmethod
-    def forward(ctx: Any, heads: Any, for_slope: bool, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, heads: Any, for_slope: bool, gradient: Tensor, *saved: Tensor
+    ) -> tuple[Tensor, ...]:
         *tensors, output, log_sums = saved
-        gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
+        gradient = (
+            gradient if gradient.stride(-1) == 1 else gradient.contiguous()
+        )  # sum().backward() expands a number
         gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
         for_query, for_key, for_value, for_slopes = gradients
         for head in heads(tensors):
-            of_head = for_query[:, head.index], for_key[:, head.key_index], for_value[:, head.key_index]
+            of_head = (
+                for_query[:, head.index],
+                for_key[:, head.key_index],
+                for_value[:, head.key_index],
+            )
             rows = (tensor[:, head.index] for tensor in (gradient, output, log_sums))
             for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=for_slope)
         return tuple(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True))
@@ -93,7 +114,8 @@ class _Head:
     scale: float
 
     def attend(self, output: Tensor, log_sums: Tensor) -> None:
-        """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
+        """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query,
+        [batch, query]."""
         merged = output if output.dtype == log_sums.dtype else log_sums.new_empty(output.shape)
         for tile in self.tiles():
             tensors, options, row_bias = self.kernel_arguments(tile)
@@ -111,20 +133,33 @@ class _Head:
             output.copy_(merged)
 
     def add_gradients(
-        self, gradients: Sequence[Tensor], of_output: Tensor, output: Tensor, log_sums: Tensor, *, for_slope: bool
+        self,
+        gradients: Sequence[Tensor],
+        of_output: Tensor,
+        output: Tensor,
+        log_sums: Tensor,
+        *,
+        for_slope: bool,
     ) -> Tensor:
-        """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
+        """Add to the gradients of query, key and value, and return that of the slope (0 if not
+        `for_slope`)."""
         total = log_sums.new_zeros(())
         for tile in self.small_tiles():
             tensors, options, row_bias = self.kernel_arguments(tile)
             tensors = [tile.queries(of_output), *tensors, tile.queries(output)]
             if for_slope:
                 tensors = _with_silent_channels(*tensors)
-            for_query, for_key, for_value = _BACKWARD(*tensors, tile.queries(log_sums) - row_bias, 0.0, **options)
+            for_query, for_key, for_value = _BACKWARD(
+                *tensors, tile.queries(log_sums) - row_bias, 0.0, **options
+            )
             if for_slope:
                 row_steps, key_steps = self.steps(tile)
-                total -= (for_query[..., -1] * row_steps).sum() + (for_key[..., -2] * key_steps).sum()
-                for_query, for_key, for_value = (t[..., :-2] for t in (for_query, for_key, for_value))
+                total -= (for_query[..., -1] * row_steps).sum() + (
+                    for_key[..., -2] * key_steps
+                ).sum()
+                for_query, for_key, for_value = (
+                    t[..., :-2] for t in (for_query, for_key, for_value)
+                )
             tile.queries(gradients[0]).add_(for_query)
             _add_to_keys(gradients[1], tile, for_key)
             _add_to_keys(gradients[2], tile, for_value)
@@ -134,7 +169,8 @@ class _Head:
         return tiles(self.query.shape[1], self.key.shape[1], self.span, causal=self.causal)
 
     def small_tiles(self) -> Iterator[Tile]:
-        """The same tiles, in parts for all threads, because the kernel's backward uses one thread for a rectangle."""
+        """The same tiles, in parts for all threads, because the kernel's backward uses one thread
+        for a rectangle."""
         batch, _, head_dim = self.query.shape
         for whole in self.tiles():
             tile = whole.split_rows(torch.get_num_threads() // max(batch, 1))
@@ -143,42 +179,72 @@ class _Head:
                 yield tile.part(start, min(start + limit, tile.count))
 
     def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
-        """Query, key and value; the options, with the bias of keys or pairs; the bias of queries [count or 1, rows]."""
+        """Query, key and value; the options, with the bias of keys or pairs; the bias of queries
+        [count or 1, rows]."""
         row_steps, key_steps = self.steps(tile)
-        # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf is times the scale.
-        is_causal = self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
+        # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf
+        # is times the scale.
+        is_causal = (
+            self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
+        )
         row_bias: Tensor | float = 0.0
         if tile.side == "own":
             distance = row_steps.mT + key_steps  # [rows, width]
             bias = -self.slope * distance.abs()
-            bias = bias.masked_fill(distance < 0, -math.inf) if self.causal and not is_causal else bias
+            bias = (
+                bias.masked_fill(distance < 0, -math.inf) if self.causal and not is_causal else bias
+            )
         else:
             bias, row_bias = -self.slope * key_steps[None], -self.slope * row_steps
         tensors = [tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)]
-        return tensors, {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale}, row_bias
+        return (
+            tensors,
+            {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale},
+            row_bias,
+        )
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
-        """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
+        """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys
+        [width]."""
         consecutive = tile.count if tile.key_step == 0 else 1
-        arange = partial(torch.arange, dtype=exact_dtype(self.query.dtype), device=self.query.device)
+        arange = partial(
+            torch.arange, dtype=exact_dtype(self.query.dtype), device=self.query.device
+        )
         rows = arange(consecutive * tile.rows).view(consecutive, tile.rows)
         first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
         keys = first_distance - arange(tile.width)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
 
 
-def _heads(tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float) -> Iterator[_Head]:
+def _heads(
+    tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float
+) -> Iterator[_Head]:
     """The heads of a call, from its query, key, value and slopes."""
     query, key, value, slopes = tensors
     group_size = query.shape[1] // key.shape[1]
     for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
         of_key = index // group_size
-        yield _Head(index, of_key, query[:, index], key[:, of_key], value[:, of_key], slope, span, causal, scale)
+        yield _Head(
+            index,
+            of_key,
+            query[:, index],
+            key[:, of_key],
+            value[:, of_key],
+            slope,
+            span,
+            causal,
+            scale,
+        )
 
 
-def _with_silent_channels(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+def _with_silent_channels(
+    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor
+) -> list[Tensor]:
     """Add a channel that is 1 in all queries and 0 in all keys, and one that is the reverse."""
-    query, key = pad(pad(query, (0, 1), value=1.0), (0, 1)), pad(pad(key, (0, 1)), (0, 1), value=1.0)
+    query, key = (
+        pad(pad(query, (0, 1), value=1.0), (0, 1)),
+        pad(pad(key, (0, 1)), (0, 1), value=1.0),
+    )
     gradient, value, output = (pad(tensor, (0, 2)) for tensor in (gradient, value, output))
     return [gradient, query, key, value, output]
 
@@ -209,25 +275,35 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
-    """Decoding: the output [batch, heads, 1, head_dim]. Neighboring heads with similar spans share a kernel call."""
+    """Decoding: the output [batch, heads, 1, head_dim]. Neighboring heads with similar spans share
+    a kernel call."""
     assert inputs.slopes is not None
     outputs = []
     for heads, width in _calls(inputs, spans):
         key_heads = slice(heads.start // inputs.group_size, -(-heads.stop // inputs.group_size))
-        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype), device=inputs.query.device)
+        steps = torch.arange(
+            width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype), device=inputs.query.device
+        )
         bias = -inputs.slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
         key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
-        outputs.append(inputs.fused_attention(inputs.query[:, heads], key, value, attn_mask=bias[None]))
+        outputs.append(
+            inputs.fused_attention(inputs.query[:, heads], key, value, attn_mask=bias[None])
+        )
     return torch.cat(outputs, dim=1)
 
 
 def _calls(inputs: AttentionInputs, spans: tuple[int, ...]) -> list[tuple[slice, int]]:
-    """The heads and the number of keys of each call: heads share one where reading more keys costs less than a call."""
-    cost = _KERNEL_CALL // max(1, inputs.key.shape[0] * inputs.key.shape[3])  # of a call, in keys of a head
+    """The heads and the number of keys of each call: heads share one where reading more keys costs
+    less than a call."""
+    cost = _KERNEL_CALL // max(
+        1, inputs.key.shape[0] * inputs.key.shape[3]
+    )  # of a call, in keys of a head
     calls: list[tuple[slice, int]] = []
     for head, span in enumerate(spans):
         width = min(inputs.key_length, 1 + span)
-        if calls and (inputs.group_size == 1 or head % inputs.group_size):  # grouped heads, only with their key head
+        if calls and (
+            inputs.group_size == 1 or head % inputs.group_size
+        ):  # grouped heads, only with their key head
             heads, shared = calls[-1]
             count, wider = head - heads.start, max(shared, width)
             if (count + 1) * wider <= count * shared + width + cost:
@@ -241,15 +317,20 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     learned = inputs.slopes_need_gradients
     reasons = {
         "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
-        "the spans depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
-        "it has no rules for the transforms of torch.func": torch._C._are_functorch_transforms_active(),
+        "the spans depend on values, which a compiled graph cannot "
+        "read": torch.compiler.is_compiling(),
+        "it has no rules for the transforms of "
+        "torch.func": torch._C._are_functorch_transforms_active(),
         "without slopes every key counts": inputs.slopes is None,
         "a mask may hide the near keys that the spans rely on": inputs.has_mask,
-        "with explicit positions, the distance is not the number of steps": inputs.positions is not None,
+        "with explicit positions, the distance is not the number of steps": inputs.positions
+        is not None,
         "torch's kernel for the CPU has no dropout": inputs.dropout > 0,
         "the gradient of the slopes needs a causal mask": learned and not inputs.causal,
-        "the gradient of the slopes is divided by the scale, which must not be 0": learned and inputs.scaling == 0,
-        "it would round the gradient of the slopes to half precision": learned and inputs.query.element_size() == 2,
+        "the gradient of the slopes is divided by the scale, which must not be 0": learned
+        and inputs.scaling == 0,
+        "it would round the gradient of the slopes to half precision": learned
+        and inputs.query.element_size() == 2,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

@@ -8,9 +8,9 @@
     print(report)
     report.raise_for_faults()                # in a test
 
-The function may belong to any library whose arrays numpy can read. A function that raises, hangs or returns nonsense
-gets a finding, never an error of the checker. The checker runs the code that it is given, with all rights of this
-process: read code that you don't trust before you check it.
+The function may belong to any library whose arrays numpy can read. A function that raises, hangs or
+returns nonsense gets a finding, never an error of the checker. The checker runs the code that it is
+given, with all rights of this process: read code that you don't trust before you check it.
 """
 
 from alibi_viz.check.api import attention, bias, slopes
@@ -19,6 +19,16 @@ from alibi_viz.check.report import FAULTS, AlibiFaultError, Comparison, Fault, F
 from alibi_viz.check.vectors import check_vectors, write_vectors
 
 __all__ = [
-    "FAULTS", "AlibiFaultError", "Comparison", "Fault", "Finding", "Report", "attention", "bias", "check_vectors",
-    "model", "slopes", "write_vectors",
-]  # fmt: skip
+    "FAULTS",
+    "AlibiFaultError",
+    "Comparison",
+    "Fault",
+    "Finding",
+    "Report",
+    "attention",
+    "bias",
+    "check_vectors",
+    "model",
+    "slopes",
+    "write_vectors",
+]

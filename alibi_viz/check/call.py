@@ -16,7 +16,8 @@ _SHOWN = 300  # characters of an error message
 
 
 class Unusable(Exception):
-    """The function under test raised, hung, or returned something unreadable. `fault` is the name of the fault."""
+    """The function under test raised, hung, or returned something unreadable. `fault` is the name
+    of the fault."""
 
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
@@ -26,7 +27,8 @@ class Unusable(Exception):
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:
     """Return `function(*arguments)`, called in a thread.
 
-    Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop it: its daemon thread goes on.
+    Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop it: its daemon
+    thread goes on.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
@@ -53,11 +55,14 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
 
 def count(number: int, noun: str) -> str:
     """A number with its noun: "1 query", "2 queries"."""
-    return f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
+    return (
+        f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
+    )
 
 
 def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R], list[Finding]]:
-    """Apply `read` to each argument: the results, and a finding for every kind of fault that made it raise Unusable."""
+    """Apply `read` to each argument: the results, and a finding for every kind of fault that made
+    it raise Unusable."""
     results: dict[A, R] = {}
     failures: dict[str, list[str]] = {}
     for argument in arguments:
@@ -74,23 +79,32 @@ def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R]
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
-    """A float64 tensor on the CPU, and its own dtype. Raises Unusable unless all are real numbers, or NaN if `nan`."""
+    """A float64 tensor on the CPU, and its own dtype. Raises Unusable unless all are real numbers,
+    or NaN if `nan`."""
     try:
-        tensor = value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
+        tensor = (
+            value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
+        )
         if tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"expected real numbers, got {tensor.dtype}")
         numbers = tensor.double()
         missing = int(numbers.isnan().sum())
     except Exception as error:
-        message = f"{description}: a result of type {type(value).__name__} is not an array of real numbers"
+        message = (
+            f"{description}: a result of type {type(value).__name__} is not an array of "
+            "real numbers"
+        )
         raise Unusable("wrong type", f"{message} ({_message(error)})") from error
     if missing and not nan:
-        raise Unusable("returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN")
+        raise Unusable(
+            "returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN"
+        )
     return numbers, tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
 def _from_array(value: Any) -> Tensor:
-    """The array in its dtype if torch has it and it is at most float32 (JAX's bfloat16 too), otherwise in float64."""
+    """The array in its dtype if torch has it and it is at most float32 (JAX's bfloat16 too),
+    otherwise in float64."""
     if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
         raise TypeError("expected an array, got a tuple of arrays")
     array = np.asarray(value)

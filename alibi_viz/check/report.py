@@ -13,7 +13,8 @@ from alibi_viz.gallery import EXHIBITS, Exhibit
 
 @dataclass(frozen=True)
 class Fault:
-    """A way in which implementations of ALiBi go wrong: a name, what is computed, and what to change."""
+    """A way in which implementations of ALiBi go wrong: a name, what is computed, and what to
+    change."""
 
     name: str
     problem: str
@@ -22,7 +23,9 @@ class Fault:
 
 FAULTS = {
     name: Fault(name, **sentences)
-    for name, sentences in tomllib.loads((files("alibi_viz.check") / "faults.toml").read_text("utf-8")).items()
+    for name, sentences in tomllib.loads(
+        (files("alibi_viz.check") / "faults.toml").read_text("utf-8")
+    ).items()
 }
 
 
@@ -32,7 +35,8 @@ class AlibiFaultError(AssertionError):
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault that a check found: its name, a key of `alibi_viz.check.FAULTS`, and the numbers that show it."""
+    """A fault that a check found: its name, a key of `alibi_viz.check.FAULTS`, and the numbers that
+    show it."""
 
     name: str
     evidence: str
@@ -71,7 +75,9 @@ class Report:
     subject: str  # what was checked
     findings: list[Finding]  # the faults, empty if there are none
     notes: list[str] = field(default_factory=list)  # facts that are not faults
-    comparison: Comparison | None = None  # the call with the largest difference, if anything could be compared
+    comparison: Comparison | None = (
+        None  # the call with the largest difference, if anything could be compared
+    )
 
     @property
     def ok(self) -> bool:
@@ -84,7 +90,11 @@ class Report:
             raise AlibiFaultError(str(self))
 
     def __str__(self) -> str:
-        verdict = "no fault found" if self.ok else f"{len(self.findings)} fault{'s' * (len(self.findings) > 1)}"
+        verdict = (
+            "no fault found"
+            if self.ok
+            else f"{len(self.findings)} fault{'s' * (len(self.findings) > 1)}"
+        )
         parts = [f"ALiBi check of {self.subject}: {verdict}", *map(str, self.findings), *self.notes]
         place = str(self.comparison)
         if self.comparison and not any(place in finding.evidence for finding in self.findings):
@@ -95,15 +105,22 @@ class Report:
 
     def _repr_html_(self) -> str:
         text = str(self)
-        return notebook_html(text, self.comparison, [text.splitlines()[0], *(f"{one.name}:" for one in self.findings)])
+        return notebook_html(
+            text,
+            self.comparison,
+            [text.splitlines()[0], *(f"{one.name}:" for one in self.findings)],
+        )
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:
-    """The text, with parts of it in bold, and pictures of the weights in the head that differs most."""
+    """The text, with parts of it in bold, and pictures of the weights in the head that differs
+    most."""
     text = html.escape(text)
     for part in map(html.escape, bold):
         text = text.replace(part, f"<b>{part}</b>", 1)
-    text = f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
+    text = (
+        f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
+    )
     if comparison is None:
         return text
     try:

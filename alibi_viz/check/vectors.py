@@ -1,13 +1,13 @@
 """Golden vectors: inputs and correct outputs in a JSON file, for implementations in any language.
 
-`write_vectors` writes them. An implementation replaces every result by its own, and `check_vectors` judges the file and
-names the faults. The cases are the calls that `check.bias` and `check.attention` make, so the diagnosis is the same.
+`write_vectors` writes them. An implementation replaces every result by its own, and `check_vectors`
+judges the file and names the faults. The cases are the calls that `check.bias` and
+`check.attention` make, so the diagnosis is the same.
 
-The file is an object with
-- "format": "alibi-vectors", and "version": 1
-- "dtype": "float32"; change it to "float16" or "bfloat16" if the results are rounded to it
-- "slopes": a list of {"num_heads", "result": [heads]}, for 1 to 128 heads
-- "bias": a list of {"num_heads", "query_length", "key_length", "causal", "result": [heads][query][key]}; null stands
+The file is an object with - "format": "alibi-vectors", and "version": 1 - "dtype": "float32";
+change it to "float16" or "bfloat16" if the results are rounded to it - "slopes": a list of
+{"num_heads", "result": [heads]}, for 1 to 128 heads - "bias": a list of {"num_heads",
+"query_length", "key_length", "causal", "result": [heads][query][key]}; null stands
   for a key that the causal mask hides. The queries are the last positions of the keys.
 - "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
   [batch][heads][length][head_dim]
@@ -49,13 +49,20 @@ Table = dict[tuple[Hashable, ...], Tensor]  # {inputs: result}
 
 
 def write_vectors(path: str | Path) -> None:
-    """Write golden vectors to a JSON file of less than 1 MB; `alibi_viz.check.vectors` describes it."""
+    """Write golden vectors to a JSON file of less than 1 MB; `alibi_viz.check.vectors` describes
+    it."""
     document = {
         **_FORMAT,
         "dtype": "float32",
-        "slopes": [{"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in _HEADS],
+        "slopes": [
+            {"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in _HEADS
+        ],
         "bias": [
-            {**probe._asdict(), "causal": causal, "result": _to_lists(Expectation(_reference, causal).bias(probe))}
+            {
+                **probe._asdict(),
+                "causal": causal,
+                "result": _to_lists(Expectation(_reference, causal).bias(probe)),
+            }
             for causal in (True, False)
             for probe in _BIAS_CALLS
         ],
@@ -67,8 +74,9 @@ def write_vectors(path: str | Path) -> None:
 def check_vectors(path: str | Path) -> Report:
     """Judge the results in a file of golden vectors that an implementation has filled in.
 
-    Returns one report for all lists in the file. Raises OSError if the file cannot be read, and ValueError if it is not
-    JSON, has another format or version, or if a case lacks a key or holds something else than numbers.
+    Returns one report for all lists in the file. Raises OSError if the file cannot be read, and
+    ValueError if it is not JSON, has another format or version, or if a case lacks a key or holds
+    something else than numbers.
     """
     tables, reports = _read(path), []
     with torch.device("cpu"):
@@ -77,12 +85,16 @@ def check_vectors(path: str | Path) -> Report:
         for causal in (True, False):
             expected = Expectation(_reference, causal)
             if "bias" in tables:
-                read = partial(read_bias, _look_up(tables["bias"], causal), causal=causal, seconds=60.0)
+                read = partial(
+                    read_bias, _look_up(tables["bias"], causal), causal=causal, seconds=60.0
+                )
                 reports.append(examine_bias(read, "bias", _BIAS_CALLS, expected))
             if "attention" in tables:
                 reader = AttentionReader(_look_up(tables["attention"], causal), head_dim=_HEAD_DIM)
                 reports.append(examine_attention(reader, "attention", _ATTENTION_CALLS, expected))
-    findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
+    findings = {
+        finding.name: finding for report in reversed(reports) for finding in report.findings
+    }
     comparison = next((report.comparison for report in reports if report.comparison), None)
     return Report(str(path), list(findings.values()), comparison=comparison)
 
@@ -93,13 +105,20 @@ def _record_attention(causal: bool) -> list[dict[str, Any]]:
 
     def attention(*inputs: Tensor) -> Tensor:
         query, key, value = (tensor.double() for tensor in inputs)
-        output = attention_trace(query, key, _reference(query.shape[1]), causal=causal).weights @ value
+        output = (
+            attention_trace(query, key, _reference(query.shape[1]), causal=causal).weights @ value
+        )
         named = {"query": query, "key": key, "value": value, "result": output}
-        cases[_key(*inputs)] = {"causal": causal, **{name: _to_lists(tensor) for name, tensor in named.items()}}
+        cases[_key(*inputs)] = {
+            "causal": causal,
+            **{name: _to_lists(tensor) for name, tensor in named.items()},
+        }
         return output.float()
 
     reader = AttentionReader(attention, head_dim=_HEAD_DIM)
-    examine_attention(reader, "", _ATTENTION_CALLS, Expectation(_reference, causal)).raise_for_faults()
+    examine_attention(
+        reader, "", _ATTENTION_CALLS, Expectation(_reference, causal)
+    ).raise_for_faults()
     return list(cases.values())
 
 
@@ -108,9 +127,13 @@ def _reference(num_heads: int) -> Tensor:
 
 
 def _key(*inputs: Any) -> tuple[Hashable, ...]:
-    """The inputs of a case as a key of a table: tensors and lists by their bytes in float32, -0.0 as 0.0."""
+    """The inputs of a case as a key of a table: tensors and lists by their bytes in float32, -0.0
+    as 0.0."""
     lists = (torch.tensor(each) if isinstance(each, list) else each for each in inputs)
-    return tuple((e.float() + 0.0).contiguous().numpy().tobytes() if isinstance(e, Tensor) else e for e in lists)
+    return tuple(
+        (e.float() + 0.0).contiguous().numpy().tobytes() if isinstance(e, Tensor) else e
+        for e in lists
+    )
 
 
 def _look_up(table: Table, *causal: bool) -> Callable[..., Tensor]:
@@ -132,10 +155,14 @@ def _to_lists(tensor: Tensor) -> Any:
 def _read(path: str | Path) -> dict[str, Table]:
     """The lists of a file, each as a table."""
     try:
-        document = json.loads(as_path("path", path).read_text().replace("null", "-Infinity"))  # which JSON lacks
+        document = json.loads(
+            as_path("path", path).read_text().replace("null", "-Infinity")
+        )  # which JSON lacks
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict) or any(document.get(name) != value for name, value in _FORMAT.items()):
+    if not isinstance(document, dict) or any(
+        document.get(name) != value for name, value in _FORMAT.items()
+    ):
         raise ValueError(f"{path} must be a JSON object with {json.dumps(_FORMAT)[1:-1]}")
     if not _INPUTS.keys() & document.keys():
         raise ValueError(f"{path} has none of the lists {', '.join(_INPUTS)}")
@@ -145,10 +172,14 @@ def _read(path: str | Path) -> dict[str, Table]:
     for name, keys in _INPUTS.items():
         try:
             tables[name] = {
-                _key(*(case[key] for key in keys)): torch.tensor(case["result"], dtype=_DTYPES[dtype])
+                _key(*(case[key] for key in keys)): torch.tensor(
+                    case["result"], dtype=_DTYPES[dtype]
+                )
                 for case in document.get(name, [])
             }
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             needed = ", ".join((*keys, "result"))
-            raise ValueError(f"{path}: {name} must be a list of cases with {needed} as numbers: {error!r}") from error
+            raise ValueError(
+                f"{path}: {name} must be a list of cases with {needed} as numbers: {error!r}"
+            ) from error
     return {name: table for name, table in tables.items() if name in document}

@@ -5,15 +5,17 @@
     figures.slope_figure(slopes).show()
     figures.bias_figure(av.alibi_bias(slopes, 64), ~av.causal_mask(64)).write_html("bias.html")
 
-One file per figure. `blank()` creates every trace and axis that the figure will ever need; `draw(figure, ...)` fills in
-the data in one `batch_update`. The same `draw` serves a plain `go.Figure` and the live `FigureWidget` of an app, which
-is never rebuilt. Nothing here imports a model or a widget.
+One file per figure. `blank()` creates every trace and axis that the figure will ever need;
+`draw(figure, ...)` fills in the data in one `batch_update`. The same `draw` serves a plain
+`go.Figure` and the live `FigureWidget` of an app, which is never rebuilt. Nothing here imports a
+model or a widget.
 """
 
 from alibi_viz.arguments import lazy
 
 _MODULES = {
-    "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
+    # The weight that the bias of each head leaves to each key, or the bias itself
+    "bias_figure": "bias",
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
@@ -24,4 +26,6 @@ _MODULES = {
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 # One figure does not load the others.
-__getattr__, __dir__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})
+__getattr__, __dir__ = lazy(
+    __name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()}
+)

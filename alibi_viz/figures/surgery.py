@@ -1,4 +1,5 @@
-"""A trained model before and after a change: how far back its heads look, and its loss at each length.
+"""A trained model before and after a change: how far back its heads look, and its loss at each
+length.
 
 Both plots show the same two series, before and after.
 """
@@ -12,17 +13,28 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 
 BEFORE, AFTER = "as trained", "changed"
-_STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
+_STYLES = {
+    BEFORE: (theme.COLORS[6], "dot", "circle-open"),
+    AFTER: (theme.COLORS[0], "solid", "circle"),
+}
 _TITLES = "How far back each head looks", "Loss on longer sequences"
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
-_HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back<extra>%{fullData.name}</extra>"
+_HEAD = (
+    "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens "
+    "back<extra>%{fullData.name}</extra>"
+)
 _LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
 
 def blank() -> go.Figure:
-    """The empty figure: a line per series for the losses, then one marker per head for the distances."""
-    figure = theme.blank(height=380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
-    figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
+    """The empty figure: a line per series for the losses, then one marker per head for the
+    distances."""
+    figure = theme.blank(
+        height=380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70}
+    )
+    figure.set_subplots(
+        1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES
+    )
     losses = {"mode": "lines+markers", "hovertemplate": _LOSS}
     heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
     for column, options in ((2, losses), (1, heads)):
@@ -51,8 +63,9 @@ def draw(
 ) -> None:
     """Draw a model before and after a change into a figure from `blank`, plain or live.
 
-    `before` and `after` are {length: bits per byte}, NaN where the model isn't defined; and the mean distance in tokens
-    of the keys that each head attends to, [layers, heads]. `length` is the training length, in `unit`.
+    `before` and `after` are {length: bits per byte}, NaN where the model isn't defined; and the
+    mean distance in tokens of the keys that each head attends to, [layers, heads]. `length` is the
+    training length, in `unit`.
 
     >>> from alibi_viz.figures.surgery import blank, draw
     >>> figure = blank()
@@ -61,18 +74,28 @@ def draw(
     (array([2.5, 2.6]), array([3., 9.]))
     """
     series = [(curve, np.asarray(heads, dtype=float)) for curve, heads in (before, after)]
-    heads, xs = [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)], sorted(before[0])
-    few = len(heads) <= _MAX_LABELS  # the number of each head, and of its layer below the first head
-    names = [str(head) * few + f"<br>{'layer ' * few}{layer}" * (head == 1) for layer, head in heads]
+    heads, xs = (
+        [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)],
+        sorted(before[0]),
+    )
+    few = (
+        len(heads) <= _MAX_LABELS
+    )  # the number of each head, and of its layer below the first head
+    names = [
+        str(head) * few + f"<br>{'layer ' * few}{layer}" * (head == 1) for layer, head in heads
+    ]
     ends, places = np.log10([xs[0] / 1.12, xs[-1] * 1.12]), np.arange(1, len(heads) + 1)
-    # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes
+    # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis
+    # seldom changes
     losses = [bits for curve, _ in series for bits in curve.values() if np.isfinite(bits)]
     low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
     high = max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)
     labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
     title = f"length of the test sequences, {unit}"
     with figure.batch_update():
-        for line, markers, (curve, distances) in zip(figure.data[:2], figure.data[2:], series, strict=True):
+        for line, markers, (curve, distances) in zip(
+            figure.data[:2], figure.data[2:], series, strict=True
+        ):
             defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
             line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
             shown = distances.ravel().clip(0.1)  # a logarithmic axis has no 0
@@ -82,6 +105,8 @@ def draw(
         level.update(y0=length, y1=length)
         start.update(x0=length, x1=length)
         shade.update(x0=length, x1=float(10 ** ends[1]))
-        figure.layout.xaxis2.update(range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title)
+        figure.layout.xaxis2.update(
+            range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title
+        )
         figure.layout.yaxis2.range = [low, high]
         figure.layout.xaxis.update(range=[0.4, len(heads) + 0.6], tickvals=places, ticktext=names)

@@ -1,6 +1,7 @@
 """Show tokens in figures: no markup, never empty, never cut inside a character.
 
-plotly interprets some HTML, and LaTeX between dollar signs, in every label. A user's text has to appear as it is.
+plotly interprets some HTML, and LaTeX between dollar signs, in every label. A user's text has to
+appear as it is.
 """
 
 import html
@@ -10,7 +11,8 @@ import regex
 from wcwidth import wcswidth
 
 _VISIBLE = regex.compile(r"[^\p{C}\p{M}\p{Z}]")
-# Characters that change the direction of a line: right-to-left letters, and the marks that override it.
+# Characters that change the direction of a line: right-to-left letters, and the marks that override
+# it.
 _DIRECTION = regex.compile(r"[\p{bc=R}\p{bc=AL}\p{bc=AN}\u202a-\u202e\u2066-\u2069]")
 
 
@@ -42,13 +44,19 @@ def quoted(token: str, columns: int = 24) -> str:
     """
     text = _cut(token, columns)
     if _DIRECTION.search(text):
-        text = f"\u2068{text}\u2069"  # isolated, so that a right-to-left token does not reverse the words around it
+        # Isolated, so that a right-to-left token does not reverse the words around it
+        text = f"\u2068{text}\u2069"
     return f"“{text}”"
 
 
 def _cut(token: str, columns: int) -> str:
-    """At most `columns` columns of the token, or of its code points if nothing of it can be seen, with the ellipsis."""
-    token = token if _VISIBLE.search(token) else " ".join(f"U+{ord(character):04X}" for character in token)
+    """At most `columns` columns of the token, or of its code points if nothing of it can be seen,
+    with the ellipsis."""
+    token = (
+        token
+        if _VISIBLE.search(token)
+        else " ".join(f"U+{ord(character):04X}" for character in token)
+    )
     characters = regex.findall(r"\X", token)  # each drawn as one
     ends = list(accumulate(max(0, wcswidth(character)) for character in characters))
     if not ends or ends[-1] <= columns:

@@ -1,6 +1,8 @@
-"""Faulty attention functions of other systems: where the bias is added, how often, and to which heads.
+"""Faulty attention functions of other systems: where the bias is added, how often, and to which
+heads.
 
-Every function takes query, key and value [batch, heads, length, head_dim] and returns the output in that shape.
+Every function takes query, key and value [batch, heads, length, head_dim] and returns the output in
+that shape.
 """
 
 import math
@@ -40,9 +42,12 @@ def jaketae_encoder(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds it once: requesting the weights changes them."""
+    """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds it once: requesting the weights
+    changes them."""
     query_length, key_length = query.shape[2], key.shape[2]
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length) / math.sqrt(query.shape[-1])
+    bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length) / math.sqrt(
+        query.shape[-1]
+    )
     mask = bias.masked_fill(~causal_mask(query_length, key_length), -math.inf)
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
     return (logits + mask).softmax(-1) @ value
@@ -52,19 +57,27 @@ def megatron_2022(query: Tensor, key: Tensor, value: Tensor, devices: int = 2) -
     """Local head l of sequence b gets slope (b * local_heads + l) mod heads, on every device."""
     batch, heads, query_length = query.shape[:3]
     local = heads // devices
-    rows = torch.arange(batch * local).view(batch, local).repeat(1, devices) % heads  # [batch, heads]
-    bias = alibi_bias(alibi_slopes(heads), query_length, key.shape[2])[rows]  # [batch, heads, query, key]
+    rows = (
+        torch.arange(batch * local).view(batch, local).repeat(1, devices) % heads
+    )  # [batch, heads]
+    bias = alibi_bias(alibi_slopes(heads), query_length, key.shape[2])[
+        rows
+    ]  # [batch, heads, query, key]
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
-    return logits.masked_fill(~causal_mask(query_length, key.shape[2]), -math.inf).softmax(-1) @ value
+    return (
+        logits.masked_fill(~causal_mask(query_length, key.shape[2]), -math.inf).softmax(-1) @ value
+    )
 
 
 def falcon(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + m j) / sqrt(head_dim)) v, which is right for Falcon's weights: they were trained with it."""
+    """softmax((q . k + m j) / sqrt(head_dim)) v, which is right for Falcon's weights: they were
+    trained with it."""
     return labml_2021(query, key, value)
 
 
 def leet_gpu_2026(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax(q . k / sqrt(head_dim) + a (i - j)) v without a causal mask, here with the slope of each head as a."""
+    """softmax(q . k / sqrt(head_dim) + a (i - j)) v without a causal mask, here with the slope of
+    each head as a."""
     distance = torch.arange(query.shape[2])[:, None] - torch.arange(key.shape[2])
     bias = alibi_slopes(query.shape[1])[:, None, None] * distance
     return (query @ key.mT / math.sqrt(query.shape[-1]) + bias).softmax(-1) @ value

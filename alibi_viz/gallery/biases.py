@@ -1,7 +1,8 @@
 """Faulty biases of other systems, reproduced in a few lines each.
 
-A wrong bias raises no error: the model still trains, only worse. Every function takes a number of heads, queries and
-keys, and returns a bias that is added to the logits, broadcastable to [heads, query, key]. See `exhibits.toml`.
+A wrong bias raises no error: the model still trains, only worse. Every function takes a number of
+heads, queries and keys, and returns a bias that is added to the logits, broadcastable to [heads,
+query, key]. See `exhibits.toml`.
 """
 
 import math
@@ -34,21 +35,30 @@ def zeta(num_heads: int, query_length: int, key_length: int) -> Tensor:
     return -alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
 
 
-def megatron_layer_scaling(num_heads: int, query_length: int, key_length: int, layer: int = 24) -> Tensor:
-    """layer * m j, [heads, 1, key]: content was divided by the layer's number, and the sum multiplied by it again."""
+def megatron_layer_scaling(
+    num_heads: int, query_length: int, key_length: int, layer: int = 24
+) -> Tensor:
+    """layer * m j, [heads, 1, key]: content was divided by the layer's number, and the sum
+    multiplied by it again."""
     return layer * alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
 
 
-def fairseq_mask(num_heads: int, query_length: int, key_length: int, tokens_per_sample: int = 256) -> Tensor:
-    """m j plus the causal mask, built once for `tokens_per_sample` tokens and sliced: up to [heads, query, key]."""
-    bias = alibi_bias(alibi_slopes(num_heads), tokens_per_sample, form="key").expand(-1, tokens_per_sample, -1)
+def fairseq_mask(
+    num_heads: int, query_length: int, key_length: int, tokens_per_sample: int = 256
+) -> Tensor:
+    """m j plus the causal mask, built once for `tokens_per_sample` tokens and sliced: up to [heads,
+    query, key]."""
+    bias = alibi_bias(alibi_slopes(num_heads), tokens_per_sample, form="key").expand(
+        -1, tokens_per_sample, -1
+    )
     return mask_future(bias)[:, :query_length, :key_length]
 
 
 def bloom_in_bfloat16(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m j rounded to the eight significant bits of bfloat16, [heads, 1, key].
 
-    In the form -m (i - j), the keys with the largest weights would have small biases, which are exact.
+    In the form -m (i - j), the keys with the largest weights would have small biases, which are
+    exact.
     """
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(key_length)
@@ -58,7 +68,8 @@ def bloom_in_bfloat16(num_heads: int, query_length: int, key_length: int) -> Ten
 def x_transformers_2022(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """A cached -m |i - j| sliced [:i, :j], [heads, query, key].
 
-    For one query that is 0, -m, -2m, ...: the newest key gets the largest penalty. Fixed by slicing [-i:, -j:].
+    For one query that is 0, -m, -2m, ...: the newest key gets the largest penalty. Fixed by slicing
+    [-i:, -j:].
     """
     position = torch.arange(key_length)
     distance = (position[:, None] - position).abs()
@@ -69,8 +80,8 @@ def x_transformers_2022(num_heads: int, query_length: int, key_length: int) -> T
 def keras_hub_falcon(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m j for as many positions as there are queries, broadcast over the keys: [heads, query, key].
 
-    With a cache, every step of `generate` added slope * 0 to all keys. Query lengths other than 1 and the key length
-    raise RuntimeError, as in keras-hub.
+    With a cache, every step of `generate` added slope * 0 to all keys. Query lengths other than 1
+    and the key length raise RuntimeError, as in keras-hub.
     """
     bias = alibi_bias(alibi_slopes(num_heads), query_length, form="key")
     return bias.expand(num_heads, query_length, key_length)
@@ -87,7 +98,8 @@ def step_audio(num_heads: int, query_length: int, key_length: int) -> Tensor:
 def flash_bias_2025(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m i - m j as a product of two factors in float16, [heads, query, key].
 
-    The slopes m are 256^(-h/H). From 2048 on, float16 has no odd numbers, so neighboring keys share a bias.
+    The slopes m are 256^(-h/H). From 2048 on, float16 has no odd numbers, so neighboring keys share
+    a bias.
     """
     slopes = torch.tensor(mlx_2023(num_heads))[:, None]
     query = torch.arange(key_length - query_length, key_length).expand(num_heads, -1)
@@ -100,8 +112,8 @@ def flash_bias_2025(num_heads: int, query_length: int, key_length: int) -> Tenso
 def transformer_lens(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """A cached -m (i - j) with slopes m of 256^(-h/H), sliced [-i:, :j]: [heads, query, key].
 
-    After a longer text, here of twice the length, the slice has the rows of later queries. Under the causal mask that
-    changes each row by a constant only, so the cache does no harm.
+    After a longer text, here of twice the length, the slice has the rows of later queries. Under
+    the causal mask that changes each row by a constant only, so the cache does no harm.
     """
     position = torch.arange(2 * key_length)
     distance = (position[:, None] - position).clamp(min=0)
@@ -109,7 +121,10 @@ def transformer_lens(num_heads: int, query_length: int, key_length: int) -> Tens
     return cached[:, -query_length:, :key_length]
 
 
-def xformers_pattern(num_heads: int, query_length: int, key_length: int, threshold: float = 1.0) -> Tensor:
-    """0 where m j < threshold, otherwise -inf: [heads, 1, key]. m j counts from the start of the text."""
+def xformers_pattern(
+    num_heads: int, query_length: int, key_length: int, threshold: float = 1.0
+) -> Tensor:
+    """0 where m j < threshold, otherwise -inf: [heads, 1, key]. m j counts from the start of the
+    text."""
     bias = alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
     return torch.zeros_like(bias).masked_fill(bias >= threshold, -math.inf)

@@ -10,7 +10,12 @@ from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.lab.attention_stats import window_table
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.compare import compare, summary
-from alibi_viz.lab.evaluation import continuations, evaluation_lengths, loss_by_length, loss_by_position
+from alibi_viz.lab.evaluation import (
+    continuations,
+    evaluation_lengths,
+    loss_by_length,
+    loss_by_position,
+)
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.modify import modify
 from alibi_viz.lab.questions import QUESTIONS, find_question
@@ -21,8 +26,33 @@ from alibi_viz.lab.training import TrainingDiverged, make_model, race, train
 from alibi_viz.table import COLUMNS
 
 __all__ = [
-    "COLUMNS", "QUESTIONS", "TASKS", "PretrainedModel", "Run", "Text", "TrainingDiverged", "accuracy", "compare",
-    "continuations", "evaluation_lengths", "find_question", "length_curve", "load_run", "load_text", "loss_by_length",
-    "loss_by_position", "make_model", "measure", "modify", "python_text", "race", "read_results", "save_run", "summary",
-    "sweep", "tales_text", "train", "window_table",
-]  # fmt: skip
+    "COLUMNS",
+    "QUESTIONS",
+    "TASKS",
+    "PretrainedModel",
+    "Run",
+    "Text",
+    "TrainingDiverged",
+    "accuracy",
+    "compare",
+    "continuations",
+    "evaluation_lengths",
+    "find_question",
+    "length_curve",
+    "load_run",
+    "load_text",
+    "loss_by_length",
+    "loss_by_position",
+    "make_model",
+    "measure",
+    "modify",
+    "python_text",
+    "race",
+    "read_results",
+    "save_run",
+    "summary",
+    "sweep",
+    "tales_text",
+    "train",
+    "window_table",
+]

@@ -1,12 +1,14 @@
 """Write small tales, any number of them, and record what they tell and where they recall it.
 
-A tale has a hero, a friend and one to four plots: something is hidden, promised, lent, or told in secret. At the end it
-is found, kept, given back or needed. What a tale says about them (a name, an animal, a color, a place) is a *fact*. It
-has one of 16 values, so a reader who has forgotten it needs about 4 bits to guess it. For each place where a fact comes
-back we record where it was last told. So recall can be measured by distance, in ordinary prose.
+A tale has a hero, a friend and one to four plots: something is hidden, promised, lent, or told in
+secret. At the end it is found, kept, given back or needed. What a tale says about them (a name, an
+animal, a color, a place) is a *fact*. It has one of 16 values, so a reader who has forgotten it
+needs about 4 bits to guess it. For each place where a fact comes back we record where it was last
+told. So recall can be measured by distance, in ordinary prose.
 
-The words and sentences are in `tales.toml`. All random numbers come from `random.Random(seed).random()`, which Python
-promises never to change, and no function is applied to them that differs between platforms. So a seed gives one text.
+The words and sentences are in `tales.toml`. All random numbers come from
+`random.Random(seed).random()`, which Python promises never to change, and no function is applied to
+them that differs between platforms. So a seed gives one text.
 """
 
 import re
@@ -20,11 +22,21 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-SHORTEST, LONGEST = 16, 2000  # bytes from a recalled fact back to where it was last told; others are not recorded
+SHORTEST, LONGEST = (
+    16,
+    2000,
+)  # bytes from a recalled fact back to where it was last told; others are not recorded
 TALE_BYTES = (360, 2900)
-PLOTS = ("lost", "promise", "loan", "secret")  # in `tales.toml`, each has a part of that name and one that ends it
+PLOTS = (
+    "lost",
+    "promise",
+    "loan",
+    "secret",
+)  # in `tales.toml`, each has a part of that name and one that ends it
 ENDING_BYTES = 90  # about as long as what ends a plot, or a tale
-CANDIDATES = 8  # sentences to choose from, so that facts come back after each distance about equally often
+CANDIDATES = (
+    8  # sentences to choose from, so that facts come back after each distance about equally often
+)
 PRONOUNS = {"he": "she", "his": "her", "him": "her"}
 SLOT = re.compile(r"\{(?:(a|new) )?([^{}]+?)(?: (noun|[Hh]e|[Hh]is|[Hh]im))?\}")
 WORD = re.compile(r"\b\w+\b")
@@ -53,8 +65,10 @@ class Slot(NamedTuple):
     """A gap in a sentence."""
 
     before: str  # the text between the gap before and this one
-    name: str  # a fact such as "hero" or "hero animal", a list of words such as "~time", or "" at the end
-    form: str  # "a" for an article, "new" for another value, "noun" of a place, or a pronoun such as "he"
+    # A fact such as "hero" or "hero animal", a list of words such as "~time", or "" at the end
+    name: str
+    # "a" for an article, "new" for another value, "noun" of a place, or a pronoun such as "he"
+    form: str
 
 
 class Sentence(NamedTuple):
@@ -67,10 +81,12 @@ class Sentence(NamedTuple):
 
 
 def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Fact]]:
-    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall, in the order of the text.
+    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall, in the
+    order of the text.
 
-    With `variety`, at least 4, the tales have only so many values of each fact, words of each list, and sentences of
-    each part, and three times as many in the middle: easier to learn for a model that has little time.
+    With `variety`, at least 4, the tales have only so many values of each fact, words of each list,
+    and sentences of each part, and three times as many in the middle: easier to learn for a model
+    that has little time.
     """
     writer = _Writer(Random(seed), variety)
     while writer.length < size:
@@ -79,24 +95,36 @@ def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, 
 
 
 def mentions(text: str) -> list[Mention]:
-    """The names, animals, places and things of the tales in a text, in its order; few or none in another text."""
+    """The names, animals, places and things of the tales in a text, in its order; few or none in
+    another text."""
     facts = _world()["facts"]
-    values = {"name": facts["female"] + facts["male"], "animal": facts["animal"], "thing": facts["thing"]}
+    values = {
+        "name": facts["female"] + facts["male"],
+        "animal": facts["animal"],
+        "thing": facts["thing"],
+    }
     values["place"] = [place.split()[-1] for place in facts["place"]]
     kinds = {value: kind for kind, names in values.items() for value in names}
-    return [Mention(*match.span(), kinds[match[0]], match[0]) for match in WORD.finditer(text) if match[0] in kinds]
+    return [
+        Mention(*match.span(), kinds[match[0]], match[0])
+        for match in WORD.finditer(text)
+        if match[0] in kinds
+    ]
 
 
 def retell(context: str, value: str) -> str:
     """The context as if the fact had another value: "Leo" becomes another boy's name everywhere.
 
-    `value` is what a fact's bytes say. The new value is one of its kind that the context doesn't have.
+    `value` is what a fact's bytes say. The new value is one of its kind that the context doesn't
+    have.
     """
     for values in _world()["facts"].values():
         place = next((each for each in values if each == value or each.endswith(f" {value}")), None)
         if place is not None:
             start = values.index(place)
-            others = [each for each in values[start:] + values[:start] if each.split()[-1] not in context]
+            others = [
+                each for each in values[start:] + values[:start] if each.split()[-1] not in context
+            ]
             other = others[0] if others else values[start - 1]
             context = re.sub(rf"\b{place}\b", other, context)  # with its preposition
             return re.sub(rf"\b{place.split()[-1]}\b", other.split()[-1], context)
@@ -115,10 +143,17 @@ def _sentences(part: str) -> list[Sentence]:
 
 def _parse(line: str) -> Sentence:
     *gaps, end = SLOT.split(line)  # before each gap the text, then the groups of the pattern
-    slots = [Slot(gap, name, first or last or "") for gap, first, name, last in zip(*[iter(gaps)] * 4, strict=True)]
+    slots = [
+        Slot(gap, name, first or last or "")
+        for gap, first, name, last in zip(*[iter(gaps)] * 4, strict=True)
+    ]
     slots.append(Slot(end, "", ""))
     needs = {slot.name for slot in slots if slot.name and slot.name[0] != "~"}
-    recalls = {slot.name for slot in slots if slot.name in needs and slot.form.lower() not in ("new", *PRONOUNS)}
+    recalls = {
+        slot.name
+        for slot in slots
+        if slot.name in needs and slot.form.lower() not in ("new", *PRONOUNS)
+    }
     persons = [slot for slot in slots if _world()["roles"].get(slot.name) == "person"]
     subject = persons[0].name if persons and persons[0].form.lower() in PRONOUNS else ""
     return Sentence(tuple(slots), frozenset(needs), frozenset(recalls), subject)
@@ -159,7 +194,8 @@ class _Writer:
                 return int(length)
 
     def _cast(self) -> None:
-        """Decide what the facts of a new tale are. Those of one kind differ, such as the names of its persons."""
+        """Decide what the facts of a new tale are. Those of one kind differ, such as the names of
+        its persons."""
         facts = {kind: values[: self._variety] for kind, values in _world()["facts"].items()}
         roles = _world()["roles"]
         persons = [role for role, kind in roles.items() if kind == "person"]
@@ -168,7 +204,9 @@ class _Writer:
         self._is_female = {person: name in facts["female"] for person, name in self._values.items()}
         for kind in ("animal", "trait"):
             drawn = self._draw(facts[kind], len(persons))
-            self._values |= {f"{person} {kind}": value for person, value in zip(persons, drawn, strict=True)}
+            self._values |= {
+                f"{person} {kind}": value for person, value in zip(persons, drawn, strict=True)
+            }
         for kind in ("place", "thing", "color", "food", "word"):
             names = [role for role in roles if roles[role] == kind]
             self._values |= zip(names, self._draw(facts[kind], len(names)), strict=True)
@@ -180,7 +218,8 @@ class _Writer:
         return _sentences(part)[: self._variety and self._variety * (3 if part == "middle" else 1)]
 
     def _choose(self, part: str) -> Sentence:
-        """A sentence that can be said now. It recalls facts from distances that have been rare so far."""
+        """A sentence that can be said now. It recalls facts from distances that have been rare so
+        far."""
         possible = [
             sentence
             for sentence in self._sentences(part)
@@ -194,9 +233,14 @@ class _Writer:
         return min((self._pick(possible) for _ in range(CANDIDATES)), key=self._how_common)
 
     def _how_common(self, sentence: Sentence) -> float:
-        """How often facts were recalled from such distances before, compared with the mean, which is 1."""
-        distances = [self.length - self._told[name] for name in sentence.recalls if name in self._told]
-        octaves = [max(distance, SHORTEST).bit_length() for distance in distances if distance <= LONGEST]
+        """How often facts were recalled from such distances before, compared with the mean, which
+        is 1."""
+        distances = [
+            self.length - self._told[name] for name in sentence.recalls if name in self._told
+        ]
+        octaves = [
+            max(distance, SHORTEST).bit_length() for distance in distances if distance <= LONGEST
+        ]
         if not octaves or not self._recalled:
             return 1.0
         mean = self._recalled.total() / len(self._recalled)
@@ -225,7 +269,9 @@ class _Writer:
         """Write the value of a fact. Record it if it was told before."""
         if slot.form == "new":
             places = _world()["facts"]["place"][: self._variety]
-            self._values[slot.name] = self._pick([place for place in places if place not in self._values.values()])
+            self._values[slot.name] = self._pick(
+                [place for place in places if place not in self._values.values()]
+            )
         value = self._values[slot.name]
         if slot.form == "a":
             self._add(_article(value))

@@ -1,6 +1,8 @@
-"""Faulty implementations to recognize by their attention weights and to repair, ordered from easy to hard.
+"""Faulty implementations to recognize by their attention weights and to repair, ordered from easy
+to hard.
 
-Each has one fault that was in a public project. Its code is that of the gallery; `bugs.toml` leaves out second faults.
+Each has one fault that was in a public project. Its code is that of the gallery; `bugs.toml` leaves
+out second faults.
 """
 
 import ast
@@ -38,12 +40,15 @@ class View:
     """The sizes of a call, and which of its weights to show.
 
     Attributes:
-        head: the head to show, counted from 1, with one row per query. None shows the last query of every head.
+        head: the head to show, counted from 1, with one row per query. None shows the last query of
+            every head.
         num_heads: how many heads the call has.
         query_length: the queries are the last positions of the keys.
-        key_length: at most 64 for an attention function, whose weights are read with one-hot values.
+        key_length: at most 64 for an attention function, whose weights are read with one-hot
+            values.
         shown: how many of the last keys to show.
-        words: the tokens are this many words, repeated in order; by default 0, and all content is equal.
+        words: the tokens are this many words, repeated in order; by default 0, and all content is
+            equal.
     """
 
     head: int | None = None
@@ -64,11 +69,15 @@ class View:
         """The positions of the keys shown."""
         return range(self.key_length - self.shown, self.key_length)
 
-    def weights(self, kind: str, function: Callable[..., Any], causal: bool, seconds: float = SECONDS) -> Tensor:
-        """The weights, each relative to the largest of its row: float64 [rows, keys], 0 where a key is masked.
+    def weights(
+        self, kind: str, function: Callable[..., Any], causal: bool, seconds: float = SECONDS
+    ) -> Tensor:
+        """The weights, each relative to the largest of its row: float64 [rows, keys], 0 where a key
+        is masked.
 
-        The function computes the "slopes", "bias" or "attention", with the signature that `check` expects. Raises
-        Unusable if it fails, takes longer than `seconds`, or returns the wrong shape.
+        The function computes the "slopes", "bias" or "attention", with the signature that `check`
+        expects. Raises Unusable if it fails, takes longer than `seconds`, or returns the wrong
+        shape.
         """
 
         def bias_of_slopes(num_heads: int, *lengths: int) -> Tensor:
@@ -79,11 +88,16 @@ class View:
         key = word * (MATCH * HEAD_DIM**0.5) ** 0.5 * bool(self.words)
         query = key[-self.query_length :]
         if kind == "attention":
-            inputs = (each.expand(1, self.num_heads, -1, -1) for each in (query, key, torch.eye(len(key), HEAD_DIM)))
+            inputs = (
+                each.expand(1, self.num_heads, -1, -1)
+                for each in (query, key, torch.eye(len(key), HEAD_DIM))
+            )
             weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : len(key)]
         else:
             sizes = Probe(self.num_heads, self.query_length, self.key_length)
-            bias = read_bias(bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds).logits
+            bias = read_bias(
+                bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds
+            ).logits
             weights = (query @ key.T / HEAD_DIM**0.5 + bias).softmax(-1)
         rows = weights[:, -1] if self.head is None else weights[self.head - 1]
         return (rows / rows.amax(-1, keepdim=True)).nan_to_num(0.0)[:, -self.shown :]
@@ -91,7 +105,9 @@ class View:
     def correct(self, causal: bool) -> Tensor:
         """The same for a correct implementation."""
         slopes, form = alibi_slopes(self.num_heads), "relative" if causal else "symmetric"
-        return self.weights("bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal)
+        return self.weights(
+            "bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal
+        )
 
 
 @dataclass(frozen=True)
@@ -101,9 +117,11 @@ class Bug:
     Attributes:
         name: "case 1", "case 2", ..., which does not give the fault away.
         tier: "easy", "medium" or "hard".
-        code: the source text of the function; it uses `torch`, `math` and `av` without importing them.
+        code: the source text of the function; it uses `torch`, `math` and `av` without importing
+            them.
         exhibit: the public project with this fault.
-        answers: names of four faults, keys of `alibi_viz.check.FAULTS`, in the order of the buttons. One is right.
+        answers: names of four faults, keys of `alibi_viz.check.FAULTS`, in the order of the
+            buttons. One is right.
         view: the call whose weights show the fault.
     """
 
@@ -125,7 +143,8 @@ class Bug:
         return bool(self.exhibit.options.get("causal", True))
 
     def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
-        """The weights that the view shows, of the faulty code or of another. Raises Unusable if the code fails."""
+        """The weights that the view shows, of the faulty code or of another. Raises Unusable if the
+        code fails."""
         function = load_code(code or self.code, seconds, self.exhibit.kind)
         with torch.device("cpu"):
             return self.view.weights(self.exhibit.kind, function, self.causal, seconds)
@@ -157,10 +176,12 @@ def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report
 
 
 def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[..., Any]:
-    """Execute source text, and return the function of that name, or else the last function that it defines.
+    """Execute source text, and return the function of that name, or else the last function that it
+    defines.
 
-    The text can use `torch`, `math` and `av` without importing them. Errors raised by the function say in which line
-    of the text they happened. Raises Unusable if the text cannot be executed within `seconds`, or has no function.
+    The text can use `torch`, `math` and `av` without importing them. Errors raised by the function
+    say in which line of the text they happened. Raises Unusable if the text cannot be executed
+    within `seconds`, or has no function.
 
     >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
     >>> double(4)
@@ -173,7 +194,11 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
         tree = ast.parse(code, _FILE)
         exec(compile(tree, _FILE, "exec"), namespace)
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        return named if callable(named := namespace.get(name)) or not names else namespace.get(names[-1])
+        return (
+            named
+            if callable(named := namespace.get(name)) or not names
+            else namespace.get(names[-1])
+        )
 
     if not callable(function := call(execute, seconds=seconds, description="running the code")):
         raise Unusable("raises an error", "the code defines no function")
@@ -186,7 +211,11 @@ def _naming_lines() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == _FILE
+        ]
         message: object = error
         if isinstance(error, SyntaxError) and not lines:  # the text itself cannot be read
             lines, message = [error.lineno], error.msg
@@ -195,10 +224,15 @@ def _naming_lines() -> Iterator[None]:
 
 
 def _source(function: Callable[..., Any], name: str) -> str:
-    """The source text of a function under another name, without annotations, and with the library as `av`."""
+    """The source text of a function under another name, without annotations, and with the library
+    as `av`."""
     definition = ast.parse(inspect.getsource(function)).body[0]
     assert isinstance(definition, ast.FunctionDef)
-    definition.name, definition.returns, definition.body = name, None, definition.body[1:]  # without the docstring
+    definition.name, definition.returns, definition.body = (
+        name,
+        None,
+        definition.body[1:],
+    )  # without the docstring
     for argument in definition.args.args:
         argument.annotation = None
     return re.sub(r"\b(?=(alibi_slopes|alibi_bias|causal_mask)\()", "av.", ast.unparse(definition))

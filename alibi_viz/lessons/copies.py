@@ -7,13 +7,22 @@ from pathlib import Path
 
 from alibi_viz.files import write
 
-SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))  # where pip puts them
-INSTALLED = [Path(sysconfig.get_path("data", scheme)) / "share" / "alibi_viz" / "notebooks" for scheme in SCHEMES]
-MANIFEST = ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
+SCHEMES = (
+    sysconfig.get_default_scheme(),
+    sysconfig.get_preferred_scheme("user"),
+)  # where pip puts them
+INSTALLED = [
+    Path(sysconfig.get_path("data", scheme)) / "share" / "alibi_viz" / "notebooks"
+    for scheme in SCHEMES
+]
+MANIFEST = (
+    ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
+)
 
 
 def lessons_folder() -> Path:
-    """Where the lessons are: in the clone, or where pip has put them. Raises FileNotFoundError if they are not there.
+    """Where the lessons are: in the clone, or where pip has put them. Raises FileNotFoundError if
+    they are not there.
 
     >>> from alibi_viz.lessons.copies import lessons_folder
     >>> (lessons_folder() / "00_start_here.ipynb").exists()
@@ -23,19 +32,27 @@ def lessons_folder() -> Path:
     for folder in (clone, *INSTALLED):
         if (folder / "00_start_here.ipynb").exists():
             return folder
-    raise FileNotFoundError(f"the lessons are in none of {clone}, {', '.join(map(str, INSTALLED))}: install again")
+    raise FileNotFoundError(
+        f"the lessons are in none of {clone}, {', '.join(map(str, INSTALLED))}: install again"
+    )
 
 
 def copy_lessons(target: Path) -> list[str]:
-    """Copy the lessons into a folder, and return the names of those left alone, because somebody has changed them.
+    """Copy the lessons into a folder, and return the names of those left alone, because somebody
+    has changed them.
 
-    A lesson that nobody has changed is replaced by the installed version. Raises OSError for a read-only folder.
+    A lesson that nobody has changed is replaced by the installed version. Raises OSError for a
+    read-only folder.
     """
     target.mkdir(parents=True, exist_ok=True)
     manifest, kept = target / MANIFEST, []
     try:
         written = dict(json.loads(manifest.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):  # without fingerprints every lesson that differs is left alone
+    except (
+        FileNotFoundError,
+        ValueError,
+        TypeError,
+    ):  # without fingerprints every lesson that differs is left alone
         written = {}
     for lesson in sorted(lessons_folder().glob("*.ipynb")):
         copy, ours = target / lesson.name, _fingerprint(lesson)

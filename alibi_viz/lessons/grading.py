@@ -1,6 +1,8 @@
-"""Grade the functions that a reader writes in the lesson "Build it yourself": slopes, bias, attention and more.
+"""Grade the functions that a reader writes in the lesson "Build it yourself": slopes, bias,
+attention and more.
 
-A grade says whether the function is right. If not, it adds a hint to each fault that `alibi_viz.check` finds.
+A grade says whether the function is right. If not, it adds a hint to each fault that
+`alibi_viz.check` finds.
 """
 
 import math
@@ -25,18 +27,24 @@ from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 60.0  # time limit of a call; loops over single numbers take half of it
 _TEXTS = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
-EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop("exercises")  # {exercise: how it is checked, and what is tested}
-HINTS: dict[str, dict[str, str]] = _TEXTS  # {exercise: {mistake: hint}}, and "any" for all exercises
+EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop(
+    "exercises"
+)  # {exercise: how it is checked, and what is tested}
+HINTS: dict[str, dict[str, str]] = (
+    _TEXTS  # {exercise: {mistake: hint}}, and "any" for all exercises
+)
 
 
 @dataclass(frozen=True, repr=False)
 class Grade:
-    """What a reader is told about a try at an exercise, as text; a notebook also shows weights at equal content.
+    """What a reader is told about a try at an exercise, as text; a notebook also shows weights at
+    equal content.
 
     Attributes:
         text: whether the function is written and right, and if not, each mistake with a hint.
         report: the checker's report, or None if the function isn't written.
-        weights: {"correct" or "yours": float64 [rows, keys]}, each relative to the largest of its row.
+        weights: {"correct" or "yours": float64 [rows, keys]}, each relative to the largest of its
+            row.
         rows: what a row of the weights is.
     """
 
@@ -82,7 +90,8 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
-    """Grade a function (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key].
+    """Grade a function (num_heads, query_length, key_length) -> bias, broadcastable to [heads,
+    query, key].
 
     >>> lessons.grade_bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys)).ok
     True
@@ -100,10 +109,12 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
 
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
-    """Grade a function (query, key, slopes) -> wider query and key, whose plain dot products are ALiBi's logits.
+    """Grade a function (query, key, slopes) -> wider query and key, whose plain dot products are
+    ALiBi's logits.
 
-    Query and key are [batch, heads, length, head_dim] and of one length, and slopes are [heads]. The dot products are
-    not scaled, so the scale belongs in the wider query. A constant added to all logits of a query does no harm.
+    Query and key are [batch, heads, length, head_dim] and of one length, and slopes are [heads].
+    The dot products are not scaled, so the scale belongs in the wider query. A constant added to
+    all logits of a query does no harm.
 
     >>> lessons.grade_fold(lambda query, key, slopes: av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)).ok
     True
@@ -118,16 +129,20 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
         for name, wide in zip(("query", "key"), result, strict=True):
             if (shape := list(wide.shape)) != (expected := [*query.shape[:3], result[1].shape[-1]]):
                 raise Unusable("wrong shape", f"the wider {name} is {shape}, expected {expected}")
-        logits = (result[0] @ result[1].mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
+        logits = (result[0] @ result[1].mT).masked_fill(
+            ~causal_mask(query.shape[2], key.shape[2]), -math.inf
+        )
         return logits.softmax(-1) @ value
 
     return _grade("fold", function, (*torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)), attention)
 
 
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
-    """Grade a function (slope, share) -> window, the number of steps back beyond which nothing matters.
+    """Grade a function (slope, share) -> window, the number of steps back beyond which nothing
+    matters.
 
-    It is the smallest integer such that all keys further back *together* get at most `share` at equal content.
+    It is the smallest integer such that all keys further back *together* get at most `share` at
+    equal content.
 
     >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
     <lambda> isn't right yet.
@@ -145,8 +160,16 @@ def _check_window(function: Callable[[float, float], Any], seconds: float) -> Re
             raise Unusable("unknown fault", f"returned {steps:g}, expected {expected}")
 
     try:
-        for slope, share in product([2.0**-power for power in range(1, 9)], [0.01, 0.001, 2.0**-24]):
-            call(compare, slope, share, seconds=seconds, description=f"slope 1/{1 / slope:g} and share {share:.3g}")
+        for slope, share in product(
+            [2.0**-power for power in range(1, 9)], [0.01, 0.001, 2.0**-24]
+        ):
+            call(
+                compare,
+                slope,
+                share,
+                seconds=seconds,
+                description=f"slope 1/{1 / slope:g} and share {share:.3g}",
+            )
     except Unusable as error:
         return Report("the window", [Finding(error.fault, str(error))])
     return Report("the window", [])
@@ -155,8 +178,9 @@ def _check_window(function: Callable[[float, float], Any], seconds: float) -> Re
 def window(slope: float, share: float) -> int:
     """The window that `grade_window` asks for.
 
-    At equal content, a key d steps back has weight proportional to e^(-m d), so all keys more than w steps back
-    together have the share e^(-m (w + 1)) of a text without end, and less of a shorter one.
+    At equal content, a key d steps back has weight proportional to e^(-m d), so all keys more than
+    w steps back together have the share e^(-m (w + 1)) of a text without end, and less of a shorter
+    one.
 
     >>> from alibi_viz.lessons.grading import window
     >>> window(1 / 2, 0.01)
@@ -165,8 +189,11 @@ def window(slope: float, share: float) -> int:
     return max(0, math.ceil(-math.log(share) / slope) - 1)
 
 
-def if_written(function: Callable[..., Any], otherwise: Callable[..., Any], *example: Any) -> Callable[..., Any]:
-    """The reader's function, or another one, with a note, while it is not written. `example` is a call; by default 8.
+def if_written(
+    function: Callable[..., Any], otherwise: Callable[..., Any], *example: Any
+) -> Callable[..., Any]:
+    """The reader's function, or another one, with a note, while it is not written. `example` is a
+    call; by default 8.
 
     >>> slopes = lessons.if_written(lambda num_heads: ..., otherwise=av.alibi_slopes)
     <lambda> isn't written yet, so alibi_slopes is used.
@@ -177,24 +204,36 @@ def if_written(function: Callable[..., Any], otherwise: Callable[..., Any], *exa
     return otherwise
 
 
-def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None) -> Grade:
-    """Check the function of an exercise, unless it still has its blank, and add a hint to each fault that is found.
+def _grade(
+    exercise: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None
+) -> Grade:
+    """Check the function of an exercise, unless it still has its blank, and add a hint to each
+    fault that is found.
 
-    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
-    the function as the check expects it, if that differs.
+    A hint is that of this exercise, or a general one; for faults without a hint, it is what the
+    fault is. `checked` is the function as the check expects it, if that differs.
     """
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
     facts, hints, name = EXERCISES[exercise], HINTS["any"] | HINTS[exercise], _name(function)
     view, checked = View(**facts["view"]) if "view" in facts else None, checked or function
     weights = {"correct": view.correct(causal=True)} if view else {}
-    rows = f"The queries of head {view.head}" if view and view.head else "The last query of each head"
+    rows = (
+        f"The queries of head {view.head}" if view and view.head else "The last query of each head"
+    )
     if not _is_written(function, *example):
-        text = f"{name} isn't written yet, or returns nothing. Replace the three dots, and run its cell again."
+        text = (
+            f"{name} isn't written yet, or returns nothing. Replace the three dots, and run "
+            "its cell again."
+        )
         return Grade(text, None, weights, rows)
     run = getattr(check, facts["check"]) if view else _check_window
     report = run(checked, seconds=SECONDS, **facts.get("options", {}))
-    text = f"{name} is right. Tested with {facts['tested']}." if report.ok else f"{name} isn't right yet."
+    text = (
+        f"{name} is right. Tested with {facts['tested']}."
+        if report.ok
+        else f"{name} isn't right yet."
+    )
     for finding in report.findings:
         hint = hints.get(finding.name) or f"{check.FAULTS[finding.name].problem}."
         text += f"\n  {finding.name}: {finding.evidence}\n  Hint: {hint[0].upper()}{hint[1:]}"
@@ -205,14 +244,19 @@ def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], 
 
 
 def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
-    """Whether a function returns something other than None or `...`, the blank of an exercise, or raises."""
+    """Whether a function returns something other than None or `...`, the blank of an exercise, or
+    raises."""
     try:
         result = call(function, *arguments, seconds=SECONDS, description="the example")
     except Exception:
         return True
-    return any(part is not None and part is not ... for part in (result if isinstance(result, tuple) else (result,)))
+    return any(
+        part is not None and part is not ...
+        for part in (result if isinstance(result, tuple) else (result,))
+    )
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """The name of a function; for another callable, such as a `functools.partial`, that of its type."""
+    """The name of a function; for another callable, such as a `functools.partial`, that of its
+    type."""
     return str(getattr(function, "__name__", type(function).__name__))

@@ -1,4 +1,5 @@
-"""Pages of HTML in a lesson, which need no kernel: texts side by side, and lesson 11's timeline and decision tree.
+"""Pages of HTML in a lesson, which need no kernel: texts side by side, and lesson 11's timeline and
+decision tree.
 
 What the timeline and the tree say is in history.toml.
 """
@@ -11,13 +12,23 @@ from typing import Any
 
 from alibi_viz.arguments import check_instance
 
-Texts = Mapping[str, Sequence[str]]  # {who writes: the text, in parts; the first is the prompt that all continue}
-HISTORY: dict[str, Any] = tomllib.loads((files("alibi_viz.lessons") / "history.toml").read_text("utf-8"))
+Texts = Mapping[
+    str, Sequence[str]
+]  # {who writes: the text, in parts; the first is the prompt that all continue}
+HISTORY: dict[str, Any] = tomllib.loads(
+    (files("alibi_viz.lessons") / "history.toml").read_text("utf-8")
+)
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
 
-_COLUMN = '<div style="flex: 1 1 300px; line-height: 1.5"><b>{}</b><br><span style="opacity: 0.6">{}</span>{}</div>'
-_ROW = '<div style="display: flex; flex-wrap: wrap; gap: 8px 32px; max-width: 60em; text-align: left">{}</div>'
+_COLUMN = (
+    '<div style="flex: 1 1 300px; line-height: 1.5"><b>{}</b><br><span style="opacity: '
+    '0.6">{}</span>{}</div>'
+)
+_ROW = (
+    '<div style="display: flex; flex-wrap: wrap; gap: 8px 32px; max-width: 60em; text-align: '
+    'left">{}</div>'
+)
 # Readable without it, too: GitHub and notebooks that are not trusted leave styles out.
 _STYLE = f"<style>\n{(files('alibi_viz.lessons') / 'history.css').read_text('utf-8')}</style>"
 
@@ -44,12 +55,18 @@ def side_by_side(texts: Texts) -> Page:
     """
     check_instance("texts", texts, Mapping)
     shown = texts.items()
-    columns = (_COLUMN.format(*map(html.escape, (name, "".join(text[:1]), "".join(text[1:])))) for name, text in shown)
-    return Page(_ROW.format("".join(columns)), "\n".join(f"{name}: {''.join(text)}" for name, text in shown))
+    columns = (
+        _COLUMN.format(*map(html.escape, (name, "".join(text[:1]), "".join(text[1:]))))
+        for name, text in shown
+    )
+    return Page(
+        _ROW.format("".join(columns)), "\n".join(f"{name}: {''.join(text)}" for name, text in shown)
+    )
 
 
 def timeline() -> Page:
-    """Who used ALiBi, what was measured, and what else was tried, by year. Each entry unfolds, with its source.
+    """Who used ALiBi, what was measured, and what else was tried, by year. Each entry unfolds, with
+    its source.
 
     The first of each column is open.
 
@@ -66,8 +83,13 @@ def timeline() -> Page:
             row += f'<td style="border-left-color: {color}">{entries}</td>'
         rows.append(row)
     for lane in lanes:
-        lines.append(f"{lane['name']}: {', '.join(f'{name} ({when[:4]})' for when, name, *_ in lane['entries'])}")
-    return Page(_history(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"), "\n".join(lines))
+        lines.append(
+            f"{lane['name']}: "
+            f"{', '.join(f'{name} ({when[:4]})' for when, name, *_ in lane['entries'])}"
+        )
+    return Page(
+        _history(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"), "\n".join(lines)
+    )
 
 
 def _history(content: str) -> str:
@@ -94,7 +116,8 @@ def decision_tree() -> Page:
 
 
 def _branch(name: str) -> str:
-    """The HTML of a question with its answers, each of which unfolds what follows; or of an advice."""
+    """The HTML of a question with its answers, each of which unfolds what follows; or of an
+    advice."""
     node = HISTORY["tree"][name]
     if "answers" not in node:
         return f"<p>{html.escape(node['text'])}</p>"

@@ -1,11 +1,25 @@
-"""Transformers that differ only in their position method. The methods themselves are in `positions`."""
+"""Transformers that differ only in their position method. The methods themselves are in
+`positions`."""
 
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.model import AlibiSelfAttention, KeyValueCache, LanguageModel, SelfAttention, Transformer
+from alibi_viz.models.model import (
+    AlibiSelfAttention,
+    KeyValueCache,
+    LanguageModel,
+    SelfAttention,
+    Transformer,
+)
 from alibi_viz.models.positions import POSITIONS, Position
 from alibi_viz.models.positions.custom import register_method
 
 __all__ = [
-    "POSITIONS", "AlibiSelfAttention", "KeyValueCache", "LanguageModel", "Position", "SelfAttention", "Transformer",
-    "TransformerConfig", "register_method",
-]  # fmt: skip
+    "POSITIONS",
+    "AlibiSelfAttention",
+    "KeyValueCache",
+    "LanguageModel",
+    "Position",
+    "SelfAttention",
+    "Transformer",
+    "TransformerConfig",
+    "register_method",
+]

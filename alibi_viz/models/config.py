@@ -6,11 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_choice, check_dropout, check_flag, check_positive, check_positive_integers
+from alibi_viz.arguments import (
+    check_choice,
+    check_dropout,
+    check_flag,
+    check_positive,
+    check_positive_integers,
+)
 from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
-POSITIONS: dict[str, type[Any]] = {}  # position methods by name, in the order of menus; `positions` adds them
+POSITIONS: dict[
+    str, type[Any]
+] = {}  # position methods by name, in the order of menus; `positions` adds them
 
 
 @dataclass(frozen=True)
@@ -22,13 +30,16 @@ class TransformerConfig:
         dropout: probability, applied to attention weights, residual branches and token vectors.
         causal: True for a decoder, False for an encoder.
         position: a position method, one of the names in `POSITIONS`.
-        scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor; "forget" starts at them.
+        scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor; "forget"
+            starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
-        max_length: the training length: the table size of "learned" and the scale of other methods that have one.
+        max_length: the training length: the table size of "learned" and the scale of other methods
+            that have one.
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
-    Raises TypeError or ValueError for a value that is of another type, out of range or does not fit the others.
+    Raises TypeError or ValueError for a value that is of another type, out of range or does not fit
+    the others.
     """
 
     num_layers: int = 6
@@ -45,10 +56,19 @@ class TransformerConfig:
     vocabulary: int = 256
 
     def __post_init__(self) -> None:
-        sizes = ("num_layers", "d_model", "num_heads", "max_length", "expansion_factor", "vocabulary")
+        sizes = (
+            "num_layers",
+            "d_model",
+            "num_heads",
+            "max_length",
+            "expansion_factor",
+            "vocabulary",
+        )
         check_positive_integers(**{name: getattr(self, name) for name in sizes})
         if self.d_model % self.num_heads:
-            raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
+            raise ValueError(
+                f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}"
+            )
         check_dropout(self.dropout)
         check_positive("slope_scale", self.slope_scale)
         for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
@@ -64,6 +84,7 @@ class TransformerConfig:
         return self.d_model // self.num_heads
 
     def slopes(self) -> Tensor:
-        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU also for a model on "meta"."""
+        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU also for a
+        model on "meta"."""
         with torch.device("cpu"):
             return self.slope_scale * alibi_slopes(self.num_heads, self.scheme)

@@ -1,4 +1,5 @@
-"""Build the page: `make site` writes one folder, whose index.html needs no network, no server and no kernel."""
+"""Build the page: `make site` writes one folder, whose index.html needs no network, no server and
+no kernel."""
 
 import base64
 import json
@@ -26,7 +27,8 @@ from alibi_viz.slopes import alibi_slopes
 
 BEGINNING = "This is the story of Emma, a "
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
-# Of the race in the page: half a minute of training is enough, because it is small and its tales are easy to learn.
+# Of the race in the page: half a minute of training is enough, because it is small and its tales
+# are easy to learn.
 RACE: dict[str, Any] = {"length": 32, "batch": 16, "steps": 900, "rate": 2e-2}
 RACE_MODEL = {"layers": 1, "width": 32, "heads": 4}
 VARIETY, TRAINING, VALIDATION = 4, 250_000, 12_000  # of these tales: see `write_tales`, and bytes
@@ -50,8 +52,14 @@ def build_site(out: str | Path) -> Path:
 
 def page_data() -> dict[str, Any]:
     """What the page computes with, as JSON: models, words, colors, and the texts of the race."""
-    training, validation = (write_tales(size, seed, VARIETY)[0] for size, seed in ((TRAINING, 1), (VALIDATION, 2)))
-    race = {"characters": "".join(sorted(set(training))), "training": training, "validation": validation}
+    training, validation = (
+        write_tales(size, seed, VARIETY)[0] for size, seed in ((TRAINING, 1), (VALIDATION, 2))
+    )
+    race = {
+        "characters": "".join(sorted(set(training))),
+        "training": training,
+        "validation": validation,
+    }
     return {
         "models": {name: _packed(study.published_model(name).model) for name in MODELS},
         "length": lab.Run.length,
@@ -62,11 +70,14 @@ def page_data() -> dict[str, Any]:
 
 
 def _packed(model: LanguageModel) -> dict[str, Any]:
-    """The settings of a model, and its weights in half precision, in the order of its state dict."""
+    """The settings of a model, and its weights in half precision, in the order of its state
+    dict."""
     names = {"layers": "num_layers", "width": "d_model", "heads": "num_heads"}
     config = {name: getattr(model.config, field) for name, field in names.items()}
     config |= {"vocabulary": model.config.vocabulary, "position": model.config.position}
-    weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).half().numpy()
+    weights = (
+        torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).half().numpy()
+    )
     return {"config": config, "weights": base64.b64encode(weights.astype("<f2").tobytes()).decode()}
 
 
@@ -74,14 +85,20 @@ def _picture(weights: NDArray[np.float32]) -> str:
     """Weights from 0 to 1, [query, key], as an image with a pixel for each."""
     stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in COLORS])
     shades = np.linspace(0, len(COLORS) - 1, 256)
-    palette = np.stack([np.interp(shades, range(len(COLORS)), stops[:, channel]) for channel in range(3)], axis=1)
-    return png_source(np.rint(255 * weights).astype(np.uint8), np.rint(palette).astype(np.uint8).tobytes())
+    palette = np.stack(
+        [np.interp(shades, range(len(COLORS)), stops[:, channel]) for channel in range(3)], axis=1
+    )
+    return png_source(
+        np.rint(255 * weights).astype(np.uint8), np.rint(palette).astype(np.uint8).tobytes()
+    )
 
 
 def _written(model: LanguageModel) -> str:
     """A text for readers without JavaScript."""
     tokens = torch.tensor([list(BEGINNING.encode())])
-    text = model.eval().generate(tokens, 256, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(1))
+    text = model.eval().generate(
+        tokens, 256, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(1)
+    )
     return bytes(text[0].tolist()).decode(errors="replace")
 
 
@@ -91,28 +108,48 @@ def _content() -> dict[str, Any]:
     bugs = []
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
-        what = {"name": bug.name, "fault": bug.fault, "summary": exhibit.effect, "source": exhibit.system}
+        what = {
+            "name": bug.name,
+            "fault": bug.fault,
+            "summary": exhibit.effect,
+            "source": exhibit.system,
+        }
         what["trained"] = " and ".join(exhibit.trained)
-        bugs.append({**what, "view": bug.view, "picture": _picture(weights), "weights": weights.tolist()})
+        bugs.append(
+            {**what, "view": bug.view, "picture": _picture(weights), "weights": weights.tolist()}
+        )
     return {
-        "data": json.dumps(page_data()).replace("</", r"<\/"),  # "</script>" in a text must not end the element
+        "data": json.dumps(page_data()).replace(
+            "</", r"<\/"
+        ),  # "</script>" in a text must not end the element
         "worker": script("model.js", "worker.js"),
         "script": f"(() => {{{script('model.js', 'worker.js', 'page.js')}}})();",
         "length": lab.Run.length,
         "race_length": RACE["length"],
         "beginning": BEGINNING,
-        "models": [(name, title, _written(study.published_model(name).model)) for name, title in MODELS.items()],
+        "models": [
+            (name, title, _written(study.published_model(name).model))
+            for name, title in MODELS.items()
+        ],
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
         "runs": results.groupby(["task", "label", "seed"]).ngroups,
-        "claims": [_claim(row) for _, row in table[table["setting"] == table["setting"].iloc[0]].iterrows()],
-        "heads": [_picture(weights) for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()],
+        "claims": [
+            _claim(row) for _, row in table[table["setting"] == table["setting"].iloc[0]].iterrows()
+        ],
+        "heads": [
+            _picture(weights)
+            for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
+        ],
         "bugs": bugs,
     }
 
 
 def _claim(row: pd.Series) -> dict[str, Any]:
-    """A row of the forest plot, with its interval on an axis from -100 to 100 that shrinks large distances."""
-    margin, low, high = (100 * math.asinh(10 * row[name]) / math.asinh(80) for name in ("margin", "low", "high"))
+    """A row of the forest plot, with its interval on an axis from -100 to 100 that shrinks large
+    distances."""
+    margin, low, high = (
+        100 * math.asinh(10 * row[name]) / math.asinh(80) for name in ("margin", "low", "high")
+    )
     drawn = {"x": margin, "low": low, "high": high} if math.isfinite(margin) else {"x": None}
     return {"verdict": row["verdict"], "text": row["text"], "numbers": row["numbers"], **drawn}
 
@@ -120,4 +157,6 @@ def _claim(row: pd.Series) -> dict[str, Any]:
 def script(*names: str) -> str:
     """The modules as one classic script: browsers load no modules from files."""
     texts = ((files("alibi_viz.site") / name).read_text(encoding="utf-8") for name in names)
-    return "\n".join(re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts)
+    return "\n".join(
+        re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts
+    )

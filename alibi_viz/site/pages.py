@@ -1,4 +1,5 @@
-"""The lessons, the report and the API reference as pages of the site: no network, no kernel, no JavaScript."""
+"""The lessons, the report and the API reference as pages of the site: no network, no kernel, no
+JavaScript."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +23,8 @@ MODULES = tuple(f"alibi_viz{name}" for name in _PARTS)
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown as HTML: formulas as MathML, wide tables in a box that scrolls, links to the pages of other files."""
+    """Markdown as HTML: formulas as MathML, wide tables in a box that scrolls, links to the pages
+    of other files."""
 
     def block_math(self, body: str) -> str:
         return _box("Formula", convert(body, display="block"))
@@ -38,7 +40,9 @@ class _Renderer(IPythonRenderer):
         return super().heading(text, level, **attributes)
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        return super().link(text, re.sub(r"^(?:\.\./.+/)?(\w+)\.(?:ipynb|md)", r"\1.html", url), title)
+        return super().link(
+            text, re.sub(r"^(?:\.\./.+/)?(\w+)\.(?:ipynb|md)", r"\1.html", url), title
+        )
 
 
 def _box(name: str, content: str) -> str:
@@ -58,21 +62,31 @@ def code(text: str) -> Markup:
 
 def template(name: str) -> jinja2.Template:
     """A template of this folder."""
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.PackageLoader("alibi_viz", "site"))
-    environment.filters.update(markdown=markdown, code=code, ansi=lambda text: Markup(ansi2html(text)))
+    environment = jinja2.Environment(
+        autoescape=True, loader=jinja2.PackageLoader("alibi_viz", "site")
+    )
+    environment.filters.update(
+        markdown=markdown, code=code, ansi=lambda text: Markup(ansi2html(text))
+    )
     return environment.get_template(name)
 
 
 def write_lessons(paths: Iterable[Path], folder: Path) -> list[dict[str, str]]:
-    """Write lessons with their stored outputs and pictures into a folder, and return their file names and titles."""
+    """Write lessons with their stored outputs and pictures into a folder, and return their file
+    names and titles."""
     notebooks = {path.stem: nbformat.read(path, as_version=4).cells for path in paths}
     lessons = []
     for name, cells in notebooks.items():
         title = re.search(r"^# (?:\d+\. )?(.+)", cells[0].source if cells else "")
         lessons.append({"name": name, "title": title[1] if title else name})
     for n, lesson in enumerate(lessons):
-        neighbors = {"previous": lessons[n - 1] if n else None, "next": lessons[n + 1] if lessons[n + 1 :] else None}
-        page = template("lesson.html.j2").render(**lesson, **neighbors, cells=notebooks[lesson["name"]])
+        neighbors = {
+            "previous": lessons[n - 1] if n else None,
+            "next": lessons[n + 1] if lessons[n + 1 :] else None,
+        }
+        page = template("lesson.html.j2").render(
+            **lesson, **neighbors, cells=notebooks[lesson["name"]]
+        )
         write(folder / f"{lesson['name']}.html", page)
     return lessons
 
@@ -81,16 +95,21 @@ def write_report(folder: Path) -> None:
     """Write the report about the study, to which the page links, into a folder."""
     report = (files("alibi_viz.study") / "published" / "report.md").read_text(encoding="utf-8")
     cells = [nbformat.v4.new_markdown_cell(report)]
-    page = template("lesson.html.j2").render(name="report", title="Results of the study", cells=cells)
+    page = template("lesson.html.j2").render(
+        name="report", title="Results of the study", cells=cells
+    )
     write(folder / "report.html", page)
 
 
 def write_reference(folder: Path) -> None:
-    """Write the reference of all public names, from their docstrings and signatures, into a folder."""
+    """Write the reference of all public names, from their docstrings and signatures, into a
+    folder."""
     modules = {}
     for name in MODULES:
         module = import_module(name)
-        vars(module).update({member: getattr(module, member) for member in module.__all__})  # pdoc looks no further
+        vars(module).update(
+            {member: getattr(module, member) for member in module.__all__}
+        )  # pdoc looks no further
         modules[name] = pdoc.doc.Module(module)
     with as_file(files("alibi_viz.site")) as templates:
         pdoc.render.configure(docformat="google", template_directory=templates)

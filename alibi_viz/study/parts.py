@@ -1,9 +1,11 @@
-"""The runs of the study, and the search that chose their learning rates, so that the comparison is fair.
+"""The runs of the study, and the search that chose their learning rates, so that the comparison is
+fair.
 
-Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
-size read the same batches. In the search, each run of the tales and of the tasks is trained with three learning rates
-and a seed that the study doesn't use otherwise. The one with the lowest mean training loss over the last tenth of the
-steps is chosen. No test takes part. Runs on Python's reference take the rates of the tales.
+Runs are paired: for one seed all methods start from the same weights, and runs with the same
+training length and batch size read the same batches. In the search, each run of the tales and of
+the tasks is trained with three learning rates and a seed that the study doesn't use otherwise. The
+one with the lowest mean training loss over the last tenth of the steps is chosen. No test takes
+part. Runs on Python's reference take the rates of the tales.
 """
 
 import math
@@ -32,7 +34,11 @@ def part_runs(name: str, rates: Rates, seeds: int = SEEDS) -> list[Run]:
     """The runs of a part, ordered by seed, so that the first seed can be compared early."""
     if name != SEARCH:
         return [
-            replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
+            replace(
+                run,
+                seed=seed,
+                learning_rate=rates[run.task if run.task in TASKS else "text", run.label],
+            )
             for seed in range(seeds)
             for run in PARTS[name]
         ]
@@ -46,20 +52,29 @@ def part_runs(name: str, rates: Rates, seeds: int = SEEDS) -> list[Run]:
 
 
 def rate_table(records: Iterable[Record]) -> pd.DataFrame:
-    """The mean training loss of the last steps, infinite where training diverged, with a column per learning rate."""
+    """The mean training loss of the last steps, infinite where training diverged, with a column per
+    learning rate."""
     rows = []
     for record in records:
-        run, losses = record["run"], [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
+        run, losses = (
+            record["run"],
+            [row for row in record["rows"] if row["question"] == TRAINING_LOSS],
+        )
         last = [row["value"] for row in losses if row["step"] > 0.9 * run["steps"]]
         loss = math.inf if record["error"] else math.fsum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])
-    return table.pivot_table(index=["task", "label"], columns="rate", values="loss", sort=False).sort_index(axis=1)
+    return table.pivot_table(
+        index=["task", "label"], columns="rate", values="loss", sort=False
+    ).sort_index(axis=1)
 
 
 def best_rates(records: Iterable[Record]) -> Rates:
     """The learning rate with the lowest training loss, for each task and label."""
-    return {(task, label): float(rate) for (task, label), rate in rate_table(records).idxmin(axis=1).items()}
+    return {
+        (task, label): float(rate)
+        for (task, label), rate in rate_table(records).idxmin(axis=1).items()
+    }
 
 
 def _templates(part: dict[str, Any]) -> list[Run]:
@@ -69,5 +84,9 @@ def _templates(part: dict[str, Any]) -> list[Run]:
 
 
 STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
-PARTS = {part["name"]: _templates(part) for part in STUDY["part"]}  # {name: one run for each label, without a seed}
-SUMMARIES = {part["name"]: part["summary"] for part in STUDY["part"]}  # what the runs show, in one sentence
+PARTS = {
+    part["name"]: _templates(part) for part in STUDY["part"]
+}  # {name: one run for each label, without a seed}
+SUMMARIES = {
+    part["name"]: part["summary"] for part in STUDY["part"]
+}  # what the runs show, in one sentence

@@ -27,9 +27,10 @@ PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
-    Models have eight heads and were trained on sequences of 64 bytes (one setting: 128) of the tales ("text") or the
-    language reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer sequences
-    have a row for each of sixteen blocks of the held-out text, and the table a column "block".
+    Models have eight heads and were trained on sequences of 64 bytes (one setting: 128) of the
+    tales ("text") or the language reference of Python 3.11 ("python reference"), or on a task. With
+    `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out
+    text, and the table a column "block".
 
     >>> results = study.published_results()
     >>> sorted(results["task"].unique())
@@ -39,7 +40,9 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     return _published_table(by_block).copy()
 
 
-_published_table = cache(lambda by_block: record_table(published_records(), "published", by_block=by_block))
+_published_table = cache(
+    lambda by_block: record_table(published_records(), "published", by_block=by_block)
+)
 
 
 def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
@@ -61,14 +64,16 @@ def reproduce(
     seeds: int = SEEDS,
     publish: str | Path | None = None,
 ) -> pd.DataFrame:
-    """Train some parts of the study, or all, and return their results block by block. A second call resumes.
+    """Train some parts of the study, or all, and return their results block by block. A second call
+    resumes.
 
     Args:
-        parts: "search" or names in runs.toml, in any order; all by default. The parts use the learning rates that
-            "search" finds in the same call, and without it the published ones.
+        parts: "search" or names in runs.toml, in any order; all by default. The parts use the
+            learning rates that "search" finds in the same call, and without it the published ones.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
-        publish: a folder, created if missing, for a compressed file with the records of each part, one line each.
+        publish: a folder, created if missing, for a compressed file with the records of each part,
+            one line each.
 
     Raises ValueError, before any training, for an unknown part, and fewer than one seed.
     """
@@ -81,7 +86,9 @@ def reproduce(
     for name in [name for name in NAMES if not parts or name in parts]:
         runs = part_runs(name, rates, seeds)
         order = [run.settings() for run in runs]
-        records = sorted(sweep(runs, executor, path=out), key=lambda record: order.index(record["run"]))
+        records = sorted(
+            sweep(runs, executor, path=out), key=lambda record: order.index(record["run"])
+        )
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
             write(Path(publish) / f"{name}.jsonl.gz", gzip.compress(lines.encode(), mtime=0))
@@ -95,10 +102,10 @@ def reproduce(
 def published_model(name: str) -> SavedRun:
     """A model trained on the tales, with its settings and results.
 
-    `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000 weights, trained for 800 steps
-    on sequences of 64 bytes. `alibi-large` has 860,000 weights and was trained for 1,200 steps on sequences of 256
-    bytes of 5 MB of tales, about ten minutes on two cores. All were tested on the same validation part. Raises
-    ValueError for an unknown name.
+    `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000 weights,
+    trained for 800 steps on sequences of 64 bytes. `alibi-large` has 860,000 weights and was
+    trained for 1,200 steps on sequences of 256 bytes of 5 MB of tales, about ten minutes on two
+    cores. All were tested on the same validation part. Raises ValueError for an unknown name.
 
     >>> saved = study.published_model("alibi")
     >>> saved.settings["steps"], saved.model.config.position
@@ -109,7 +116,8 @@ def published_model(name: str) -> SavedRun:
 
 
 def train_published_models(folder: str | Path) -> None:
-    """Train the published models again, in a quarter of an hour, and save each in a new folder inside `folder`."""
+    """Train the published models again, in a quarter of an hour, and save each in a new folder
+    inside `folder`."""
     folder = create_folder(folder)
     for run in MODELS:
         check_new(folder / run.label)

@@ -1,4 +1,5 @@
-"""Write one page from the published records: the verdicts, the tables with intervals, and how they were made."""
+"""Write one page from the published records: the verdicts, the tables with intervals, and how they
+were made."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,11 +21,20 @@ from alibi_viz.table import LEVEL
 def write_report(folder: str | Path) -> None:
     """Write report.md about the published results into a folder."""
     records, search = published_records(), published_records([SEARCH])
-    verdicts, rates = verdict_table(record_table(records, "published", by_block=True)), rate_table(search)
+    verdicts, rates = (
+        verdict_table(record_table(records, "published", by_block=True)),
+        rate_table(search),
+    )
     rows = [(rates.loc[run].dropna(), rate) for run, rate in rates.idxmin(axis=1).items()]
     made_with = pd.DataFrame(record["made_with"] for record in records)
     source = (FOLDER / "report.md.j2").read_text(encoding="utf-8")
-    numbers = {"length": LENGTH, "seeds": SEEDS, "targets": TARGETS, "samples": SAMPLES, "level": LEVEL}
+    numbers = {
+        "length": LENGTH,
+        "seeds": SEEDS,
+        "targets": TARGETS,
+        "samples": SAMPLES,
+        "level": LEVEL,
+    }
     page = jinja2.Template(source, undefined=jinja2.StrictUndefined, trim_blocks=True).render(
         **numbers,
         records=records,
@@ -41,10 +51,15 @@ def write_report(folder: str | Path) -> None:
     write(create_folder(folder) / "report.md", page)
 
 
-def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
-    """Each question, a table for every part that answers it, and the numbers of samples that a value is a mean of."""
+def _sections(
+    results: pd.DataFrame,
+) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
+    """Each question, a table for every part that answers it, and the numbers of samples that a
+    value is a mean of."""
     for question in QUESTIONS:
-        rows = results[(results["question"] == question.name) & (question.name != "by position")]  # too many columns
+        rows = results[
+            (results["question"] == question.name) & (question.name != "by position")
+        ]  # too many columns
         if question.name == "attention beyond L":  # of a model trained at 2L, these are other keys
             rows = rows[rows["length"] == LENGTH]
         tables = {

@@ -20,4 +20,6 @@ _MODULES = {
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
-__getattr__, __dir__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})
+__getattr__, __dir__ = lazy(
+    __name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()}
+)

@@ -1,4 +1,5 @@
-"""PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention weights as a map."""
+"""PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention
+weights as a map."""
 
 import numpy as np
 import torch
@@ -23,9 +24,10 @@ _FORMULAS = {
 class PrecisionMicroscope(App):
     """What a dtype does to the bias of the steepest of 8 heads, for 2,048 tokens.
 
-    On the left is the bias of one query for its 64 nearest keys: the exact line, and the numbers that the dtype has.
-    Keys that share their bias with a neighbor are squares. On the right is the error of all attention weights, compared
-    with those of the exact bias: the largest in each cell of a grid over queries and keys. See `alibi_viz.precision`.
+    On the left is the bias of one query for its 64 nearest keys: the exact line, and the numbers
+    that the dtype has. Keys that share their bias with a neighbor are squares. On the right is the
+    error of all attention weights, compared with those of the exact bias: the largest in each cell
+    of a grid over queries and keys. See `alibi_viz.precision`.
 
     Traits:
         dtype: "bfloat16", "float16" or "float32".
@@ -39,7 +41,8 @@ class PrecisionMicroscope(App):
     """
 
     why = Why(
-        "The larger a number, the fewer digits after the point a dtype can keep. Keys whose biases are rounded to the "
+        "The larger a number, the fewer digits after the point a dtype can keep. Keys whose "
+        "biases are rounded to the "
         "same number count as equally far away.",
         "12_for_implementers",
         "Round last",
@@ -53,7 +56,12 @@ class PrecisionMicroscope(App):
         return [
             self.menu("dtype", "dtype", "s-dtype", "The number format of the bias"),
             self.menu("form", "form", "s-form", "How the bias is computed", _FORMULAS),
-            self.menu("query", "query on the left", "s-query", "The last query, or that with the largest error"),
+            self.menu(
+                "query",
+                "query on the left",
+                "s-query",
+                "The last query, or that with the largest error",
+            ),
             self.reset_button(),
         ]
 
@@ -61,7 +69,9 @@ class PrecisionMicroscope(App):
         dtype = DTYPES[self.dtype]
         errors = weight_errors(SLOPE, LENGTH, dtype=dtype, form=self.form)
         query = LENGTH - 1 if self.query == "last" or errors.negligible else errors.query
-        rounded = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)[0, : query + 1]
+        rounded = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)[
+            0, : query + 1
+        ]
         # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
         offset = {"key": query, "end": query - (LENGTH - 1)}.get(self.form, 0)
         exact = SLOPE * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
@@ -70,9 +80,17 @@ class PrecisionMicroscope(App):
         keys, near = range(query + 1)[-NEAREST:], rounded[-NEAREST:]
         biases = exact[-NEAREST:], near, shared[-NEAREST:]
         picture.draw(self.figure, keys, *biases, errors=errors.cells, size=errors.size)
-        nearest = f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} different biases"
+        nearest = (
+            f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} "
+            "different biases"
+        )
         wrong, right = format_percent(errors.weight), format_percent(errors.exact)
-        place = f"query {errors.query:,} and key {errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
+        place = (
+            f"query {errors.query:,} and key "
+            f"{errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
+        )
         largest = f"The largest error is {format_number(errors.largest)}, for {place}."
-        largest = "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
+        largest = (
+            "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
+        )
         return f"Head 1 of 8, {self.form} form in {self.dtype}: {nearest}. {largest}"

@@ -26,7 +26,8 @@ class SlopeExplorer(App):
     """
 
     why = Why(
-        "Each slope is the one before times a constant factor, if the number of heads is a power of two. On a "
+        "Each slope is the one before times a constant factor, if the number of heads is a power "
+        "of two. On a "
         "logarithmic axis, such slopes lie on a straight line.",
         "01_slopes",
         "The rule",
@@ -40,7 +41,13 @@ class SlopeExplorer(App):
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
-            self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
+            self.menu(
+                "compare",
+                "compare with",
+                "s-compare",
+                "Another rule, as open diamonds",
+                {None: "nothing"},
+            ),
             self.reset_button(),
         ]
 
@@ -55,6 +62,12 @@ class SlopeExplorer(App):
         caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
         if other is None:
             return caption
-        count, factor = int((slopes != other).sum()), (slopes.double() / other.double()).log().abs().max().exp()
+        count, factor = (
+            int((slopes != other).sum()),
+            (slopes.double() / other.double()).log().abs().max().exp(),
+        )
         differ = f"differ in {count} of {heads}, by up to a factor of {format_number(factor)}"
-        return f"{caption} {self.scheme.capitalize()} and {self.compare} slopes {differ if count else 'agree exactly'}."
+        return (
+            f"{caption} {self.scheme.capitalize()} and {self.compare} slopes "
+            f"{differ if count else 'agree exactly'}."
+        )

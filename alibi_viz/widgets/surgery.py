@@ -1,4 +1,5 @@
-"""SlopeSurgery: change a trained model without training it again, and see what that does at every length."""
+"""SlopeSurgery: change a trained model without training it again, and see what that does at every
+length."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +25,11 @@ from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 
 YOURS = "yours"
-MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
+MODELS = (
+    "alibi",
+    "rotary",
+    "sinusoidal",
+)  # that ship with the package and are tested within seconds
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the sequences in which attention is measured
@@ -36,7 +41,8 @@ class Evaluation(NamedTuple):
     """The losses and the attention of a model on longer sequences."""
 
     losses: dict[int, float]  # {length: bits per byte}
-    distance: Tensor  # the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
+    # The mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
+    distance: Tensor
     beyond: float  # the share of attention on keys at least L back, the mean over all heads
     tested: int  # the length of the sequences in which attention was measured
 
@@ -54,8 +60,11 @@ class Subject(NamedTuple):
     evaluate: Callable[[Any], Evaluation]  # the model, or a changed copy
 
 
-def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any) -> Subject:
-    """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or for NaN."""
+def own_subject(
+    model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any
+) -> Subject:
+    """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or
+    for NaN."""
     check_positive_integers(length=length)
     text, lengths = lab.load_text(source), lengths or lab.evaluation_lengths(length)
 
@@ -63,15 +72,25 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
-        tested = int(min(STATS_LENGTH * length, max(lengths), model.transformer.position.max_length or math.inf))
+        tested = int(
+            min(
+                STATS_LENGTH * length,
+                max(lengths),
+                model.transformer.position.max_length or math.inf,
+            )
+        )
         stats = attention_stats(model, text, tested, trained=length, windows=4)
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested)
 
     applies = model.transformer.position.has_bias, has_sinks(model)
-    return Subject(model.config.position, model, length, "bytes", model.config.num_heads, *applies, evaluate)
+    return Subject(
+        model.config.position, model, length, "bytes", model.config.num_heads, *applies, evaluate
+    )
 
 
-def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: Any, source: Any) -> Subject:
+def pretrained_subject(
+    model: nn.Module, tokenizer: Any, length: Any, lengths: Any, source: Any
+) -> Subject:
     """A BLOOM, MPT or Falcon model of the transformers library."""
     if tokenizer is None:
         what = "a LanguageModel, or a model of transformers together with its tokenizer"
@@ -82,18 +101,35 @@ def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: A
     lengths = lengths or lab.evaluation_lengths(length)
 
     def evaluate(model: nn.Module) -> Evaluation:
-        options = {"targets": PRETRAINED_TARGETS, "stride": max(1, min(lengths) // 2), "trained": length}
+        options = {
+            "targets": PRETRAINED_TARGETS,
+            "stride": max(1, min(lengths) // 2),
+            "trained": length,
+        }
         table = lab.length_curve(model, tokenizer, source, lengths, **options)
         losses = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
         if not (defined := [x for x, bits in losses.items() if not math.isnan(bits)]):
             limit = longest_context(model)
-            raise ValueError(f"the model has {limit} positions; lengths must be no longer, got {[*losses]}")
+            raise ValueError(
+                f"the model has {limit} positions; lengths must be no longer, got {[*losses]}"
+            )
         tested = min(STATS_LENGTH * length, max(defined))
-        ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -tested:].to(next(model.parameters()).device)
+        ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -tested:].to(
+            next(model.parameters()).device
+        )
         stats = pretrained_stats(model, ids, trained=length, queries=STATS_QUERIES)
         return Evaluation(losses, stats.distance, float(stats.beyond.nanmean()), tested)
 
-    return Subject(name, model, length, "tokens", len(family.slopes(family.layers(model)[0])), True, True, evaluate)
+    return Subject(
+        name,
+        model,
+        length,
+        "tokens",
+        len(family.slopes(family.layers(model)[0])),
+        True,
+        True,
+        evaluate,
+    )
 
 
 class SlopeSurgery(App):
@@ -102,25 +138,31 @@ class SlopeSurgery(App):
         widgets.SlopeSurgery(lab.make_model("alibi"), length=64)           # your own model
         widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=[512, 1024, 2048, 4096])
 
-    Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates it. A change that
-    doesn't apply to the model, such as slopes to a rotary one, is left out, and its control is disabled.
+    Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates
+    it. A change that doesn't apply to the model, such as slopes to a rotary one, is left out, and
+    its control is disabled.
 
     Args:
-        model: your own trained model, or a BLOOM, MPT or Falcon model of transformers; then `subject` is "yours".
+        model: your own trained model, or a BLOOM, MPT or Falcon model of transformers; then
+            `subject` is "yours".
         tokenizer: that of a model of transformers.
-        length: the training length of that model, in its tokens; by default what its configuration says.
+        length: the training length of that model, in its tokens; by default what its configuration
+            says.
         lengths: of the sequences to test that model on; L to 16 L by default.
-        text: the text to test on, as `load_text` takes it; the built-in text by default. Models of this lab are tested
-            on its validation part, those of transformers as in `lab.length_curve`.
+        text: the text to test on, as `load_text` takes it; the built-in text by default. Models of
+            this lab are tested on its validation part, those of transformers as in
+            `lab.length_curve`.
 
     `models` has the model "as trained" and "changed".
 
     Traits:
         subject: "yours", or a model that comes with the package: "alibi", "rotary" or "sinusoidal".
         factor: multiplies the slopes, 1/16 to 16.
-        dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
+        dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every
+            layer.
         window: how many keys a query sees, including itself; None for all.
-        sinks: how many tokens at the start stay visible beside the window; not for rotary and sinusoidal.
+        sinks: how many tokens at the start stay visible beside the window; not for rotary and
+            sinusoidal.
 
     >>> from alibi_viz.widgets import SlopeSurgery
     >>> app = SlopeSurgery(window=64)
@@ -132,7 +174,8 @@ class SlopeSurgery(App):
 
     min_width = 520  # two panels
     why = Why(
-        "The changed model has the same weights as the one before. So all differences between the lines come from "
+        "The changed model has the same weights as the one before. So all differences between the "
+        "lines come from "
         "the change.",
         "07_surgery",
         "Steeper or flatter slopes",
@@ -166,7 +209,9 @@ class SlopeSurgery(App):
             elif model is not None:
                 self._subjects[YOURS] = pretrained_subject(model, tokenizer, length, lengths, text)
             elif any(option is not None for option in (tokenizer, length, lengths)):
-                raise BadValue("tokenizer, length and lengths belong to a model of yours: pass the model too")
+                raise BadValue(
+                    "tokenizer, length and lengths belong to a model of yours: pass the model too"
+                )
         super().__init__(**({"subject": YOURS} if self._subjects else {}) | state)
 
     @property
@@ -185,23 +230,48 @@ class SlopeSurgery(App):
         return self._after.losses
 
     def refresh(self) -> None:
-        """Draw the current state, and measure the models again: one may have been trained further."""
+        """Draw the current state, and measure the models again: one may have been trained
+        further."""
         self._trained.clear()
         super().refresh()
 
     def controls(self) -> list[Widget]:
         # called before the menu's own observer: the new model may have no such head
-        self.observe(lambda _: self.dropped in self.droppable or self.set_trait("dropped", "none"), names="subject")
+        self.observe(
+            lambda _: self.dropped in self.droppable or self.set_trait("dropped", "none"),
+            names="subject",
+        )
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
         options = {"base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
-        slider = FloatLogSlider(**options, tooltip="What the slopes are multiplied by", continuous_update=False)
+        slider = FloatLogSlider(
+            **options, tooltip="What the slopes are multiplied by", continuous_update=False
+        )
         factor = self.link(slider.add_class("s-factor"), "factor")
-        dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads that lose their bias", follows="subject")
-        window = self.menu("window", "window", "s-window", "How many keys a query sees, with its own", {None: "none"})
-        sinks = self.slider("sinks", "sinks", "s-sinks", "How many tokens at the start stay visible beside the window")
+        dropped = self.menu(
+            "dropped",
+            "drop the bias of",
+            "s-dropped",
+            "Heads that lose their bias",
+            follows="subject",
+        )
+        window = self.menu(
+            "window",
+            "window",
+            "s-window",
+            "How many keys a query sees, with its own",
+            {None: "none"},
+        )
+        sinks = self.slider(
+            "sinks",
+            "sinks",
+            "s-sinks",
+            "How many tokens at the start stay visible beside the window",
+        )
         self._of_slopes, self._of_sinks = (factor, dropped), sinks.children[1:]
         more, further = fold("More", "Keep the first tokens", sinks)
-        first = row(subject, labeled("slopes times", factor), dropped, window, more, self.reset_button())
+        first = row(
+            subject, labeled("slopes times", factor), dropped, window, more, self.reset_button()
+        )
         return [column(first, further)]
 
     def draw(self) -> tuple[str, str]:
@@ -213,42 +283,66 @@ class SlopeSurgery(App):
             values = {name: value for name, (value, _) in changes.items()}
             changed = lab.modify(subject.model, **values, trained_length=subject.length)
         after = subject.evaluate(changed) if changes else before
-        self._before, self._after, self.models = before, after, {BEFORE: subject.model, AFTER: changed}
-        for controls, apply in ((self._of_slopes, subject.has_slopes), (self._of_sinks, subject.has_sinks)):
+        self._before, self._after, self.models = (
+            before,
+            after,
+            {BEFORE: subject.model, AFTER: changed},
+        )
+        for controls, apply in (
+            (self._of_slopes, subject.has_slopes),
+            (self._of_sinks, subject.has_sinks),
+        ):
             for control in controls:
                 control.disabled = not apply
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
-        change = f"with {', '.join(words for _, words in changes.values())}" if changes else "as it was trained"
+        change = (
+            f"with {', '.join(words for _, words in changes.values())}"
+            if changes
+            else "as it was trained"
+        )
         return _describe(subject, change, before, after)
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
             saved = study.published_model(self.subject)
             with raising_bad_value():
-                self._subjects[self.subject] = own_subject(saved.model, saved.settings["length"], None, self._text)
+                self._subjects[self.subject] = own_subject(
+                    saved.model, saved.settings["length"], None, self._text
+                )
         return self._subjects[self.subject]
 
     def _changes(self) -> dict[str, tuple[Any, str]]:
-        """What is asked for and applies: {argument of `lab.modify`: its value, and the change in words}."""
+        """What is asked for and applies: {argument of `lab.modify`: its value, and the change in
+        words}."""
         subject, changes = self._subject(), dict[str, tuple[Any, str]]()
         if self.dropped not in self.droppable:
-            raise BadValue(f"dropped must be one of {', '.join(self.droppable)}, got {self.dropped!r}")
+            raise BadValue(
+                f"dropped must be one of {', '.join(self.droppable)}, got {self.dropped!r}"
+            )
         if subject.has_slopes and (self.factor != 1 or self.dropped != "none"):
             which = "every head" if self.dropped == "all" else f"head {self.dropped}"
             words = [f"slopes times {self.factor:g}"] * (self.factor != 1 and self.dropped != "all")
             words += [f"the bias of {which} dropped in every layer"] * (self.dropped != "none")
-            factors = [0.0 if self.dropped in ("all", head) else self.factor for head in self.droppable[2:]]
+            factors = [
+                0.0 if self.dropped in ("all", head) else self.factor for head in self.droppable[2:]
+            ]
             changes["slopes"] = factors, ", ".join(words)
         if self.window is not None:
-            changes["window"] = self.window, f"a window of {self.window:,} key{'s' * (self.window > 1)} imposed"
+            changes["window"] = (
+                self.window,
+                f"a window of {self.window:,} key{'s' * (self.window > 1)} imposed",
+            )
             if self.sinks and subject.has_sinks:
                 changes["sinks"] = self.sinks, f"the first {self.sinks:,} kept"
         return changes
 
 
-def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> tuple[str, str]:
-    """What was changed and what that does to the losses; as details, how far back the heads look."""
+def _describe(
+    subject: Subject, change: str, before: Evaluation, after: Evaluation
+) -> tuple[str, str]:
+    """What was changed and what that does to the losses; as details, how far back the heads
+    look."""
     length, losses = subject.length, []
     for x in sorted({min(before.losses), max(before.losses)}):
         bits, rise = after.losses[x], after.losses[x] - before.losses[x]
@@ -260,7 +354,15 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
-    beyond = f", with {format_percent(after.beyond)} of their weight on keys at least {length:,} back"
-    look = f"At the end of sequences of {after.tested:,}, its heads look {distance} tokens back on average{trained}"
-    more = f"The model was trained on sequences of {length:,} {subject.unit}. {look}{beyond * (after.tested > length)}."
+    beyond = (
+        f", with {format_percent(after.beyond)} of their weight on keys at least {length:,} back"
+    )
+    look = (
+        f"At the end of sequences of {after.tested:,}, its heads look {distance} tokens back "
+        f"on average{trained}"
+    )
+    more = (
+        f"The model was trained on sequences of {length:,} {subject.unit}. "
+        f"{look}{beyond * (after.tested > length)}."
+    )
     return f"{subject.name} {change}: {'; '.join(losses)}.", more

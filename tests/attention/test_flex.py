@@ -11,22 +11,36 @@ from alibi_viz.attention.flex import _shared_block_mask
 from tests.attention.cases import largest_error, normal
 
 
-@pytest.mark.skipif(shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here")
+@pytest.mark.skipif(
+    shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
+)
 @pytest.mark.parametrize(
     ("rows", "columns", "key_heads", "causal", "padded"),
     [(150, 400, 2, True, False), (20, 130, 4, True, True), (300, 300, 2, False, False)],
 )
-def test_flex_equals_minimal(*, rows: int, columns: int, key_heads: int, causal: bool, padded: bool) -> None:
+def test_flex_equals_minimal(
+    *, rows: int, columns: int, key_heads: int, causal: bool, padded: bool
+) -> None:
     q = normal(2, 4, rows, 16, dtype=torch.float32)
     k, v = normal(2, 2, key_heads, columns, 16, seed=1, dtype=torch.float32)
     is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
     for slopes in (alibi_slopes(4), torch.tensor([4.0, 1e-4, 0.0, -0.01])):
-        assert largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex") < 2e-6
+        assert (
+            largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex")
+            < 2e-6
+        )
 
 
-def test_a_mask_made_in_inference_mode_is_shared_with_training_and_a_larger_graph_is_refused() -> None:
+def test_a_mask_made_in_inference_mode_is_shared_with_training_and_a_larger_graph_is_refused() -> (
+    None
+):
     with torch.inference_mode():
         offset, blocks = _shared_block_mask(40, 50, True, torch.device("cpu"), None)
-    assert not offset.is_inference() and blocks is _shared_block_mask(40, 50, True, torch.device("cpu"), None)[1]
+    assert (
+        not offset.is_inference()
+        and blocks is _shared_block_mask(40, 50, True, torch.device("cpu"), None)[1]
+    )
     with pytest.raises(ValueError, match=r"does not compile within torch\.compile on the CPU"):
-        torch.compile(alibi_attention, backend="eager")(*normal(3, 1, 2, 8, 4).float(), alibi_slopes(2), backend="flex")
+        torch.compile(alibi_attention, backend="eager")(
+            *normal(3, 1, 2, 8, 4).float(), alibi_slopes(2), backend="flex"
+        )

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace, choose_backend, fold
+from alibi_viz import (
+    alibi_attention,
+    alibi_bias,
+    alibi_slopes,
+    attention_trace,
+    choose_backend,
+    fold,
+)
 from alibi_viz.attention.folded import coordinates
 from tests.attention.cases import HALF, expected, largest_error, qkv
 
@@ -20,7 +27,9 @@ def error(q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> float:
     return float((output[:, :, -100:] - expected(q[:, :, -100:], k, v, SLOPES)).abs().max())
 
 
-def plain_attention(folded_q: Tensor, folded_k: Tensor, v: Tensor, *, is_causal: bool = True) -> Tensor:
+def plain_attention(
+    folded_q: Tensor, folded_k: Tensor, v: Tensor, *, is_causal: bool = True
+) -> Tensor:
     """Attention without ALiBi, with the scale of the unfolded queries."""
     head_dim = v.shape[-1]
     value = pad(v, (0, folded_k.shape[-1] - head_dim))
@@ -30,7 +39,9 @@ def plain_attention(folded_q: Tensor, folded_k: Tensor, v: Tensor, *, is_causal:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALF])
 @pytest.mark.parametrize("scale", [1.0, 32**-0.5])
-def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: torch.dtype, scale: float) -> None:
+def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(
+    dtype: torch.dtype, scale: float
+) -> None:
     slopes, length = alibi_slopes(12), 3000
     query, key = coordinates(slopes, torch.arange(length), dtype, scale)
     assert query.dtype == key.dtype == dtype
@@ -39,13 +50,22 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
     # The diagonal is the constant that differs per row and cancels in the softmax.
     diagonal = product[:, torch.arange(len(rows)), rows][..., None]
     difference = product - diagonal - alibi_bias(slopes, length, dtype=torch.float64)[:, rows]
-    tolerance = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-4, torch.bfloat16: 1e-3}[dtype]
+    tolerance = {
+        torch.float64: 1e-9,
+        torch.float32: 1e-4,
+        torch.float16: 2e-4,
+        torch.bfloat16: 1e-3,
+    }[dtype]
     assert float(difference.abs().max()) < tolerance  # for biases up to 2,100
     assert float(diagonal.abs().max()) < 10  # the constant is small
 
 
-@pytest.mark.parametrize(("dtype", "stated"), [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)])
-def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(dtype: torch.dtype, stated: float) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "stated"), [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
+)
+def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(
+    dtype: torch.dtype, stated: float
+) -> None:
     q, k, v = qkv(4096, heads=8, dim=64, dtype=dtype)
     output = plain_attention(*fold(q, k, SLOPES), v)
     assert output.dtype == dtype and stated / 3 < error(q, k, v, output) < stated * 2
@@ -53,7 +73,9 @@ def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(dtype: torch.
     assert error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="folded")) < 2 * masked + 1e-6
 
 
-@pytest.mark.parametrize(("length", "dim"), [(1031, 64), (1000, 32)])  # few rows in the last block; an odd scale
+@pytest.mark.parametrize(
+    ("length", "dim"), [(1031, 64), (1000, 32)]
+)  # few rows in the last block; an odd scale
 def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length: int, dim: int) -> None:
     is_real, results = torch.arange(length)[None] > 2, {}
     for backend, dtype in (("folded", torch.float32), ("eager", torch.float64)):
@@ -64,7 +86,9 @@ def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length: int, dim: int
         assert float((got - exact).abs().max()) < 4e-6 * float(exact.abs().max())
 
 
-@pytest.mark.parametrize("positions", [None, torch.tensor([0, 1, 5, 6, 7, 20]), torch.randint(9, (2, 6)).cumsum(1)])
+@pytest.mark.parametrize(
+    "positions", [None, torch.tensor([0, 1, 5, 6, 7, 20]), torch.randint(9, (2, 6)).cumsum(1)]
+)
 def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor | None) -> None:
     q, k, v = qkv(6, dim=8, batch=2)
     k, v, slopes = k[:, :2], v[:, :2], torch.tensor([0.5, 0.0, -0.2, 3.0])
@@ -72,35 +96,58 @@ def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor
     assert (folded_q.shape, folded_k.shape) == ((2, 4, 4, 10), (2, 2, 6, 10))
     logits = folded_q @ folded_k.repeat_interleave(2, dim=1).mT * 8**-0.5
     weights = logits.masked_fill(~torch.ones(4, 6, dtype=torch.bool).tril(2), -math.inf).softmax(-1)
-    assert torch.allclose(weights, attention_trace(q[:, :, 2:], k, slopes, positions=positions).weights, atol=1e-12)
+    assert torch.allclose(
+        weights, attention_trace(q[:, :, 2:], k, slopes, positions=positions).weights, atol=1e-12
+    )
     eager = alibi_attention(q, k, v, slopes, positions=positions, backend="eager")
-    assert torch.allclose(plain_attention(*fold(q, k, slopes, positions=positions), v), eager, atol=1e-12)
+    assert torch.allclose(
+        plain_attention(*fold(q, k, slopes, positions=positions), v), eager, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
-def test_new_queries_attend_to_cached_keys_that_were_folded_once(dtype: torch.dtype, tolerance: float) -> None:
+def test_new_queries_attend_to_cached_keys_that_were_folded_once(
+    dtype: torch.dtype, tolerance: float
+) -> None:
     q, k, v = qkv(600, dim=16, dtype=dtype)
-    cached = fold(q[:, :, :300], k[:, :, :300], 2 * alibi_slopes(4))[1]  # which don't depend on the slopes
-    folded_q, folded_k = fold(q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=torch.arange(300, 600))
+    cached = fold(q[:, :, :300], k[:, :, :300], 2 * alibi_slopes(4))[
+        1
+    ]  # which don't depend on the slopes
+    folded_q, folded_k = fold(
+        q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=torch.arange(300, 600)
+    )
     for token in (300, 599):
-        query, keys = folded_q[:, :, token - 300, None], torch.cat((cached, folded_k), dim=2)[:, :, : token + 1]
+        query, keys = (
+            folded_q[:, :, token - 300, None],
+            torch.cat((cached, folded_k), dim=2)[:, :, : token + 1],
+        )
         output = plain_attention(query, keys, v[:, :, : token + 1], is_causal=False)
-        exact = expected(q[:, :, token, None], k[:, :, : token + 1], v[:, :, : token + 1], alibi_slopes(4))
+        exact = expected(
+            q[:, :, token, None], k[:, :, : token + 1], v[:, :, : token + 1], alibi_slopes(4)
+        )
         assert torch.allclose(output.double(), exact, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(dtype: torch.dtype) -> None:
+def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
+    dtype: torch.dtype,
+) -> None:
     q, k, v = qkv(500, dim=16, dtype=dtype)
     gradients = []
     for cast in (dtype, torch.float64):
         slopes = alibi_slopes(4).requires_grad_()
-        (plain_attention(*fold(q.to(cast), k.to(cast), slopes), v.to(cast)).float() * 999 * q).sum().backward()
+        (
+            plain_attention(*fold(q.to(cast), k.to(cast), slopes), v.to(cast)).float() * 999 * q
+        ).sum().backward()
         gradients.append(slopes.grad)
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-SHORT, LAST, LONG = alibi_slopes(2), torch.arange(-7, 1), torch.zeros(1, 1, 65_505, 16, dtype=torch.float16)
+SHORT, LAST, LONG = (
+    alibi_slopes(2),
+    torch.arange(-7, 1),
+    torch.zeros(1, 1, 65_505, 16, dtype=torch.float16),
+)
 
 
 @pytest.mark.parametrize(
@@ -108,46 +155,109 @@ SHORT, LAST, LONG = alibi_slopes(2), torch.arange(-7, 1), torch.zeros(1, 1, 65_5
     [
         (torch.float32, "slopes", None, SHORT, "slopes must be a floating-point tensor"),
         (torch.float32, "scale", 0.0, 1e-30, "the scale, which must be positive, got 0.0"),
-        (torch.float32, "positions", LAST + 2**24 + 1, LAST + 2**24, "float32 distinguishes .* only up to 16777216"),
-        (torch.bfloat16, "positions", LAST + 65_504, LAST + 65_503, "bfloat16 represents positions only up to 65503"),
-        (torch.float16, "positions", LAST - 65_497, LAST - 65_496, "float16 represents positions only up to 65503"),
-        (torch.float16, "key", LONG, LONG[:, :, 1:], "float16 represents positions only up to 65503"),
-        (torch.float16, "slopes", SHORT * -262_032, SHORT * -262_016, "float16 overflows with a scale of 0.25"),
-        (torch.float32, "slopes", SHORT * 1.95e38, SHORT * 1.94e38, "float32 overflows .* slopes up to 1.2"),
+        (
+            torch.float32,
+            "positions",
+            LAST + 2**24 + 1,
+            LAST + 2**24,
+            "float32 distinguishes .* only up to 16777216",
+        ),
+        (
+            torch.bfloat16,
+            "positions",
+            LAST + 65_504,
+            LAST + 65_503,
+            "bfloat16 represents positions only up to 65503",
+        ),
+        (
+            torch.float16,
+            "positions",
+            LAST - 65_497,
+            LAST - 65_496,
+            "float16 represents positions only up to 65503",
+        ),
+        (
+            torch.float16,
+            "key",
+            LONG,
+            LONG[:, :, 1:],
+            "float16 represents positions only up to 65503",
+        ),
+        (
+            torch.float16,
+            "slopes",
+            SHORT * -262_032,
+            SHORT * -262_016,
+            "float16 overflows with a scale of 0.25",
+        ),
+        (
+            torch.float32,
+            "slopes",
+            SHORT * 1.95e38,
+            SHORT * 1.94e38,
+            "float32 overflows .* slopes up to 1.2",
+        ),
     ],
 )
-def test_fold_says_what_cannot_be_folded(dtype: torch.dtype, name: str, wrong: Any, right: Any, message: str) -> None:
-    arguments = {"query": torch.ones(1, 2, 8, 16).to(dtype), "key": torch.ones(1, 2, 8, 16).to(dtype), "slopes": SHORT}
+def test_fold_says_what_cannot_be_folded(
+    dtype: torch.dtype, name: str, wrong: Any, right: Any, message: str
+) -> None:
+    arguments = {
+        "query": torch.ones(1, 2, 8, 16).to(dtype),
+        "key": torch.ones(1, 2, 8, 16).to(dtype),
+        "slopes": SHORT,
+    }
     with pytest.raises((TypeError, ValueError), match=message):
         fold(**(arguments | {name: wrong}))
     query, key = (folded.double() for folded in fold(**(arguments | {name: right})))
-    slopes, scale, positions = ({"slopes": SHORT, name: right}.get(each) for each in ("slopes", "scale", "positions"))
-    steps = (query @ key.mT * (0.25 if scale is None else scale)).diff()  # the content is the same everywhere
+    slopes, scale, positions = (
+        {"slopes": SHORT, name: right}.get(each) for each in ("slopes", "scale", "positions")
+    )
+    steps = (
+        query @ key.mT * (0.25 if scale is None else scale)
+    ).diff()  # the content is the same everywhere
     distance = (torch.arange(key.shape[2]) if positions is None else positions).diff()
-    assert torch.allclose(steps, (slopes.double()[:, None, None] * distance).expand_as(steps), rtol=1e-6, atol=0)
+    assert torch.allclose(
+        steps, (slopes.double()[:, None, None] * distance).expand_as(steps), rtol=1e-6, atol=0
+    )
 
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:
-    tensors, is_real = qkv(500, batch=2, dtype=torch.float32), torch.arange(500).expand(2, -1) >= 9 if padded else None
-    case = {"positions": torch.arange(500) + torch.tensor([[first], [7]]), "key_padding_mask": is_real}
+    tensors, is_real = (
+        qkv(500, batch=2, dtype=torch.float32),
+        torch.arange(500).expand(2, -1) >= 9 if padded else None,
+    )
+    case = {
+        "positions": torch.arange(500) + torch.tensor([[first], [7]]),
+        "key_padding_mask": is_real,
+    }
     assert choose_backend(*tensors[:2], alibi_slopes(4), **case).name == "folded"
     assert largest_error(*tensors, alibi_slopes(4), **case) < 2e-6
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32])
 @pytest.mark.parametrize("backend", ["mask", "eager", "folded"])
-def test_positions_of_small_integer_dtypes_do_not_overflow(backend: str, dtype: torch.dtype) -> None:
-    positions = torch.arange(-100 if dtype == torch.int8 else 0, 200).clamp(max=torch.iinfo(dtype).max)[-200:]
+def test_positions_of_small_integer_dtypes_do_not_overflow(
+    backend: str, dtype: torch.dtype
+) -> None:
+    positions = torch.arange(-100 if dtype == torch.int8 else 0, 200).clamp(
+        max=torch.iinfo(dtype).max
+    )[-200:]
     tensors = qkv(200, dtype=torch.float32)
-    assert largest_error(*tensors, alibi_slopes(4), backend=backend, positions=positions.to(dtype)) < 2e-6
+    assert (
+        largest_error(*tensors, alibi_slopes(4), backend=backend, positions=positions.to(dtype))
+        < 2e-6
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
 @pytest.mark.parametrize("slopes", [None, SLOPES, -128 * SLOPES])
 @pytest.mark.parametrize("factor", [1.0, 60.0])
-def test_padded_keys_have_weight_0_at_any_scale_and_size(factor: float, slopes: Tensor | None, scale: float) -> None:
+def test_padded_keys_have_weight_0_at_any_scale_and_size(
+    factor: float, slopes: Tensor | None, scale: float
+) -> None:
     """Their values are a million times larger, so a weight of 1e-12 would show."""
     q, k, v = qkv(900, heads=8, dtype=torch.float32)
     q, is_real = factor * q, torch.arange(900)[None] >= 450
@@ -160,12 +270,21 @@ def test_padded_keys_have_weight_0_at_any_scale_and_size(factor: float, slopes: 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("content", [1.0, 400.0])  # 400: down to -2e6
-def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(content: float, dtype: torch.dtype) -> None:
+def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(
+    content: float, dtype: torch.dtype
+) -> None:
     q, k, v = qkv(900, heads=8, dim=32)
     q, k, v = (content * q.abs()).to(dtype), (-content * k.abs()).to(dtype), v.to(dtype)
     case = {"key_padding_mask": torch.arange(900)[None] >= 40}
     assert choose_backend(q, k, SLOPES, **case).name == "folded"
-    scales = (1e-6, 0.99e-6) if dtype == torch.float16 else (1e-24, 0.99e-24)  # the least that hides them, and less
-    assert [choose_backend(q, k, None, **case, scale=scale).name for scale in scales] == ["folded", "mask"]
-    folded, mask = (largest_error(q, k, v, SLOPES, **case, backend=backend) for backend in ("folded", "mask"))
+    scales = (
+        (1e-6, 0.99e-6) if dtype == torch.float16 else (1e-24, 0.99e-24)
+    )  # the least that hides them, and less
+    assert [choose_backend(q, k, None, **case, scale=scale).name for scale in scales] == [
+        "folded",
+        "mask",
+    ]
+    folded, mask = (
+        largest_error(q, k, v, SLOPES, **case, backend=backend) for backend in ("folded", "mask")
+    )
     assert folded <= 1.5 * mask + 1e-6

@@ -1,4 +1,5 @@
-"""What axe-core finds on a page: what keeps readers with a keyboard, a screen reader or weak eyes from using it."""
+"""What axe-core finds on a page: what keeps readers with a keyboard, a screen reader or weak eyes
+from using it."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -12,7 +13,8 @@ FOCUS = """() => {
 
 
 def findings(page: Page, within: str = "html") -> list[str]:
-    """Findings of at least moderate impact within the element of a CSS selector: impact, rule, element."""
+    """Findings of at least moderate impact within the element of a CSS selector: impact, rule,
+    element."""
     return [
         f"{finding['impact']}, {finding['id']}: {node['html'][:200]}"
         for finding in Axe().run(page, within).response["violations"]

@@ -1,6 +1,8 @@
-"""Browser tests use a real JupyterLab in a real Chromium, and operate notebooks through menus and controls.
+"""Browser tests use a real JupyterLab in a real Chromium, and operate notebooks through menus and
+controls.
 
-A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any error:
+A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any
+error:
 
     def test_more_heads_change_the_picture(notebook):
         notebook.show("widgets.SlopeExplorer()")
@@ -9,10 +11,11 @@ A test uses the fixture `notebook` (notebook_page.py), which fails the test if t
         notebook.wait_for_caption("9 heads")
         notebook.wait_for_new_picture(before)
 
-`notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
-Two processes run the tests, each file in one of them. All tests of a process share server and browser, and those in
-test_apps.py one tab with all apps. A `notebook` is a tab of its own. `show` uses a kernel that tests share, which is
-reset after each test. A lesson, opened by `notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
+`notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the
+errors in outputs. Two processes run the tests, each file in one of them. All tests of a process
+share server and browser, and those in test_apps.py one tab with all apps. A `notebook` is a tab of
+its own. `show` uses a kernel that tests share, which is reset after each test. A lesson, opened by
+`notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
 """
 
 import os
@@ -27,7 +30,9 @@ from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
 
-expect.set_options(timeout=30_000)  # milliseconds: a busy machine may need more than the usual five seconds
+expect.set_options(
+    timeout=30_000
+)  # milliseconds: a busy machine may need more than the usual five seconds
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +46,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(browser: Browser) -> Iterator[Server]:
-    """JupyterLab on a copy of notebooks/. It depends on `browser` to be skipped together with it."""
+    """JupyterLab on a copy of notebooks/. It depends on `browser` to be skipped together with
+    it."""
     with jupyter.serve() as server:
         yield server
 
@@ -67,7 +73,10 @@ def page(browser: Browser) -> Iterator[Page]:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text))
-    page.route(lambda url: not url.startswith(("file:", "blob:")), lambda route: problems.append(route.request.url))
+    page.route(
+        lambda url: not url.startswith(("file:", "blob:")),
+        lambda route: problems.append(route.request.url),
+    )
     yield page
     page.close()
     assert problems == []

@@ -1,4 +1,5 @@
-"""Start a private JupyterLab: a free port, a token, a copy of the notebooks, and a home of its own."""
+"""Start a private JupyterLab: a free port, a token, a copy of the notebooks, and a home of its
+own."""
 
 import json
 import os
@@ -42,13 +43,21 @@ class Server:
     def write(self, name: str, *cells: str) -> None:
         """Add a notebook with these code cells."""
         code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        nbformat.write(nbformat.v4.new_notebook(cells=code, metadata=METADATA), self.folder / f"{name}.ipynb")
+        nbformat.write(
+            nbformat.v4.new_notebook(cells=code, metadata=METADATA), self.folder / f"{name}.ipynb"
+        )
 
     def share_kernel(self, name: str) -> None:
-        """Connect a notebook to the shared kernel, which has imported everything: a new one takes five seconds."""
+        """Connect a notebook to the shared kernel, which has imported everything: a new one takes
+        five seconds."""
         if not self.kernel:
             self.kernel = self._ask("POST", "api/kernels", {"name": "python3"})["id"]
-        session = {"path": f"{name}.ipynb", "name": name, "type": "notebook", "kernel": {"id": self.kernel}}
+        session = {
+            "path": f"{name}.ipynb",
+            "name": name,
+            "type": "notebook",
+            "kernel": {"id": self.kernel},
+        }
         self._ask("POST", "api/sessions", session)
 
     def clean_kernels(self) -> None:
@@ -72,7 +81,9 @@ class Server:
 
     def _reset(self) -> bool:
         """Reset the shared kernel. False if it does not answer."""
-        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
+        client = BlockingKernelClient(
+            connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json")
+        )
         client.load_connection_file()
         client.start_channels()
         try:
@@ -84,19 +95,24 @@ class Server:
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(self.url + path, data, {"Authorization": f"token {self.token}"}, method=method)
+        request = Request(
+            self.url + path, data, {"Authorization": f"token {self.token}"}, method=method
+        )
         with urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or "null")
 
 
 @contextmanager
 def serve() -> Iterator[Server]:
-    """Serve a copy of notebooks/ until the block ends. Raises RuntimeError with the log if it does not start."""
+    """Serve a copy of notebooks/ until the block ends. Raises RuntimeError with the log if it does
+    not start."""
     with tempfile.TemporaryDirectory(prefix="alibi-viz-", ignore_cleanup_errors=True) as folder:
         home, log = Path(folder), Path(folder) / "server.log"
         notebooks = home / "notebooks"
         (config := home / "config" / "labconfig").mkdir(parents=True)
-        disabled = {"@jupyterlab/apputils-extension:announcements": True}  # no news, no look for updates
+        disabled = {
+            "@jupyterlab/apputils-extension:announcements": True
+        }  # no news, no look for updates
         (config / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
         options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
@@ -115,9 +131,18 @@ def serve() -> Iterator[Server]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """This process's variables, but with all folders that Jupyter and IPython write to inside `home`."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
-    folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime"}
+    """This process's variables, but with all folders that Jupyter and IPython write to inside
+    `home`."""
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JUPYTER", "IPYTHON"))
+    }
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+    }
     variables |= {"HOME": str(home), "IPYTHONDIR": str(home)}
     return variables | {key: str(home / name) for key, name in folders.items()}
 

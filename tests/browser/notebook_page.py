@@ -1,4 +1,5 @@
-"""A notebook in JupyterLab, operated as a user would: open it, run all cells, press keys on sliders."""
+"""A notebook in JupyterLab, operated as a user would: open it, run all cells, press keys on
+sliders."""
 
 import re
 import time
@@ -15,13 +16,16 @@ HARMLESS = re.compile(
     r"|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
-# The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a dialog to choose one.
+# The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a
+# dialog to choose one.
 IDLE = ".jp-StatusBar-TextItem:text-is('Python 3 (ipykernel) | Idle')"
 STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
 
 
 @contextmanager
-def new_tab(browser: Browser, server: Server, width: int = 1280, height: int = 900) -> Iterator["NotebookPage"]:
+def new_tab(
+    browser: Browser, server: Server, width: int = 1280, height: int = 900
+) -> Iterator["NotebookPage"]:
     """A new tab of this size in pixels, closed afterwards together with its kernel."""
     context = browser.new_context(viewport={"width": width, "height": height})
     yield NotebookPage(context.new_page(), server)
@@ -32,7 +36,8 @@ def new_tab(browser: Browser, server: Server, width: int = 1280, height: int = 9
 class NotebookPage:
     """One browser tab with one notebook.
 
-    `problems` collects uncaught errors, errors on the console, and requests to other hosts: the apps work offline.
+    `problems` collects uncaught errors, errors on the console, and requests to other hosts: the
+    apps work offline.
     """
 
     def __init__(self, page: Page, server: Server) -> None:
@@ -43,24 +48,30 @@ class NotebookPage:
         page.on("request", self._on_request)
 
     def show(self, *cells: str) -> None:
-        """Run these cells after an import of `widgets`, in the kernel that tests share; none may have an error."""
+        """Run these cells after an import of `widgets`, in the kernel that tests share; none may
+        have an error."""
         self.write(*cells)
         self.run_all()
         assert self.errors() == []
 
     def write(self, *cells: str) -> None:
-        """Open a new notebook with an import of `widgets` and these cells, connected to the kernel that tests share."""
+        """Open a new notebook with an import of `widgets` and these cells, connected to the kernel
+        that tests share."""
         self.server.write("test", "from alibi_viz import widgets", *cells)
         self.server.share_kernel("test")
         self.open("test")
 
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel."""
-        self.page.goto(f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}", timeout=120 * SECOND)
+        self.page.goto(
+            f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}",
+            timeout=120 * SECOND,
+        )
         self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
 
     def reload(self) -> None:
-        """Reload the page; again if a busy kernel has not sent an app within two seconds, where JupyterLab gives up."""
+        """Reload the page; again if a busy kernel has not sent an app within two seconds, where
+        JupyterLab gives up."""
         lost = self.page.get_by_text("Error displaying widget")
         for _ in range(5):
             self.page.reload()
@@ -71,9 +82,12 @@ class NotebookPage:
             self.problems.clear()
 
     def start_all(self) -> None:
-        """Clear the stored outputs, so that everything visible afterwards is new, and run all cells."""
+        """Clear the stored outputs, so that everything visible afterwards is new, and run all
+        cells."""
         self.command("Edit", "editmenu:clear-all")
-        self.page.wait_for_function("![...document.querySelectorAll('.jp-OutputArea-child')].length")
+        self.page.wait_for_function(
+            "![...document.querySelectorAll('.jp-OutputArea-child')].length"
+        )
         self.command("Run", "runmenu:run-all")
         self.page.wait_for_function(STARTED, timeout=60 * SECOND)
 
@@ -83,7 +97,8 @@ class NotebookPage:
         self.wait_until_run(timeout)
 
     def wait_until_run(self, timeout: float = 120) -> None:
-        """Wait at most `timeout` seconds until every visible cell has an execution count, and then for hidden ones."""
+        """Wait at most `timeout` seconds until every visible cell has an execution count, and then
+        for hidden ones."""
         self.page.wait_for_function(
             """() => [...document.querySelectorAll('.jp-CodeCell')]
                 .filter(cell => cell.querySelector('.cm-content')?.innerText.trim())
@@ -93,7 +108,8 @@ class NotebookPage:
         self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
 
     def wait_until_quiet(self) -> None:
-        """Wait until the kernel is idle for 30 frames: ipywidgets holds back a value until it has answered the last."""
+        """Wait until the kernel is idle for 30 frames: ipywidgets holds back a value until it has
+        answered the last."""
         self.page.evaluate(
             """async idle => {
                 for (let still = 0; still < 30; await new Promise(requestAnimationFrame))
@@ -117,7 +133,9 @@ class NotebookPage:
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
         kinds = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
-        texts = self.page.locator(", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)).all_inner_texts()
+        texts = self.page.locator(
+            ", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)
+        ).all_inner_texts()
         return texts + self.page.get_by_text("Error displaying widget").all_inner_texts()
 
     def app(self, number: int = 0, css: str = ".alibi-app") -> Locator:
@@ -141,7 +159,9 @@ class NotebookPage:
 
     def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
         """Wait until the caption of an app contains the text."""
-        self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for(timeout=timeout * SECOND)
+        self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for(
+            timeout=timeout * SECOND
+        )
 
     def wait_for_new_picture(self, before: bytes, number: int = 0, timeout: float = 10) -> bytes:
         """Wait until an app's plot differs from an earlier `picture`, and return the new one."""
@@ -153,7 +173,8 @@ class NotebookPage:
     def settle(self, number: int = 0) -> Locator:
         """Scroll to an app and wait until its plots fill their containers and are painted.
 
-        Whole heatmaps of BiasExplorer seldom fill the width, so a narrower plot may stay so if it no longer changes.
+        Whole heatmaps of BiasExplorer seldom fill the width, so a narrower plot may stay so if it
+        no longer changes.
         """
         app = self.app(number)
         app.evaluate(
@@ -178,5 +199,7 @@ class NotebookPage:
             self.problems.append(f"console: {message.text} {message.location}")
 
     def _on_request(self, request: Request) -> None:
-        if not request.url.startswith((self.server.url, "ws" + self.server.url[4:], "data:", "blob:")):
+        if not request.url.startswith(
+            (self.server.url, "ws" + self.server.url[4:], "data:", "blob:")
+        ):
             self.problems.append(f"request to another host: {request.url}")

@@ -1,4 +1,5 @@
-"""All apps on one page of JupyterLab, operated by mouse and keyboard. Every test leaves its app as it was."""
+"""All apps on one page of JupyterLab, operated by mouse and keyboard. Every test leaves its app as
+it was."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
 
 APPS = [name for name in widgets.__all__ if name != "App"]
-UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
+UNNAMED = re.compile(
+    r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M
+)
 FOCUSABLE = "select, input, textarea, button, summary, .noUi-handle"
 # Focus one control after the other.
 VISIT = f"""(app, controls) => [...app.querySelectorAll(controls)]
@@ -44,7 +47,8 @@ def at(name: str) -> int:
 
 
 def move(app: Locator) -> None:
-    """Move every visible control to both of its ends; sliders last, because they change what menus offer."""
+    """Move every visible control to both of its ends; sliders last, because they change what menus
+    offer."""
     for menu in app.locator(".alibi-controls select:visible").all():
         for index in (menu.locator("option").count() - 1, 0):
             if menu.is_enabled():
@@ -67,7 +71,9 @@ def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage,
     expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
     assert app.locator(".js-plotly-plot .main-svg").first.is_visible() and len(caption) > 30
     move(app)
-    controls.locator(".s-reset").click()  # at once: it waits for the values that ipywidgets holds back
+    controls.locator(
+        ".s-reset"
+    ).click()  # at once: it waits for the values that ipywidgets holds back
     page.wait_until_quiet()
     expect(app.locator(".alibi-caption")).to_have_text(caption)
     style, snapshot = page.page.add_style_tag(content=SHOW_ALL), controls.aria_snapshot()
@@ -82,14 +88,18 @@ def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: Not
     region = app.locator(".alibi-caption").element_handle()
     page.press_slider("s-heads", "ArrowRight", number=number)
     page.wait_for_caption("9 heads", number=number)
-    assert region.evaluate("region => region.isConnected && region.textContent").startswith("9 heads")
+    assert region.evaluate("region => region.isConnected && region.textContent").startswith(
+        "9 heads"
+    )
     expect(app.locator(".alibi-figure")).to_have_attribute("role", "img")
     expect(app.locator(".alibi-figure")).to_have_attribute("aria-label", re.compile("^9 heads"))
     changed = page.wait_for_new_picture(before, number=number)
     field = app.get_by_role("textbox", name="heads", exact=True)
     field.fill("<b>65</b>")
     field.press("Enter")
-    expect(app.locator(".alibi-error")).to_contain_text("num_heads must be an integer from 1 to 64, got '<b>65</b>'")
+    expect(app.locator(".alibi-error")).to_contain_text(
+        "num_heads must be an integer from 1 to 64, got '<b>65</b>'"
+    )
     expect(field).to_have_value("9")
     app.locator(".s-reset").click()
     page.wait_for_caption("8 heads", number=number)
@@ -97,7 +107,9 @@ def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: Not
     page.wait_for_new_picture(changed, number=number)
 
 
-@pytest.mark.parametrize("theme", ["Dark", "Light"])  # the second is the one that the other tests see
+@pytest.mark.parametrize(
+    "theme", ["Dark", "Light"]
+)  # the second is the one that the other tests see
 def test_apps_are_accessible_and_show_the_focus(page: NotebookPage, theme: str) -> None:
     page.choose_theme(f"JupyterLab {theme}")
     problems = []
@@ -109,13 +121,17 @@ def test_apps_are_accessible_and_show_the_focus(page: NotebookPage, theme: str) 
         page.page.keyboard.press("Shift")  # now the browser knows that somebody uses the keyboard
         focused = app.evaluate(VISIT, f".alibi-controls :is({FOCUSABLE})")
         assert len(focused) > 1, f"{name}: no controls found"
-        problems += [f"{name}: no visible focus: {element}" for element, width in focused if width < 2]
+        problems += [
+            f"{name}: no visible focus: {element}" for element, width in focused if width < 2
+        ]
     assert problems == [], "\n".join(problems)
 
 
 def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) -> None:
     app = page.settle(at("SlopeExplorer"))
-    page.page.evaluate("document.body.style.setProperty('--jp-content-font-color1', 'rgb(1, 2, 3)')")
+    page.page.evaluate(
+        "document.body.style.setProperty('--jp-content-font-color1', 'rgb(1, 2, 3)')"
+    )
     expect(app.locator(".xtick text").first).to_have_css("fill", "rgb(1, 2, 3)")
     page.page.evaluate("document.body.style.removeProperty('--jp-content-font-color1')")
     for width in (1024, 1280):

@@ -26,7 +26,8 @@ def test_the_end_of_a_curve_is_dragged_within_the_axes_and_counts(notebook: Note
     expect(guess.locator(".shapelayer path")).to_have_count(2)
 
     def drag(pixels: float) -> None:
-        """Drag the circle at the end of the curve down by so many pixels, and a little to the left."""
+        """Drag the circle at the end of the curve down by so many pixels, and a little to the
+        left."""
         notebook.page.wait_for_function(SETTLED)
         box = guess.locator(".shapelayer path").last.bounding_box()
         assert box is not None
@@ -52,5 +53,7 @@ def test_the_end_of_a_curve_is_dragged_within_the_axes_and_counts(notebook: Note
     guess.get_by_role("slider", name="at 128").press("ArrowRight")
     expect(readouts.first).not_to_have_text("1.00")
     answer.click()
-    expect(guess).to_contain_text("Partly right. It is 4.00 at 128 and 5.00 at 256: 1 of your 2 points is close.")
+    expect(guess).to_contain_text(
+        "Partly right. It is 4.00 at 128 and 5.00 at 256: 1 of your 2 points is close."
+    )
     expect(guess).to_contain_text("Score: 0.5 of 1.")

@@ -1,4 +1,5 @@
-"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, races are cut off."""
+"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race,
+races are cut off."""
 
 import time
 
@@ -18,7 +19,9 @@ def start_race(notebook: NotebookPage) -> None:
     """Press Train, and wait until the first losses are drawn."""
     notebook.app(0).locator(".s-train").click()
     expect(notebook.app(0).locator(".s-stop")).to_be_enabled()
-    notebook.page.wait_for_function("document.querySelector('.s-lanes').innerText.match(/step [1-9]/)")
+    notebook.page.wait_for_function(
+        "document.querySelector('.s-lanes').innerText.match(/step [1-9]/)"
+    )
 
 
 def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> None:
@@ -46,7 +49,9 @@ def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
     notebook.wait_for_caption("9 heads")
 
 
-def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebook: NotebookPage) -> None:
+def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(
+    notebook: NotebookPage,
+) -> None:
     notebook.show(RACE, "widgets.BiasExplorer()")
     before, lines = notebook.picture(0), notebook.app(0).locator(".scatterlayer .js-line")
     assert lines.count() == 0
@@ -72,13 +77,17 @@ def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebo
     pressed = time.monotonic()
     notebook.app(0).locator(".s-stop").click()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled()
-    assert time.monotonic() - pressed < 5, "Stop takes a fraction of a second; a busy machine may need more"
+    assert time.monotonic() - pressed < 5, (
+        "Stop takes a fraction of a second; a busy machine may need more"
+    )
     notebook.settle(0)
     assert lines.count() > 0, "the curves stay"
     assert notebook.errors() == []
 
 
-def test_a_page_that_is_reloaded_during_a_race_shows_it_go_on_and_stops_it(notebook: NotebookPage) -> None:
+def test_a_page_that_is_reloaded_during_a_race_shows_it_go_on_and_stops_it(
+    notebook: NotebookPage,
+) -> None:
     notebook.show(RACE)
     save(notebook)
     start_race(notebook)
@@ -111,7 +120,9 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
     assert ["CancelledError" in error for error in notebook.errors()] == [True]
 
 
-def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(notebook: NotebookPage) -> None:
+def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(
+    notebook: NotebookPage,
+) -> None:
     notebook.page.add_init_script(
         """const create = URL.createObjectURL, wait = "await new Promise(done => setTimeout(done, 4000));";
         URL.createObjectURL = blob => create(blob.size > 1e6 ? new Blob([wait, blob], blob) : blob);"""

@@ -1,4 +1,5 @@
-"""Every page of the site: accessible, readable on a phone and without a network, with links that lead somewhere."""
+"""Every page of the site: accessible, readable on a phone and without a network, with links that
+lead somewhere."""
 
 import re
 from pathlib import Path
@@ -14,16 +15,29 @@ from tests.browser.accessibility import FOCUS, findings
 
 LESSONS = [path.stem for path in sorted(lessons_folder().glob("*.ipynb"))]
 REFERENCE = [f"api/{name.replace('.', '/')}.html" for name in MODULES]
-PAGES = ["index.html", "lessons/report.html", *(f"lessons/{name}.html" for name in LESSONS), *REFERENCE]
-VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1024), ("dark", 390)]  # colors don't depend on widths
+PAGES = [
+    "index.html",
+    "lessons/report.html",
+    *(f"lessons/{name}.html" for name in LESSONS),
+    *REFERENCE,
+]
+VIEWS: list[tuple[Literal["light", "dark"], int]] = [
+    ("light", 1024),
+    ("dark", 390),
+]  # colors don't depend on widths
 PROSE = "main :is(p, li, td, th, figcaption, h1, h2, h3):not(.output *, code *)"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(page: Page, site: Path, name: str) -> None:
+def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(
+    page: Page, site: Path, name: str
+) -> None:
     """A lesson has formulas without TeX, described pictures, and says where its apps live."""
     page.goto((site.parent / name).as_uri())
-    page.evaluate("[...document.querySelectorAll('details')].slice(0, 4).forEach((details) => (details.open = true))")
+    page.evaluate(
+        "[...document.querySelectorAll('details')].slice(0, 4).forEach((details) => (details.open "
+        "= true))"
+    )
     for theme, width in VIEWS:
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size({"width": width, "height": 800})
@@ -39,7 +53,9 @@ def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(page:
             assert f"make lab LESSON={lesson}.ipynb" in figure.inner_text()
 
 
-@pytest.mark.parametrize("name", ["index.html", "lessons/08_wins_and_losses.html", "api/alibi_viz.html"])
+@pytest.mark.parametrize(
+    "name", ["index.html", "lessons/08_wins_and_losses.html", "api/alibi_viz.html"]
+)
 def test_focus_is_visible_wherever_the_tab_key_leads(page: Page, site: Path, name: str) -> None:
     page.goto((site.parent / name).as_uri())
     seen = set()
@@ -64,11 +80,17 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_heading(site: Path) ->
             assert not heading or f'id="{heading}"' in reached, f"{path.name}: {link}"
 
 
-def test_reference_has_every_public_name_with_its_signature_docstring_and_source(page: Page, site: Path) -> None:
+def test_reference_has_every_public_name_with_its_signature_docstring_and_source(
+    page: Page, site: Path
+) -> None:
     page.goto((site.parent / "api/alibi_viz/lab.html").as_uri())
     assert page.locator("main h2").all_inner_texts() == lab.__all__
     section = page.locator("section", has=page.locator("#race"))
     signature = section.locator(".signature").first.inner_text()
-    assert signature.startswith("race(") and "learning_rate: float" in signature and "Raises" in section.inner_text()
+    assert (
+        signature.startswith("race(")
+        and "learning_rate: float" in signature
+        and "Raises" in section.inner_text()
+    )
     section.get_by_text("Source of race").click()
     assert "def race(" in section.locator(".source").first.inner_text()

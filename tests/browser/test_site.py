@@ -1,4 +1,5 @@
-"""The page without a kernel: its arithmetic is that of the library, and it works from a file, on a phone too."""
+"""The page without a kernel: its arithmetic is that of the library, and it works from a file, on a
+phone too."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +17,11 @@ from alibi_viz.lab.training import _training_rows, batches
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
 
-SIZES = {"num_layers": RACE_MODEL["layers"], "d_model": RACE_MODEL["width"], "num_heads": RACE_MODEL["heads"]}
+SIZES = {
+    "num_layers": RACE_MODEL["layers"],
+    "d_model": RACE_MODEL["width"],
+    "num_heads": RACE_MODEL["heads"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +48,16 @@ def page(page: Page, site: Path) -> Page:
 
 def tokens_of(data: dict[str, Any]) -> torch.Tensor:
     """The training text of the race as token ids, int64 [bytes]."""
-    return torch.tensor([data["race"]["characters"].index(character) for character in data["race"]["training"]])
+    return torch.tensor(
+        [data["race"]["characters"].index(character) for character in data["race"]["training"]]
+    )
 
 
 def race_model(data: dict[str, Any], position: str, **sizes: int) -> LanguageModel:
     vocabulary = len(data["race"]["characters"])
-    return lab.make_model(position, max_length=RACE["length"], vocabulary=vocabulary, **{**SIZES, **sizes})
+    return lab.make_model(
+        position, max_length=RACE["length"], vocabulary=vocabulary, **{**SIZES, **sizes}
+    )
 
 
 def flat(tensors: Any) -> list[float]:
@@ -56,7 +65,9 @@ def flat(tensors: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("position", ["alibi", "sinusoidal", "rotary", "none"])
-def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[str, Any], position: str) -> None:
+def test_loss_and_gradients_equal_those_of_torch(
+    arithmetic: Page, data: dict[str, Any], position: str
+) -> None:
     model, windows = race_model(data, position, num_layers=2), tokens_of(data)[: 3 * 25].view(3, 25)
     inputs, targets = windows[:, :-1], windows[:, 1:]
     loss = cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
@@ -69,7 +80,12 @@ def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[st
             model.backward(gradient);
             return [bits, [...model.gradients]];
         }""",
-        [_packed(model)["config"], flat(model.parameters()), inputs.flatten().tolist(), targets.flatten().tolist()],
+        [
+            _packed(model)["config"],
+            flat(model.parameters()),
+            inputs.flatten().tolist(),
+            targets.flatten().tolist(),
+        ],
     )
     assert bits == pytest.approx(loss.item() / math.log(2), abs=1e-5)
     expected = torch.tensor(flat(parameter.grad for parameter in model.parameters()))
@@ -80,7 +96,9 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
     model, length, steps = race_model(data, "alibi"), RACE["length"], RACE["steps"]
     tokens, start = tokens_of(data), flat(model.parameters())
     windows = [*islice(batches(tokens, length, RACE["batch"], seed=0), steps)]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1
+    )
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
     expected = [row["value"] for row in _training_rows(model, pairs, optimizer, steps, {"seed": 0})]
     losses = arithmetic.evaluate(
@@ -98,7 +116,9 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_shipped_models_have_the_logits_of_python(arithmetic: Page, data: dict[str, Any], name: str) -> None:
+def test_shipped_models_have_the_logits_of_python(
+    arithmetic: Page, data: dict[str, Any], name: str
+) -> None:
     model = study.published_model(name).model.eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -121,9 +141,12 @@ def test_shipped_models_have_the_logits_of_python(arithmetic: Page, data: dict[s
 
 @pytest.mark.parametrize("law", laws.__all__)
 def test_laws_have_the_biases_of_python(arithmetic: Page, law: str) -> None:
-    expected = torch.stack([getattr(laws, law)(torch.arange(100), head, 12) for head in range(1, 13)])
+    expected = torch.stack(
+        [getattr(laws, law)(torch.arange(100), head, 12) for head in range(1, 13)]
+    )
     values = arithmetic.evaluate(
-        "law => Array.from({ length: 12 }, (_, h) => Array.from({ length: 100 }, (_, d) => LAWS[law](d, h + 1, 12)))",
+        "law => Array.from({ length: 12 }, (_, h) => Array.from({ length: 100 }, (_, d) => "
+        "LAWS[law](d, h + 1, 12)))",
         law,
     )
     ours = torch.tensor([[float(value) for value in row] for row in values])
@@ -133,7 +156,9 @@ def test_laws_have_the_biases_of_python(arithmetic: Page, law: str) -> None:
 def test_the_page_writes_from_a_file_and_no_text_becomes_markup(page: Page) -> None:
     written = page.locator("#written-alibi")
     expect(written).to_contain_text("This is the story of Emma")
-    expect(page.locator("#note-alibi")).to_contain_text("% of the words after the line are words of the tales")
+    expect(page.locator("#note-alibi")).to_contain_text(
+        "% of the words after the line are words of the tales"
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.fill("#beginning", "<img src=x onerror=alert(1)> \u202e \U0001f600")
     expect(written).to_contain_text("<img src=x")
@@ -164,11 +189,18 @@ def test_a_settled_slider_is_announced_once_in_a_live_region_that_stays(page: Pa
     )
     expect(page.locator("#query-value")).to_have_text("8")
     expect(caption).to_contain_text("between 100% and 100%")
-    assert page.evaluate("announced.length === 1 && region.isConnected && region.ariaLive === 'polite'")
+    assert page.evaluate(
+        "announced.length === 1 && region.isConnected && region.ariaLive === 'polite'"
+    )
 
 
 def test_the_numbers_of_a_heatmap_stand_in_a_table(page: Page) -> None:
-    for control, key in (("heads", "Home"), ("query", "Home"), ("query", "ArrowRight"), ("query", "ArrowRight")):
+    for control, key in (
+        ("heads", "Home"),
+        ("query", "Home"),
+        ("query", "ArrowRight"),
+        ("query", "ArrowRight"),
+    ):
         page.locator(f"#{control}").press(key)
     page.get_by_text("The numbers").nth(1).click()
     weights = torch.tensor([0.0, -1, -2]).mul(2.0**-8).softmax(0)  # one head has the slope 1/256
@@ -221,7 +253,9 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     expect(page.locator("#bar-note-alibi")).to_be_empty()
     page.evaluate("() => (Worker = Hidden)")
     page.click("#train")
-    expect(page.locator("#race-sinusoidal .beyond")).not_to_be_empty(timeout=60_000)  # after the first checkpoint
+    expect(page.locator("#race-sinusoidal .beyond")).not_to_be_empty(
+        timeout=60_000
+    )  # after the first checkpoint
     first, second = page.workers
     with first.expect_event("close"), second.expect_event("close"):  # nothing trains anymore
         page.click("#stop")
@@ -230,7 +264,9 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
 
 
 def test_a_saved_app_runs_no_script_of_its_text(browser: Browser, tmp_path: Path) -> None:
-    app = widgets.AttentionExplorer(text="<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1>")
+    app = widgets.AttentionExplorer(
+        text="<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1>"
+    )
     app.save(tmp_path / "app.html")
     page = browser.new_page()
     page.goto((tmp_path / "app.html").as_uri())

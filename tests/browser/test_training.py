@@ -8,7 +8,10 @@ from tests.notebooks.pictures import capture
 
 
 def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
-    notebook.show('widgets.LengthLab(methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, simple=True)')
+    notebook.show(
+        'widgets.LengthLab(methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, '
+        "simple=True)"
+    )
     app = notebook.app()
     expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
     app.locator(".s-train").click()
@@ -20,8 +23,12 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     expect(app.locator(".s-written pre")).to_be_visible()
 
 
-def test_picture_of_a_race_that_asks_for_guesses_does_not_answer_them(browser: Browser, server: Server) -> None:
+def test_picture_of_a_race_that_asks_for_guesses_does_not_answer_them(
+    browser: Browser, server: Server
+) -> None:
     code = 'widgets.LengthLab(methods=["alibi"], length=8, steps=30, guesses={"alibi": None})'
     server.share_kernel("guess")
-    (shot, caption), trained = capture("guess", ["from alibi_viz import widgets", code], browser, server)
+    (shot, caption), trained = capture(
+        "guess", ["from alibi_viz import widgets", code], browser, server
+    )
     assert "guessed" not in caption and 10_000 < len(shot) < len(trained) < 300_000

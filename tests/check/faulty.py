@@ -27,7 +27,9 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "first slope is 1": lambda heads: torch.tensor(first_slope_is_one(heads)),
         "slopes of a head slice": lambda heads: alibi_slopes(heads // 2).repeat(2),
         "heads in another order": lambda heads: alibi_slopes(heads).flip(0),
-        "heads without a bias": lambda heads: alibi_slopes(heads) * (torch.arange(heads) < heads - 2),
+        "heads without a bias": lambda heads: (
+            alibi_slopes(heads) * (torch.arange(heads) < heads - 2)
+        ),
         "imprecise slopes": lambda heads: alibi_slopes(heads).half().float(),
     },
     "factor": {
@@ -63,7 +65,10 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
 
 def with_faults(*faults: str) -> Attention:
     """Attention with these faults, at most one of each part."""
-    chosen = [next((rules[name] for name in faults if name and name in rules), rules[""]) for rules in PARTS.values()]
+    chosen = [
+        next((rules[name] for name in faults if name and name in rules), rules[""])
+        for rules in PARTS.values()
+    ]
     slopes, factor, distance, visible, scale = chosen
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -78,21 +83,36 @@ def with_faults(*faults: str) -> Attention:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, factor: float = 1.0, hidden: float = -math.inf, first: int = 1
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    factor: float = 1.0,
+    hidden: float = -math.inf,
+    first: int = 1,
 ) -> Tensor:
-    """Attention with a factor of the bias, and what is added to keys from the `first` after the query on."""
-    bias = factor * alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key")
+    """Attention with a factor of the bias, and what is added to keys from the `first` after the
+    query on."""
+    bias = factor * alibi_bias(
+        alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key"
+    )
     logits = query @ key.mT * query.shape[-1] ** -0.5 + bias
     mask = torch.full_like(logits, hidden).triu(first + key.shape[2] - query.shape[2])
     return (logits + mask).softmax(-1).to(value.dtype) @ value
 
 
-def bias_of(slopes: Callable[[int], Tensor], cap: float = math.inf) -> Callable[[int, int, int], Tensor]:
-    return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(-cap * alibi_slopes(h)[:, None, None])
+def bias_of(
+    slopes: Callable[[int], Tensor], cap: float = math.inf
+) -> Callable[[int, int, int], Tensor]:
+    return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(
+        -cap * alibi_slopes(h)[:, None, None]
+    )
 
 
-def colliding(form: int, dtype: torch.dtype, heads: int, queries: int, keys: int, of: Any = alibi_slopes) -> Tensor:
-    """A bias in one of the forms that round positions, or their products with slopes, to a dtype."""
+def colliding(
+    form: int, dtype: torch.dtype, heads: int, queries: int, keys: int, of: Any = alibi_slopes
+) -> Tensor:
+    """A bias in one of the forms that round positions, or their products with slopes, to a
+    dtype."""
     slopes, key = of(heads)[:, None, None], torch.arange(float(keys))
     rounded = key.to(dtype)
     return [
@@ -112,7 +132,9 @@ def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def lower_triangle_without_a_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    bias = alibi_bias(alibi_slopes(query.shape[1]), key.shape[2]).tril()[:, -query.shape[2] :]  # 0 for later keys
+    bias = alibi_bias(alibi_slopes(query.shape[1]), key.shape[2]).tril()[
+        :, -query.shape[2] :
+    ]  # 0 for later keys
     return (query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
 
 
@@ -120,13 +142,20 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     """A symmetric bias whose query positions count the padding, but whose key positions don't."""
     if mask is None:
         return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
-    distance = (torch.arange(query.shape[2])[:, None] - (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]).abs()
-    logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance
+    distance = (
+        torch.arange(query.shape[2])[:, None] - (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]
+    ).abs()
+    logits = (
+        query @ key.mT / query.shape[-1] ** 0.5
+        - alibi_slopes(query.shape[1])[:, None, None] * distance
+    )
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
 
 
 def in_half_precision(*qkv: Tensor) -> Tensor:
-    return alibi_attention(*(each.bfloat16() for each in qkv), alibi_slopes(qkv[0].shape[1])).float()
+    return alibi_attention(
+        *(each.bfloat16() for each in qkv), alibi_slopes(qkv[0].shape[1])
+    ).float()
 
 
 def raises(*_: object) -> None:

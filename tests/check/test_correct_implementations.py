@@ -21,22 +21,34 @@ FORMS: dict[str, Callable[[int, int, int], object]] = {
     "relative": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k),
     "key form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key"),
     "symmetric": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"),
-    "constant per row": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None],
+    "constant per row": lambda h, q, k: (
+        alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None]
+    ),
     "mask of the lowest number": lambda h, q, k: masked(h, q, k, torch.finfo(torch.float32).min),
-    "cut off where float32 shows no weight": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).clamp(min=-70),
+    "cut off where float32 shows no weight": lambda h, q, k: alibi_bias(
+        alibi_slopes(h), q, k
+    ).clamp(min=-70),
     "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
-    "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
+    "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(
+        alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16
+    ),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
-    "further heads without a bias": lambda h, q, k: alibi_bias(torch.cat([alibi_slopes(h), torch.zeros(4)]), q, k),
+    "further heads without a bias": lambda h, q, k: alibi_bias(
+        torch.cat([alibi_slopes(h), torch.zeros(4)]), q, k
+    ),
     "masked heads without a bias": lambda h, q, k: masked(h, q, k, -1e9, further=4),
-    "extended precision": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy().astype(np.longdouble),
+    "extended precision": lambda h, q, k: (
+        alibi_bias(alibi_slopes(h), q, k).numpy().astype(np.longdouble)
+    ),
     "sparse": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).to_sparse(),
     "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],
     "tuples": lambda h, q, k: tuple(alibi_bias(alibi_slopes(h), q, k).tolist()),
 }
 
 
-@pytest.mark.parametrize(("form", "causal"), [*((form, True) for form in FORMS), ("symmetric", False)])
+@pytest.mark.parametrize(
+    ("form", "causal"), [*((form, True) for form in FORMS), ("symmetric", False)]
+)
 def test_bias(form: str, causal: bool) -> None:
     length = 16_384 if form == "key form" else 512
     check.bias(FORMS[form], [12, 8], causal=causal, length=length).raise_for_faults()
@@ -48,11 +60,15 @@ def test_slopes(rule: Callable[[int], list[float]]) -> None:
     check.slopes(lambda heads: tried.append(heads) or rule(heads)).raise_for_faults()
     assert {*range(1, 33), 40, 64, 71, 112, 128} <= {*tried}, "head counts of published models"
     check.slopes(lambda heads: np.array(rule(heads), dtype=np.float16)).raise_for_faults()
-    check.slopes(lambda heads: torch.tensor(rule(heads)).bfloat16()[:, None, None]).raise_for_faults()
+    check.slopes(
+        lambda heads: torch.tensor(rule(heads)).bfloat16()[:, None, None]
+    ).raise_for_faults()
 
 
 def test_slopes_that_the_caller_expects_are_correct() -> None:
-    check.slopes(lambda heads: alibi_slopes(heads, "geometric"), slopes="geometric").raise_for_faults()
+    check.slopes(
+        lambda heads: alibi_slopes(heads, "geometric"), slopes="geometric"
+    ).raise_for_faults()
     steeper = lambda heads: alibi_slopes(heads, bias_max=16)  # noqa: E731
     check.slopes(steeper, slopes=steeper).raise_for_faults()
     flipped = lambda heads: alibi_slopes(heads).flip(0)  # noqa: E731
@@ -67,13 +83,19 @@ def test_our_attention(backend: str, dtype: torch.dtype) -> None:
     for causal in (True, False) if backend != "folded" else (True,):
 
         def attention(*qkv: Tensor, causal: bool = causal) -> Tensor:
-            return alibi_attention(*qkv, alibi_slopes(qkv[0].shape[1]), causal=causal, backend=backend)
+            return alibi_attention(
+                *qkv, alibi_slopes(qkv[0].shape[1]), causal=causal, backend=backend
+            )
 
-        check.attention(attention, causal=causal, dtype=dtype, decoding=backend != "folded").raise_for_faults()
+        check.attention(
+            attention, causal=causal, dtype=dtype, decoding=backend != "folded"
+        ).raise_for_faults()
 
 
 def test_numpy_attention() -> None:
-    check.attention(lambda *qkv: attend(*map(torch.from_numpy, qkv)).numpy(), convert=np.asarray).raise_for_faults()
+    check.attention(
+        lambda *qkv: attend(*map(torch.from_numpy, qkv)).numpy(), convert=np.asarray
+    ).raise_for_faults()
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
@@ -82,17 +104,23 @@ def test_padding(causal: bool) -> None:
         is_real = None if mask is None else mask.clone()
         if mask is not None:
             mask.logical_not_()  # each call gets a mask of its own
-        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=causal, key_padding_mask=is_real)
+        return alibi_attention(
+            query, key, value, alibi_slopes(query.shape[1]), causal=causal, key_padding_mask=is_real
+        )
 
     for head_dim in (8, 64):
-        check.attention(attention, causal=causal, padding=True, head_dim=head_dim).raise_for_faults()
+        check.attention(
+            attention, causal=causal, padding=True, head_dim=head_dim
+        ).raise_for_faults()
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_function_runs_in_the_mode_of_its_caller(mode: type) -> None:
     slopes = alibi_slopes(8).requires_grad_()
     with mode():
-        check.attention(lambda *qkv: alibi_attention(*qkv, slopes).numpy(), num_heads=[8], length=20).raise_for_faults()
+        check.attention(
+            lambda *qkv: alibi_attention(*qkv, slopes).numpy(), num_heads=[8], length=20
+        ).raise_for_faults()
 
 
 def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -102,7 +130,9 @@ def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tens
 
 def leaves_out_weights_below_float32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-    logits = (query @ key.mT / query.shape[-1] ** 0.5 + bias).masked_fill((bias < -20) | (bias > 0), -torch.inf)
+    logits = (query @ key.mT / query.shape[-1] ** 0.5 + bias).masked_fill(
+        (bias < -20) | (bias > 0), -torch.inf
+    )
     return logits.softmax(-1) @ value
 
 
@@ -112,7 +142,12 @@ def differentiates(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value)
 
 
-HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates, lambda *x: attend(*x).bfloat16()]
+HABITS = [
+    scales_its_query_in_place,
+    leaves_out_weights_below_float32,
+    differentiates,
+    lambda *x: attend(*x).bfloat16(),
+]
 
 
 @pytest.mark.parametrize("function", HABITS)
@@ -127,7 +162,9 @@ def test_heads_share_keys_only_as_group_size_says() -> None:
     for size in (1, 2):
         (finding,) = check.attention(shares_keys, group_size=size).findings
         assert finding.name == "wrong keys" and "in groups of 4" in finding.evidence
-    with pytest.raises(ValueError, match=r"group_size must divide every head count of \[8, 12\], got 3"):
+    with pytest.raises(
+        ValueError, match=r"group_size must divide every head count of \[8, 12\], got 3"
+    ):
         check.attention(shares_keys, group_size=3)
 
 
@@ -143,4 +180,6 @@ def test_x_transformers_is_right() -> None:
     check.slopes(positions._get_slopes).raise_for_faults()
     check.bias(bias).raise_for_faults()
     check.bias(bias, causal=False).raise_for_faults()
-    check.attention(lambda q, k, v: attention(q, k, v, attn_bias=bias(*q.shape[1:3], k.shape[2]))[0]).raise_for_faults()
+    check.attention(
+        lambda q, k, v: attention(q, k, v, attn_bias=bias(*q.shape[1:3], k.shape[2]))[0]
+    ).raise_for_faults()

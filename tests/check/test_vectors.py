@@ -38,17 +38,29 @@ def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
     assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
     assert document["slopes"][7]["result"] == alibi_slopes(8).tolist()
     # implementations keep their files, so neither the version nor the cases change unnoticed
-    assert [document[name] for name in ("format", "version", "dtype")] == ["alibi-vectors", 1, "float32"]
-    sizes = [tuple(case[name] for name in ("num_heads", "query_length", "key_length")) for case in document["bias"]]
+    assert [document[name] for name in ("format", "version", "dtype")] == [
+        "alibi-vectors",
+        1,
+        "float32",
+    ]
+    sizes = [
+        tuple(case[name] for name in ("num_heads", "query_length", "key_length"))
+        for case in document["bias"]
+    ]
     assert sizes == 2 * [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
-    shapes = {(*torch.tensor(case["query"]).shape[1:], len(case["key"][0][0])) for case in document["attention"]}
+    shapes = {
+        (*torch.tensor(case["query"]).shape[1:], len(case["key"][0][0]))
+        for case in document["attention"]
+    }
     assert shapes == {(4, 8, 8, 8), (6, 8, 8, 8), (4, 1, 8, 8), (4, 3, 8, 8)}
 
 
 def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
     for case in filter(itemgetter("causal"), document["bias"]):
-        case["result"] = [[[None if x is None else -x for x in row] for row in rows] for rows in case["result"]]
+        case["result"] = [
+            [[None if x is None else -x for x in row] for row in rows] for rows in case["result"]
+        ]
     for case in filterfalse(itemgetter("causal"), document["attention"]):
         query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
         trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=False)
@@ -57,7 +69,9 @@ def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     assert names == {"geometric slopes", "sign reversed", "added twice"}
 
 
-def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
+def test_half_precision_results_are_right_if_the_file_says_so(
+    document: Any, tmp_path: Path
+) -> None:
     slopes = {name: document.pop(name) for name in ("format", "version", "slopes")}
     for case in [*document["attention"], *slopes["slopes"]]:
         case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
@@ -84,7 +98,9 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
         ({}, "has none of the lists slopes, bias, attention"),
     ],
 )
-def test_bad_file_raises_with_the_reason(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_bad_file_raises_with_the_reason(
+    changes: dict[str, object], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=message):
         judge({"format": "alibi-vectors", "version": 1} | changes, tmp_path)
 

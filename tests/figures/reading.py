@@ -24,15 +24,27 @@ def cell_colors(source: str, grid: Grid, rows: int, columns: int) -> np.ndarray:
     image = pixels(source)
     height, width = image.shape[:2]
     tile, row, column = np.indices((grid.tiles, rows, columns))
-    x, y = np.moveaxis(grid.corners[tile] + (np.stack([column, row], -1) + 0.5) * grid.side / [columns, rows], -1, 0)
-    return image[(y / grid.extent[1] * height).astype(int), (x / grid.extent[0] * width).astype(int)]
+    x, y = np.moveaxis(
+        grid.corners[tile] + (np.stack([column, row], -1) + 0.5) * grid.side / [columns, rows],
+        -1,
+        0,
+    )
+    return image[
+        (y / grid.extent[1] * height).astype(int), (x / grid.extent[0] * width).astype(int)
+    ]
 
 
-def hovered(figure: go.Figure, rows: int, columns: int, grid: Grid) -> dict[tuple[int, int, int], Any]:
-    """What the hover layer of a grid shows at the center of each cell: (number of the tile, row, column) -> data."""
+def hovered(
+    figure: go.Figure, rows: int, columns: int, grid: Grid
+) -> dict[tuple[int, int, int], Any]:
+    """What the hover layer of a grid shows at the center of each cell: (number of the tile, row,
+    column) -> data."""
     layer, found = named_trace(figure, "tiles"), {}
     for left, top in grid.corners.tolist():
-        y, x = (start + (np.arange(count) + 0.5) * grid.side / count for start, count in ((top, rows), (left, columns)))
+        y, x = (
+            start + (np.arange(count) + 0.5) * grid.side / count
+            for start, count in ((top, rows), (left, columns))
+        )
         under = layer.y.searchsorted(y) - 1, layer.x.searchsorted(x) - 1
         for (i, row), (j, column) in product(*map(enumerate, under)):
             found[layer.z[row][column], i, j] = layer.customdata[row][column]

@@ -1,4 +1,5 @@
-"""The colors have the properties that theme.py claims, and the scales show every value in its color."""
+"""The colors have the properties that theme.py claims, and the scales show every value in its
+color."""
 
 import numpy as np
 import pytest
@@ -31,7 +32,8 @@ def test_diverging_scale_is_white_at_zero_darkens_to_both_sides_and_has_no_color
     light = [luminance(color) for color in theme.DIVERGING]
     assert light[: middle + 1] == sorted(light[: middle + 1])
     assert light[middle:] == sorted(light[middle:], reverse=True)
-    # The color of masked cells differs by at least 20 in some channel, on a white and on a near-black page.
+    # The color of masked cells differs by at least 20 in some channel, on a white and on a
+    # near-black page.
     red, green, blue, alpha = theme.MASKED_RGBA
     share = alpha / 255
     assert f"rgba({red}, {green}, {blue}, {round(share, 2)})" == theme.MASKED
@@ -63,14 +65,24 @@ def test_color_runs_from_blue_below_zero_to_orange_above(size, ends):
         red, _, blue = scale.palette[scale.indices(np.array([value]))[0]].tolist()
         assert (blue > red) == (value < 0)
         both = ColorScale(-size, size)
-        assert both.palette[both.indices(np.array([value]))[0]].tolist()[::2] == [red, blue], "whatever the other side"
+        assert both.palette[both.indices(np.array([value]))[0]].tolist()[::2] == [red, blue], (
+            "whatever the other side"
+        )
 
 
-@pytest.mark.parametrize("scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)])
+@pytest.mark.parametrize(
+    "scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)]
+)
 def test_stops_of_the_axis_have_the_colors_of_the_palette_and_labels_their_values(scale):
     stops, (count, style) = scale.axis["colorscale"], (5, ".0%") if scale.weights else (3, "g")
-    labels = [f"{value:{style}}".replace("-", "\N{MINUS SIGN}") for value in np.linspace(scale.low, scale.high, count)]
-    assert (scale.axis["colorbar_tickvals"], scale.axis["colorbar_ticktext"]) == ([*np.linspace(0, 1, count)], labels)
+    labels = [
+        f"{value:{style}}".replace("-", "\N{MINUS SIGN}")
+        for value in np.linspace(scale.low, scale.high, count)
+    ]
+    assert (scale.axis["colorbar_tickvals"], scale.axis["colorbar_ticktext"]) == (
+        [*np.linspace(0, 1, count)],
+        labels,
+    )
     assert scale.indices(np.array([scale.low - 9, scale.high + 9])).tolist() == [0, NUM_COLORS - 1]
     assert (stops[0][0], stops[-1][0]) == (0, 1)
     for place, color in stops:

@@ -21,8 +21,15 @@ def test_literal_escapes_markup_and_keeps_every_character(text: str) -> None:
 @given(st.text(min_size=1))
 def test_label_is_visible_and_at_most_ten_columns_wide(token: str) -> None:
     shown = html.unescape(label(token, 10))
-    assert regex.search(r"[^\p{C}\p{M}\p{Z}]", shown)  # `unicodedata` may know fewer characters than `regex`
-    assert wcswidth("".join(character for character in shown if unicodedata.category(character) != "Cc")) <= 10
+    assert regex.search(
+        r"[^\p{C}\p{M}\p{Z}]", shown
+    )  # `unicodedata` may know fewer characters than `regex`
+    assert (
+        wcswidth(
+            "".join(character for character in shown if unicodedata.category(character) != "Cc")
+        )
+        <= 10
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,4 +52,7 @@ def test_label_escapes_cuts_and_names_invisible_characters(token: str, shown: st
 
 def test_quoted_isolates_right_to_left_tokens_and_cuts_long_ones() -> None:
     assert (quoted("c" * 24), quoted("c" * 25)) == (f"“{'c' * 24}”", f"“{'c' * 23}…”")
-    assert [quoted(token) for token in ("ab\u05d0", "a\u202eb")] == ["“\u2068ab\u05d0\u2069”", "“\u2068a\u202eb\u2069”"]
+    assert [quoted(token) for token in ("ab\u05d0", "a\u202eb")] == [
+        "“\u2068ab\u05d0\u2069”",
+        "“\u2068a\u202eb\u2069”",
+    ]

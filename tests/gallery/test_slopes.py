@@ -9,7 +9,9 @@ from alibi_viz.gallery.slopes import first_slope_is_one, flashinfer, llama_cpp_c
 def test_three_systems_agree_with_the_official_slopes_for_every_head_count(num_heads: int) -> None:
     is_power_of_two = num_heads & (num_heads - 1) == 0
     agreeing = {row["system"] for row in compare_slope_rules(num_heads) if row["agrees"]}
-    expected = {"fairseq", "bloom", "mpt"} | ({"labml 2021", "jaketae", "mlx 2023"} if is_power_of_two else set())
+    expected = {"fairseq", "bloom", "mpt"} | (
+        {"labml 2021", "jaketae", "mlx 2023"} if is_power_of_two else set()
+    )
     assert agreeing == expected | ({"halving"} if num_heads == 8 else set())
 
 
@@ -26,6 +28,11 @@ def test_systems_that_agree_share_a_group() -> None:
 
 def test_faulty_slopes_are_wrong_where_their_texts_say() -> None:
     assert first_slope_is_one(8) == [2.0**-head for head in range(8)]
-    assert first_slope_is_one(12)[8:] == pytest.approx(alibi_slopes(12)[8:].tolist())  # the last heads are right
+    assert first_slope_is_one(12)[8:] == pytest.approx(
+        alibi_slopes(12)[8:].tolist()
+    )  # the last heads are right
     assert flashinfer(8) == [1 / 4, 1 / 16, 1 / 64, 1 / 256] * 2
-    assert llama_cpp_cann(8) == pytest.approx(alibi_slopes(8).tolist()) and llama_cpp_cann(12)[8:] == [0.0] * 4
+    assert (
+        llama_cpp_cann(8) == pytest.approx(alibi_slopes(8).tolist())
+        and llama_cpp_cann(12)[8:] == [0.0] * 4
+    )

@@ -28,7 +28,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -36,21 +40,35 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
     model = lab.make_model(position, max_length=32, **SMALL).eval()
     with torch.no_grad():
         for weights in model.parameters():
-            weights.add_(0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7)))
-    saved = lab.load_run(lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7}))
-    assert (saved.model.config, saved.settings, len(saved.results)) == (model.config, {"seed": 7}, 0)
+            weights.add_(
+                0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7))
+            )
+    saved = lab.load_run(
+        lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7})
+    )
+    assert (saved.model.config, saved.settings, len(saved.results)) == (
+        model.config,
+        {"seed": 7},
+        0,
+    )
     with torch.inference_mode():
         assert torch.equal(saved.model.eval()(TOKENS), model(TOKENS))
 
 
 def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -> None:
-    results = table("longer sequences", {"learned": [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]})
+    results = table(
+        "longer sequences", {"learned": [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]}
+    )
     more = results.assign(tokens_per_second=math.nan)  # as the rows of a race have it
-    saved = lab.load_run(lab.save_run(tmp_path / "run", lab.make_model("learned", **SMALL), results=more))
+    saved = lab.load_run(
+        lab.save_run(tmp_path / "run", lab.make_model("learned", **SMALL), results=more)
+    )
     pd.testing.assert_frame_equal(saved.results, results.assign(origin="run"))
 
 
-def test_nothing_is_overwritten_and_nothing_left_by_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_overwritten_and_nothing_left_by_a_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, model = content(folder.parent), lab.make_model("rotary", **SMALL)
     with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
         lab.save_run(folder, model)
@@ -58,10 +76,15 @@ def test_nothing_is_overwritten_and_nothing_left_by_a_failure(folder: Path, monk
         lab.save_run(folder.parent / "run", model, settings={"rate": math.inf})
     with pytest.raises(ValueError, match="got blocks of text"):
         lab.save_run(folder.parent / "run", model, results=study.published_results(by_block=True))
-    monkeypatch.setattr("alibi_viz.lab.checkpoints.save_model", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        "alibi_viz.lab.checkpoints.save_model",
+        lambda *_: (_ for _ in ()).throw(OSError("disk full")),
+    )
     with pytest.raises(OSError, match="disk full"):
         lab.save_run(folder.parent / "run", model)
-    assert content(folder.parent) == before and [path.name for path in folder.parent.iterdir()] == ["saved"]
+    assert content(folder.parent) == before and [path.name for path in folder.parent.iterdir()] == [
+        "saved"
+    ]
 
 
 @pytest.mark.parametrize("position", ["alibi", "rotary"])
@@ -89,15 +112,26 @@ def edit(folder: Path, removed: str = "", **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        *((lambda f, text=text: (f / SETTINGS_FILE).write_bytes(text), "is damaged") for text in (b"{", b"[1]")),
+        *(
+            (lambda f, text=text: (f / SETTINGS_FILE).write_bytes(text), "is damaged")
+            for text in (b"{", b"[1]")
+        ),
         (lambda f: edit(f, format="other"), "was not written by this version"),
-        (lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]), "do not fit together"),
-        (lambda f: edit(f, config={"position": "warp"}), "do not fit together: position must be one of"),
+        (
+            lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]),
+            "do not fit together",
+        ),
+        (
+            lambda f: edit(f, config={"position": "warp"}),
+            "do not fit together: position must be one of",
+        ),
         (lambda f: edit(f, config={"color": 1}), "do not fit together"),
         (lambda f: edit(f, "results"), "do not fit together"),
     ],
 )
-def test_a_damaged_folder_raises_the_reason_and_stays_unchanged(folder: Path, damage: Callable, message: str) -> None:
+def test_a_damaged_folder_raises_the_reason_and_stays_unchanged(
+    folder: Path, damage: Callable, message: str
+) -> None:
     damage(folder)
     before = content(folder)
     with pytest.raises(BadRun, match=message):
@@ -110,7 +144,9 @@ def test_a_missing_folder_and_weights_that_are_nan_are_refused(tmp_path: Path) -
         lab.load_run(tmp_path / "nowhere")
     model = lab.make_model("alibi", **SMALL)
     model.head.weight.data[-1, -1] = math.nan  # one is enough
-    with pytest.raises(BadRun, match="has weights that are NaN or infinite: its training has diverged"):
+    with pytest.raises(
+        BadRun, match="has weights that are NaN or infinite: its training has diverged"
+    ):
         lab.load_run(lab.save_run(tmp_path / "run", model))
 
 
@@ -118,7 +154,9 @@ def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path)
     model = lab.make_model(root, **SMALL)
     model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
     path = lab.save_run(tmp_path / "mine", model)
-    with pytest.raises(BadRun, match=r"was trained with a method of its own, 'root': call load_run\(path, root\)"):
+    with pytest.raises(
+        BadRun, match=r"was trained with a method of its own, 'root': call load_run\(path, root\)"
+    ):
         lab.load_run(path)
     assert lab.load_run(path, root).model.config.position == "root"
     with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
@@ -132,7 +170,9 @@ def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path)
         lab.load_run(path, changed)
 
 
-def test_a_model_of_a_replaced_method_is_not_saved_as_the_new_one(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_model_of_a_replaced_method_is_not_saved_as_the_new_one(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     models = [lab.make_model(steep(1.0), **SMALL), lab.make_model(scaled, **SMALL)]
     lab.make_model(steep(2.0), **SMALL)
     monkeypatch.setattr("tests.lab.test_runs.SCALE", 2.0)

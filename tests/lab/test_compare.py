@@ -1,4 +1,5 @@
-"""A comparison over seeds: its table, verdicts, LaTeX and curves, what it resumes, and what it refuses."""
+"""A comparison over seeds: its table, verdicts, LaTeX and curves, what it resumes, and what it
+refuses."""
 
 import math
 import re
@@ -34,31 +35,58 @@ def comparison(text: Path) -> Comparison:
 
 def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
     """A comparison with these values: {label: {x: one per seed}}."""
-    seeds = {name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)] for name, xs in values.items()}
-    return Comparison(table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
+    seeds = {
+        name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)]
+        for name, xs in values.items()
+    }
+    return Comparison(
+        table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text"
+    )
 
 
 def test_the_table_has_every_method_and_seed(comparison: Comparison) -> None:
     rows = comparison.rows
-    assert (set(rows["label"]), set(rows["seed"]), set(rows["x"])) == (set(comparison.methods), {0, 1, 2}, {16, 32})
+    assert (set(rows["label"]), set(rows["seed"]), set(rows["x"])) == (
+        set(comparison.methods),
+        {0, 1, 2},
+        {16, 32},
+    )
     mean = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]["value"].mean()
     assert comparison.summary.loc["rotary", 32].startswith(f"{mean:.3f} ± ")
     first, second, third, last = comparison.verdicts
-    assert first.startswith("rotary against alibi: ") and third.startswith("alibi against square_root: ")
-    assert second.startswith("rotary against square_root: ") and "of 6; by chance alone 0.3 would be" in last
-    assert comparison.axes.title.endswith(": mean of 3 seeds, 95% t interval (bars), each seed (thin)")
+    assert first.startswith("rotary against alibi: ") and third.startswith(
+        "alibi against square_root: "
+    )
+    assert (
+        second.startswith("rotary against square_root: ")
+        and "of 6; by chance alone 0.3 would be" in last
+    )
+    assert comparison.axes.title.endswith(
+        ": mean of 3 seeds, 95% t interval (bars), each seed (thin)"
+    )
     assert comparison.axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
-    assert comparison.axes.low > comparison.axes.high, "the vertical axis includes nothing but the values"
+    assert comparison.axes.low > comparison.axes.high, (
+        "the vertical axis includes nothing but the values"
+    )
     trained, over = comparison.caption.split(" of training on sequences of ")
     assert trained.endswith(", always on the same target bytes, after 3 steps")
-    assert over == f"L = 16 bytes ({NAME}): mean over 3 seeds ± half of the 95% t interval over seeds."
+    assert (
+        over == f"L = 16 bytes ({NAME}): mean over 3 seeds ± half of the 95% t interval over seeds."
+    )
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
-    first, second = {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]}, {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]}
+    first, second = (
+        {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]},
+        {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]},
+    )
     both = compared({"a": first, "b": second})
-    # Half the interval is t = 4.3027 times the standard deviation of the differences, 0.11547 and 0.1, over sqrt(3).
-    assert both.verdicts[0] == "a against b: undecided at 64 (-0.033 ± 0.287); lower at 128 (-1.100 ± 0.248)."
+    # Half the interval is t = 4.3027 times the standard deviation of the differences, 0.11547 and
+    # 0.1, over sqrt(3).
+    assert (
+        both.verdicts[0]
+        == "a against b: undecided at 64 (-0.033 ± 0.287); lower at 128 (-1.100 ± 0.248)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,16 +97,31 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
         ([1.0, 1.1], [2.0, 2.1], "undecided"),
         ([1.0], [2.0], "undecided"),
         ([2.0, 2.0, 2.0], [2.0, 2.0, 2.0], "undecided"),
-        ([2.0, 1.0, 1.9], [2.1, 3.0, 2.0], "undecided"),  # lower in every seed, but how much differs
-        ([1.0, 1.1, 1.2, math.nan], [2.0, 2.1, 2.2], "lower"),  # the seed that is not defined is left out
+        (
+            [2.0, 1.0, 1.9],
+            [2.1, 3.0, 2.0],
+            "undecided",
+        ),  # lower in every seed, but how much differs
+        (
+            [1.0, 1.1, 1.2, math.nan],
+            [2.0, 2.1, 2.2],
+            "lower",
+        ),  # the seed that is not defined is left out
     ],
 )
-def test_three_seeds_and_an_interval_without_zero_decide(first: list[float], second: list[float], verdict: str) -> None:
+def test_three_seeds_and_an_interval_without_zero_decide(
+    first: list[float], second: list[float], verdict: str
+) -> None:
     both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
-    assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [["b", verdict, min(3, len(first))]]
+    assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [
+        ["b", verdict, min(3, len(first))]
+    ]
     sentence, last = both.verdicts
     assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
-    decided = f"{int(verdict != 'undecided')} of 1; by chance alone {'0.1' if len(first) > 2 else '0.0'} would be"
+    decided = (
+        f"{int(verdict != 'undecided')} of 1; by chance alone "
+        f"{'0.1' if len(first) > 2 else '0.0'} would be"
+    )
     assert last == f"Decided, which takes 3 seeds: {decided}, if no two curves truly differed."
 
 
@@ -86,10 +129,13 @@ def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Compari
     lines = comparison.latex().splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert [line.split(" & ") for line in body] == [
-        [name.replace("_", r"\_"), *cells[:-2], f"{cells[-2]} \\\\"] for name, *cells in comparison.summary.itertuples()
+        [name.replace("_", r"\_"), *cells[:-2], f"{cells[-2]} \\\\"]
+        for name, *cells in comparison.summary.itertuples()
     ]
     assert lines[lines.index(r"\toprule") + 1] == r" & 16 (1 L) & 32 (2 L) \\"
-    assert rf"\caption{{{comparison.caption.replace(NAME, ESCAPED)}}}".replace("95%", r"95\%") in lines
+    assert (
+        rf"\caption{{{comparison.caption.replace(NAME, ESCAPED)}}}".replace("95%", r"95\%") in lines
+    )
 
 
 def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> None:
@@ -100,9 +146,13 @@ def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> N
     assert (tmp_path / "verdicts.txt").read_text().splitlines() == comparison.verdicts
 
 
-def test_a_second_call_trains_only_what_is_missing(comparison: Comparison, text: Path, monkeypatch: Any) -> None:
+def test_a_second_call_trains_only_what_is_missing(
+    comparison: Comparison, text: Path, monkeypatch: Any
+) -> None:
     out = text.parent / "deep" / "results"
-    monkeypatch.setattr(sys.modules["alibi_viz.lab.runs"], "measure", lambda run: pytest.fail(f"{run} again"))
+    monkeypatch.setattr(
+        sys.modules["alibi_viz.lab.runs"], "measure", lambda run: pytest.fail(f"{run} again")
+    )
     again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
     fewer = lab.compare(["rotary"], seeds=2, text=text, out=out, **TINY)
@@ -110,12 +160,16 @@ def test_a_second_call_trains_only_what_is_missing(comparison: Comparison, text:
     assert fewer.axes.title.endswith(": mean of 2 seeds, each seed (thin)")
 
 
-def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_that_diverges_is_named_and_left_out(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
         first, second, third = map(lab.measure, runs)
         return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
 
-    monkeypatch.setattr(sys.modules["alibi_viz.lab.compare"], "sweep", diverging)  # lab.compare is a function
+    monkeypatch.setattr(
+        sys.modules["alibi_viz.lab.compare"], "sweep", diverging
+    )  # lab.compare is a function
     failed = lab.compare(["alibi", "none", "t5"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
     assert failed.axes.title.endswith(": one seed")
@@ -143,7 +197,12 @@ def test_what_can_not_be_compared_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def results(label: str, values: dict[int, list[float]], variant: str = AS_TRAINED, question: str = "longer sequences"):
+def results(
+    label: str,
+    values: dict[int, list[float]],
+    variant: str = AS_TRAINED,
+    question: str = "longer sequences",
+):
     seeds = [{x: each[n] for x, each in values.items()} for n in range(len(values[64]))]
     return table(question, {label: seeds}, length=64, variant=variant, task="text")
 
@@ -162,16 +221,22 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
     table = lab.summary(RESULTS, "longer sequences")
     assert table.columns.tolist() == [64, 128, "seeds"]
     assert table.loc["alibi"].tolist() == ["2.100 ± 0.248", "2.000 ± 0.000", 3]
-    assert table.loc["alibi, window"].tolist() == ["", "1.000 ± 0.000", 3], "up to L, a change makes no difference"
+    assert table.loc["alibi, window"].tolist() == ["", "1.000 ± 0.000", 3], (
+        "up to L, a change makes no difference"
+    )
     assert table.loc["learned"].tolist() == ["2.500", "not defined", 1]
-    assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", "a share has limits"
+    assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", (
+        "a share has limits"
+    )
 
 
 @pytest.mark.parametrize("column", ["task", "text", "length", "step"])
 def test_texts_and_settings_are_not_mixed(column: str) -> None:
     other = RESULTS.assign(seed=9, **{column: 5 if column in ("length", "step") else "another"})
     cure = ", or label the models apart" if column in ("length", "step") else ""
-    with pytest.raises(ValueError, match=f"^results must have one '{column}': choose by that column{cure}$"):
+    with pytest.raises(
+        ValueError, match=f"^results must have one '{column}': choose by that column{cure}$"
+    ):
         lab.summary(pd.concat([RESULTS, other]), "longer sequences")
     with pytest.raises(ValueError, match="one row for a label, seed and x"):
         lab.summary(pd.concat([RESULTS, RESULTS]), "longer sequences")

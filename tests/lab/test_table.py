@@ -22,9 +22,17 @@ def test_a_table_has_the_documented_columns_and_dtypes_with_and_without_rows() -
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(1, 99)), VALUES, min_size=1))
-def test_each_group_has_mean_and_t_interval_of_its_defined_values(groups: dict[tuple[str, int], list[float]]) -> None:
-    rows = [(label, seed, x, value) for (label, x), values in groups.items() for seed, value in enumerate(values)]
-    summary = over_seeds(pd.DataFrame(rows, columns=["label", "seed", "x", "value"]), limits=(-9.0, 9.0))
+def test_each_group_has_mean_and_t_interval_of_its_defined_values(
+    groups: dict[tuple[str, int], list[float]],
+) -> None:
+    rows = [
+        (label, seed, x, value)
+        for (label, x), values in groups.items()
+        for seed, value in enumerate(values)
+    ]
+    summary = over_seeds(
+        pd.DataFrame(rows, columns=["label", "seed", "x", "value"]), limits=(-9.0, 9.0)
+    )
     assert list(summary.index) == list(groups), "in the order of the rows"
     for group, values in groups.items():
         row, defined = summary.loc[group], [value for value in values if not math.isnan(value)]

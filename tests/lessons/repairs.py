@@ -19,7 +19,10 @@ _CHANGES = {
     ),
     "no bias while decoding": ("key_length if query_length > 1 else query_length", "key_length"),
     "wrong corner of the cache": (":query_length", "-query_length:"),
-    "slopes of a head slice": ("av.alibi_slopes(local_heads).tolist() * devices", "av.alibi_slopes(num_heads)"),
+    "slopes of a head slice": (
+        "av.alibi_slopes(local_heads).tolist() * devices",
+        "av.alibi_slopes(num_heads)",
+    ),
     "square root of the distance": (".sqrt()", ""),
     "content too weak": ("heads * head_dim", "head_dim"),
     "colliding positions": ("(slopes * position).bfloat16()", "slopes * position"),

@@ -12,15 +12,22 @@ def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_pa
     assert copy_lessons(tmp_path) == ["01_slopes.ipynb"] and (tmp_path / MANIFEST).exists()
     (tmp_path / "01_slopes.ipynb").unlink()
     assert copy_lessons(tmp_path) == []
-    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in lessons_folder().glob("*.ipynb")}
+    assert {path.name for path in tmp_path.glob("*.ipynb")} == {
+        path.name for path in lessons_folder().glob("*.ipynb")
+    }
     first, second, *_ = sorted(tmp_path.glob("*.ipynb"))
     first.write_text("my notes")
     second.unlink()
     assert copy_lessons(tmp_path) == [first.name]
-    assert first.read_text() == "my notes" and second.read_bytes() == (lessons_folder() / second.name).read_bytes()
+    assert (
+        first.read_text() == "my notes"
+        and second.read_bytes() == (lessons_folder() / second.name).read_bytes()
+    )
 
 
-def test_an_unchanged_lesson_of_an_older_version_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_lesson_of_an_older_version_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, target = tmp_path / "old", tmp_path / "new" / "target"
     old.mkdir()
     (old / "00_start_here.ipynb").write_text("old")

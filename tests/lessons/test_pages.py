@@ -1,4 +1,5 @@
-"""Texts side by side follow an app, the timeline is in order and has sources, and the decision tree ends in advice."""
+"""Texts side by side follow an app, the timeline is in order and has sources, and the decision tree
+ends in advice."""
 
 import html
 import re
@@ -8,7 +9,9 @@ import traitlets
 from alibi_viz import lessons
 from alibi_viz.lessons.pages import HISTORY, MONTHS
 
-ENTRY = re.compile('<summary>(.*?) <small>(.*?)</small></summary><p>(.*?[.]) <a href="(https://.*?)"')
+ENTRY = re.compile(
+    '<summary>(.*?) <small>(.*?)</small></summary><p>(.*?[.]) <a href="(https://.*?)"'
+)
 
 
 def test_live_texts_are_written_again_when_a_trait_changes_and_escaped() -> None:
@@ -28,8 +31,13 @@ def test_the_timeline_is_in_order_and_every_entry_has_a_source() -> None:
     for column, lane in enumerate(lanes, start=1):
         dates, names, *more = zip(*lane["entries"], strict=True)
         assert [*dates] == sorted(dates) and f"<details open><summary>{names[0]} <small>" in page
-        years, months = [f"{when[:4]}<" for when in dates], [MONTHS[int(when[5:]) - 1] for when in dates]
-        shown = [(row[4:9], *entry) for row in rows for entry in ENTRY.findall(row.split("<td")[column])]
+        years, months = (
+            [f"{when[:4]}<" for when in dates],
+            [MONTHS[int(when[5:]) - 1] for when in dates],
+        )
+        shown = [
+            (row[4:9], *entry) for row in rows for entry in ENTRY.findall(row.split("<td")[column])
+        ]
         assert shown == [*zip(years, names, months, *more, strict=True)]
 
 

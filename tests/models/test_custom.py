@@ -1,4 +1,5 @@
-"""Your own functions and classes as position methods: registered, checked, and told apart by what they compute."""
+"""Your own functions and classes as position methods: registered, checked, and told apart by what
+they compute."""
 
 import functools
 import json
@@ -67,8 +68,12 @@ def test_what_a_class_overrides_says_what_it_does() -> None:
             return tokens + start
 
     vectors, even = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0)), Even()
-    torch.testing.assert_close(even.attend(*vectors, causal=True), even.weights(*vectors[:2]) @ vectors[2])
-    assert type("Child", (type("Said", (Even,), {"is_relative": True}),), {"embed": Even.embed}).is_relative
+    torch.testing.assert_close(
+        even.attend(*vectors, causal=True), even.weights(*vectors[:2]) @ vectors[2]
+    )
+    assert type(
+        "Child", (type("Said", (Even,), {"is_relative": True}),), {"embed": Even.embed}
+    ).is_relative
     assert not even.is_relative and not POSITIONS["learned"].is_relative and Position.is_relative
 
 
@@ -85,15 +90,23 @@ def test_a_subclass_of_alibi_attends_with_its_own_bias() -> None:
     vectors = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
     for position, factor in ((Steeper(2), 2.0), (Gentler(2), 0.5)):
         expected = Alibi(2, slopes=factor * alibi_slopes(2))
-        torch.testing.assert_close(position.attend(*vectors, causal=True), expected.attend(*vectors, causal=True))
-        assert torch.equal(position.bias(9, 9), expected.bias(9, 9)) and not [*position.parameters()]
+        torch.testing.assert_close(
+            position.attend(*vectors, causal=True), expected.attend(*vectors, causal=True)
+        )
+        assert torch.equal(position.bias(9, 9), expected.bias(9, 9)) and not [
+            *position.parameters()
+        ]
     x, mask = torch.ones(1, 2, 8), torch.ones(1, 2) > 0
-    assert SelfAttention(Gentler(2), 8, 2)(x, key_padding_mask=mask).shape == x.shape  # it changes the slopes only
+    assert (
+        SelfAttention(Gentler(2), 8, 2)(x, key_padding_mask=mask).shape == x.shape
+    )  # it changes the slopes only
     with pytest.raises(TypeError, match="only ALiBi takes one, not Steeper"):
         SelfAttention(Steeper(2), 8, 2)(x, key_padding_mask=mask)
 
 
-def test_equal_definition_keeps_the_registered_one_and_another_replaces_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_definition_keeps_the_registered_one_and_another_replaces_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # as Python 3.13 does for `python -c`, under which pytest-xdist runs
     monkeypatch.setitem(linecache.cache, "<string>", (9, None, ["import sys\n"] * 3, "<string>"))
     cell = "def root(distance, head, num_heads):\n    return {} * distance.float()\n"
@@ -144,15 +157,30 @@ def returning(value: Callable[[Tensor], Any]) -> Any:
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (returning(lambda d: d[:3]), r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]"),
+        (
+            returning(lambda d: d[:3]),
+            r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]",
+        ),
         (returning(lambda d: None), "got NoneType"),
-        (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),
+        (
+            returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d),
+            "a function trains no parameters.* Position",
+        ),
         (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf, expected a number$"),
         (returning(lambda d: -1 / d.float()), "the bias at distance 0 is -inf, expected a number$"),
-        (returning(lambda d: torch.where(d > 40, torch.nan, 0.0)), "distance 41 is nan, expected a number or -inf$"),
-        (returning(lambda d: -torch.rand(len(d))), r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
+        (
+            returning(lambda d: torch.where(d > 40, torch.nan, 0.0)),
+            "distance 41 is nan, expected a number or -inf$",
+        ),
+        (
+            returning(lambda d: -torch.rand(len(d))),
+            r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1",
+        ),
         (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),
-        (lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance, "head 3 of 8: IndexError"),
+        (
+            lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance,
+            "head 3 of 8: IndexError",
+        ),
     ],
 )
 def test_bad_law_is_named_with_the_value(law: Any, message: str) -> None:
@@ -169,7 +197,9 @@ def test_a_method_that_supports_no_cache_generates_without_one() -> None:
     assert model.generate(tokens, 2).shape == (1, 11)
     caches = [KeyValueCache() for _ in model.transformer.blocks]
     for call in (lambda: model(tokens, caches), lambda: model.generate(tokens, 2, use_cache=True)):
-        with pytest.raises(ValueError, match="'Changing' supports no cache, because new tokens move earlier ones"):
+        with pytest.raises(
+            ValueError, match="'Changing' supports no cache, because new tokens move earlier ones"
+        ):
             call()
 
 
@@ -180,7 +210,10 @@ def test_class_that_looks_ahead_raises() -> None:
         def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
             return (query @ key.mT).softmax(-1) @ value
 
-    with pytest.raises(ValueError, match="position method 'Ahead' looks ahead: another token at position 15 changes"):
+    with pytest.raises(
+        ValueError,
+        match="position method 'Ahead' looks ahead: another token at position 15 changes",
+    ):
         lab.make_model(Ahead)
 
 
@@ -202,7 +235,8 @@ def test_other_object_or_a_taken_name_is_not_accepted(method: Any, message: str)
 
 
 def with_the_value(value: float) -> dict[str, Any]:
-    """Methods of equal text that compute -value * distance, each with the value in another place."""
+    """Methods of equal text that compute -value * distance, each with the value in another
+    place."""
 
     def default(distance: Tensor, head: int, num_heads: int, slope: float = value) -> Tensor:
         return -slope * distance
@@ -225,7 +259,9 @@ def with_the_value(value: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", with_the_value(0))
-def test_equal_text_with_another_value_is_another_method_with_another_fingerprint(name: str) -> None:
+def test_equal_text_with_another_value_is_another_method_with_another_fingerprint(
+    name: str,
+) -> None:
     kept = []
     for value in (1.5, 2.5):
         method = with_the_value(value)[name]
@@ -283,7 +319,9 @@ def test_decorated_laws_are_told_apart_by_what_surrounds_them() -> None:
     assert bias_of(times(2)) == [2 * value for value in bias_of(times(1))]
 
 
-def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_another_file(tmp_path: Path) -> None:
+def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_another_file(
+    tmp_path: Path,
+) -> None:
     results = []
     for number in (1, 2):
         file, lines = tmp_path / f"law{number}.py", "\n" * number + CELL.format(**SETTINGS)
@@ -291,5 +329,13 @@ def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_anoth
         results.append(json.loads(subprocess.check_output([sys.executable, file])))
     assert results[0] == results[1]
     (law, mine), text = results[0], "return -1 * d"
-    assert text in law["source"] and "hash" in law["source"] and "# OTHER = <object object>" in law["source"]
-    assert "super().embed" in mine["source"] and "slope = 1" in mine["source"] and "0x" not in str(results)
+    assert (
+        text in law["source"]
+        and "hash" in law["source"]
+        and "# OTHER = <object object>" in law["source"]
+    )
+    assert (
+        "super().embed" in mine["source"]
+        and "slope = 1" in mine["source"]
+        and "0x" not in str(results)
+    )

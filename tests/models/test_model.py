@@ -1,4 +1,5 @@
-"""The language model, self-attention and the key-value cache: what doesn't depend on the position method."""
+"""The language model, self-attention and the key-value cache: what doesn't depend on the position
+method."""
 
 import copy
 import math
@@ -10,7 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from alibi_viz import AlibiSelfAttention, KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, memory
+from alibi_viz import (
+    AlibiSelfAttention,
+    KeyValueCache,
+    LanguageModel,
+    TransformerConfig,
+    alibi_slopes,
+    memory,
+)
 from alibi_viz.models import POSITIONS, SelfAttention
 from alibi_viz.models.positions.absolute import Learned
 from alibi_viz.models.positions.rotary import Rotary
@@ -26,22 +34,32 @@ def model(**fields: Any) -> LanguageModel:
 PROMPT, X = torch.zeros(1, 4, dtype=torch.long), torch.zeros(2, 5, 24)
 INVALID: dict[str, Callable[[], object]] = {
     "d_model must be a multiple of num_heads=3, got 25": lambda: AlibiSelfAttention(25, 3),
-    "num_key_heads must be a divisor of num_heads=6, got 4": lambda: AlibiSelfAttention(24, 6, num_key_heads=4),
-    "x must be [batch, length, d_model=25], got shape [2, 5, 24]": lambda: AlibiSelfAttention(25, 5)(X),
-    "x must be [batch, length, d_model=30], got shape [2, 5, 24]": lambda: model(d_model=30).transformer(X),
+    "num_key_heads must be a divisor of num_heads=6, got 4": lambda: AlibiSelfAttention(
+        24, 6, num_key_heads=4
+    ),
+    "x must be [batch, length, d_model=25], got shape [2, 5, 24]": lambda: AlibiSelfAttention(
+        25, 5
+    )(X),
+    "x must be [batch, length, d_model=30], got shape [2, 5, 24]": lambda: model(
+        d_model=30
+    ).transformer(X),
     "x must be torch.float32, like the weights": lambda: AlibiSelfAttention(24, 6)(X.half()),
     "last must be an integer of at least 1, got 0": lambda: AlibiSelfAttention(24, 6)(X, last=0),
-    "key_padding_mask must be None, because only ALiBi takes one, not Rotary": lambda: SelfAttention(Rotary(8), 24, 3)(
-        X, key_padding_mask=torch.ones(2, 5, dtype=torch.bool)
+    "key_padding_mask must be None, because only ALiBi takes one, not Rotary": lambda: (
+        SelfAttention(Rotary(8), 24, 3)(X, key_padding_mask=torch.ones(2, 5, dtype=torch.bool))
     ),
     "an encoder has no cache": lambda: model(causal=False).generate(PROMPT, 1),
-    "tokens must be an integer tensor [batch, length], got torch.float32": lambda: model()(PROMPT.float()),
+    "tokens must be an integer tensor [batch, length], got torch.float32": lambda: model()(
+        PROMPT.float()
+    ),
     "tokens must be between 0 and 255, got 256": lambda: model()(torch.tensor([[0, 256]])),
     "tokens must be between 0 and 255, got -1": lambda: model()(torch.tensor([[-1, 256]])),
     "an integer tensor [batch, length], got list": lambda: model().generate([[1]], 1),  # type: ignore[arg-type]
     "at least one token, got shape [1, 0]": lambda: model().generate(PROMPT[:, :0], 3),
     "new_tokens must be at least 0, got -1": lambda: model().generate(PROMPT, -1),
-    "temperature must be a finite number of at least 0, got -1": lambda: model().generate(PROMPT, 1, temperature=-1),
+    "temperature must be a finite number of at least 0, got -1": lambda: model().generate(
+        PROMPT, 1, temperature=-1
+    ),
     "temperature must be a number, got True": lambda: model().generate(PROMPT, 1, temperature=True),
     "dropout must be at least 0 and below 1, got 1": lambda: AlibiSelfAttention(24, 6, dropout=1),
     "cache must be an instance of KeyValueCache": lambda: AlibiSelfAttention(24, 6)(X, X),  # type: ignore[arg-type]
@@ -49,14 +67,20 @@ INVALID: dict[str, Callable[[], object]] = {
     # 1 GiB has room for 16 bytes per pair of channels, 32 in each layer, 4 per number of a table
     "largest d_model that fits is 8192": lambda: AlibiSelfAttention(8193, 1),
     "largest num_layers that fits is 2048": lambda: TransformerConfig(num_layers=2049, d_model=128),
-    "largest vocabulary that fits is 2097152": lambda: TransformerConfig(vocabulary=2**21 + 1, d_model=128),
+    "largest vocabulary that fits is 2097152": lambda: TransformerConfig(
+        vocabulary=2**21 + 1, d_model=128
+    ),
     "max_length that fits is 4194304": lambda: Learned(64, 2**22 + 1),
 }
 
 
 @pytest.mark.parametrize("message", INVALID)
-def test_invalid_argument_is_named_with_its_value(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda device: 2**32)  # of which a call may take a quarter
+def test_invalid_argument_is_named_with_its_value(
+    message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        memory, "free_memory", lambda device: 2**32
+    )  # of which a call may take a quarter
     with pytest.raises((TypeError, ValueError, MemoryError), match=re.escape(message)):
         INVALID[message]()
 
@@ -77,20 +101,33 @@ def test_generate_is_greedy_at_temperature_zero_or_almost() -> None:
 
 def test_samples_follow_the_softmax_of_the_logits_over_the_temperature() -> None:
     binary, prompts = model(vocabulary=2), torch.zeros(4000, 1, dtype=torch.long)
-    binary.head.weight.data *= 2 / binary(prompts[:1])[0, 0].diff().detach()  # token 1 is ahead by 2
+    binary.head.weight.data *= (
+        2 / binary(prompts[:1])[0, 0].diff().detach()
+    )  # token 1 is ahead by 2
     for options, lead in (({}, 2), ({"temperature": 0.5}, 4), ({"temperature": 4}, 0.5)):
         texts = binary.generate(prompts, 1, generator=torch.Generator().manual_seed(0), **options)
-        assert texts[:, 1].double().mean().item() == pytest.approx(1 / (1 + math.exp(-lead)), abs=0.02)
+        assert texts[:, 1].double().mean().item() == pytest.approx(
+            1 / (1 + math.exp(-lead)), abs=0.02
+        )
     binary.head.weight.data *= 1000
-    assert bool(binary.generate(prompts, 1, temperature=1e-36)[:, 1].all())  # logits / 1e-36 would overflow
+    assert bool(
+        binary.generate(prompts, 1, temperature=1e-36)[:, 1].all()
+    )  # logits / 1e-36 would overflow
 
 
 def test_token_vectors_start_on_the_scale_of_sinusoids_and_logits_have_no_bias() -> None:
-    assert model().embedding.weight.std().item() == pytest.approx(0.5, rel=0.05) and model().head.bias is None
+    assert (
+        model().embedding.weight.std().item() == pytest.approx(0.5, rel=0.05)
+        and model().head.bias is None
+    )
 
 
-@pytest.mark.parametrize("fields", [{"learned_slopes": True}, *({"position": name} for name in POSITIONS)], ids=str)
-def test_model_created_on_the_meta_device_works_after_loading_weights(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"learned_slopes": True}, *({"position": name} for name in POSITIONS)], ids=str
+)
+def test_model_created_on_the_meta_device_works_after_loading_weights(
+    fields: dict[str, Any],
+) -> None:
     expected = model(**fields)
     for assign in (False, True):
         with torch.device("meta"):
@@ -127,7 +164,9 @@ def test_copies_and_files_of_a_module_do_not_contain_the_cached_bias(causal: boo
     bias = module.position.bias(500, 500)  # 4 MiB
     assert len(pickle.dumps(module)) < size + 100
     for copied in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
-        assert torch.equal(copied(x), module(x)) and torch.equal(copied.position.bias(500, 500), bias)
+        assert torch.equal(copied(x), module(x)) and torch.equal(
+            copied.position.bias(500, 500), bias
+        )
 
 
 @torch.no_grad()

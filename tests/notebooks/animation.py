@@ -1,4 +1,5 @@
-"""Make the README's first picture, notebooks/images/page.gif: the page of `make site` writes, and trains.
+"""Make the README's first picture, notebooks/images/page.gif: the page of `make site` writes, and
+trains.
 
 python -m tests.notebooks.animation
 """
@@ -14,8 +15,14 @@ from tests.browser import chromium
 from tests.notebooks.lessons import FOLDER
 
 SIZE: ViewportSize = {"width": 1060, "height": 620}
-WRITING, SLOWER = 16, 12  # frames while the models write, and how many times slower than usual, so that one can follow
-EVERY, PATIENCE = 1500, 80  # milliseconds between two frames of the training, and how many frames it may take
+WRITING, SLOWER = (
+    16,
+    12,
+)  # frames while the models write, and how many times slower than usual, so that one can follow
+EVERY, PATIENCE = (
+    1500,
+    80,
+)  # milliseconds between two frames of the training, and how many frames it may take
 
 
 def main() -> None:
@@ -26,7 +33,13 @@ def main() -> None:
     small = [frame.resize((795, 465)).quantize(48) for frame in frames]
     times = [120] * WRITING + [200] * (len(frames) - WRITING)
     times[WRITING - 1] = times[-1] = 3000
-    small[0].save(FOLDER / "images" / "page.gif", save_all=True, append_images=small[1:], duration=times, loop=0)
+    small[0].save(
+        FOLDER / "images" / "page.gif",
+        save_all=True,
+        append_images=small[1:],
+        duration=times,
+        loop=0,
+    )
 
 
 def _writing(page: Page) -> list[Image.Image]:

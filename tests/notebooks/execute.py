@@ -1,10 +1,11 @@
-"""Run the notebooks from top to bottom and store their outputs, with a picture of each app (see pictures.py).
+"""Run the notebooks from top to bottom and store their outputs, with a picture of each app (see
+pictures.py).
 
     make notebooks                 every notebook
     make notebooks ONLY=01_slopes  one of them
 
-Widget state, widget views, times and the Python version are left out, because they differ from run to run or become
-stale.
+Widget state, widget views, times and the Python version are left out, because they differ from run
+to run or become stale.
 """
 
 import sys
@@ -18,7 +19,10 @@ from tests.notebooks import pictures
 from tests.notebooks.lessons import named
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-KEPT = ("tags", "jupyter")  # metadata of a cell; "jupyter" says whether its source and its outputs are hidden
+KEPT = (
+    "tags",
+    "jupyter",
+)  # metadata of a cell; "jupyter" says whether its source and its outputs are hidden
 
 
 def execute(path: Path) -> None:
@@ -45,7 +49,9 @@ def tidy(notebook: NotebookNode) -> None:
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # random ids would change in every run
-        cell.metadata = NotebookNode({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
+        cell.metadata = NotebookNode(
+            {key: cell.metadata[key] for key in KEPT if key in cell.metadata}
+        )
         for output in cell.get("outputs", []):
             for kind in [kind for kind in output.get("data", {}) if "widget" in kind]:
                 del output.data[kind]

@@ -34,7 +34,8 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def app_outputs(notebook: NotebookNode) -> Iterator[tuple[list[str], NotebookNode]]:
-    """Every output that shows an app or asks for a curve, with the code up to and including its cell.
+    """Every output that shows an app or asks for a curve, with the code up to and including its
+    cell.
 
     An app is recognized by its repr, which is the text of the output.
     """
@@ -42,5 +43,8 @@ def app_outputs(notebook: NotebookNode) -> Iterator[tuple[list[str], NotebookNod
     for cell in code_cells(notebook):
         code.append(cell.source)
         for output in cell.outputs:
-            if APP.match(output.get("data", {}).get("text/plain", "")) or "lessons.guess_curve(" in cell.source:
+            if (
+                APP.match(output.get("data", {}).get("text/plain", ""))
+                or "lessons.guess_curve(" in cell.source
+            ):
                 yield list(code), output

@@ -1,11 +1,13 @@
-"""Put a picture of each app and each guessed curve into the lessons, beside its text, and renew those of the README.
+"""Put a picture of each app and each guessed curve into the lessons, beside its text, and renew
+those of the README.
 
     make screenshots                 every lesson
     make screenshots ONLY=01_slopes  one of them
 
-With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
-cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
-for guesses: the picture would answer them. A curve to guess, folded until its cell runs, is captured with its answer.
+With a kernel a reader sees the app, without one the picture. For each output that shows an app, the
+code up to its cell runs in JupyterLab, and the app shown last is captured. An app with a Train
+button is trained first, unless it asks for guesses: the picture would answer them. A curve to
+guess, folded until its cell runs, is captured with its answer.
 
 The README may link notebooks/images/LESSON.png, the first app of a lesson, always trained.
 """
@@ -26,12 +28,17 @@ from tests.browser.notebook_page import NotebookPage, new_tab
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
-WIDTH, HEIGHT = 1400, 1600  # an app and its caption fit on the screen, beside JupyterLab's file browser
+WIDTH, HEIGHT = (
+    1400,
+    1600,
+)  # an app and its caption fit on the screen, beside JupyterLab's file browser
 
 
 def renew(paths: list[Path]) -> None:
     """Renew the pictures in these lessons and those that the README shows of them."""
-    linked = set(re.findall(r"\(notebooks/images/([^)\s]+)\.png\)", README.read_text(encoding="utf-8")))
+    linked = set(
+        re.findall(r"\(notebooks/images/([^)\s]+)\.png\)", README.read_text(encoding="utf-8"))
+    )
     with chromium.launch() as browser, jupyter.serve() as server:
         for path in paths:
             notebook = read(path)
@@ -44,8 +51,11 @@ def renew(paths: list[Path]) -> None:
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[tuple[bytes, str], bytes]:
-    """Run the code in JupyterLab. Returns a PNG of what it shows last and its caption, and a PNG of the trained app."""
+def capture(
+    name: str, code: list[str], browser: Browser, server: Server
+) -> tuple[tuple[bytes, str], bytes]:
+    """Run the code in JupyterLab. Returns a PNG of what it shows last and its caption, and a PNG of
+    the trained app."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
@@ -71,7 +81,8 @@ def shot(notebook: NotebookPage) -> tuple[bytes, str]:
 
 
 def train(app: Locator) -> None:
-    """Guess that every method fails where the app asks, press Train, and wait for the end of the race."""
+    """Guess that every method fails where the app asks, press Train, and wait for the end of the
+    race."""
     for button in app.locator(".s-guesses button:visible", has_text="fails").all():
         button.click()
     app.locator(".s-train").click()
@@ -80,16 +91,22 @@ def train(app: Locator) -> None:
 
 
 def answer(guess: Locator) -> tuple[bytes, str]:
-    """Move the points of a curve by one step, and show the answer: a PNG of it, and it in words, without a verdict."""
+    """Move the points of a curve by one step, and show the answer: a PNG of it, and it in words,
+    without a verdict."""
     for handle in guess.locator(".noUi-handle").all():
         handle.press("ArrowRight")
     guess.locator(".s-answer").click()
-    words = re.sub(r"^.*?\. |: (\d of )?your (\d )?point[^:]* close|\n.*", "", guess.get_by_role("alert").inner_text())
+    words = re.sub(
+        r"^.*?\. |: (\d of )?your (\d )?point[^:]* close|\n.*",
+        "",
+        guess.get_by_role("alert").inner_text(),
+    )
     return png(guess.locator(".js-plotly-plot")), words
 
 
 def png(element: Locator) -> bytes:
-    """A screenshot of an element. Its background is white, so it can be read on a dark page as well."""
+    """A screenshot of an element. Its background is white, so it can be read on a dark page as
+    well."""
     file = io.BytesIO()
     Image.open(io.BytesIO(element.screenshot())).convert("RGB").save(file, "PNG", optimize=True)
     return file.getvalue()

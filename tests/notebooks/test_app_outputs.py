@@ -25,7 +25,9 @@ def test_app_outputs_come_with_the_code_up_to_their_cell() -> None:
 def test_tidy_removes_widget_views_and_keeps_text_and_which_parts_are_hidden() -> None:
     view, hidden = "application/vnd.jupyter.widget-view+json", {"outputs_hidden": True}
     output = result("App()", **{view: "{}"})
-    notebook = new_notebook(cells=[new_code_cell("app", outputs=[output], metadata={"jupyter": hidden, "other": 1})])
+    notebook = new_notebook(
+        cells=[new_code_cell("app", outputs=[output], metadata={"jupyter": hidden, "other": 1})]
+    )
     tidy(notebook)
     (cell,) = notebook.cells
     assert cell.outputs[0].data == {"text/plain": "App()"}

@@ -1,4 +1,5 @@
-"""A committed notebook was executed in order, is small, can be read without a kernel, and contains no logic.
+"""A committed notebook was executed in order, is small, can be read without a kernel, and contains
+no logic.
 
 Whether its outputs are still true is checked by nbval: `make notebook-tests`.
 """
@@ -29,17 +30,26 @@ def outputs(path: Path) -> list[nbformat.NotebookNode]:
 
 @each_lesson
 def test_notebook_is_valid_and_was_executed_in_order_without_errors(path: Path) -> None:
-    """nbval skips a cell that was never executed. Stored widget state is stale and megabytes long."""
+    """nbval skips a cell that was never executed. Stored widget state is stale and megabytes
+    long."""
     notebook = read(path)
     nbformat.validate(notebook)
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
     counts = [cell.execution_count for cell in code_cells(notebook)]
     assert counts == list(range(1, len(counts) + 1)), "run `make notebooks`"
-    assert not [output for output in outputs(path) if output.output_type == "error" or output.get("name") == "stderr"]
-    kinds = {kind for output in outputs(path) for kind in output.get("data", {}) if "widget" in kind}
+    assert not [
+        output
+        for output in outputs(path)
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+    kinds = {
+        kind for output in outputs(path) for kind in output.get("data", {}) if "widget" in kind
+    }
     assert not kinds and "widgets" not in notebook.metadata, "run `make notebooks`"
     assert path.stat().st_size <= MAX_BYTES
-    assert not re.search(r"/(work|home|root|tmp|Users)/|site-packages", json.dumps(notebook)), "the path of a machine"
+    assert not re.search(r"/(work|home|root|tmp|Users)/|site-packages", json.dumps(notebook)), (
+        "the path of a machine"
+    )
 
 
 @each_lesson
@@ -53,7 +63,9 @@ def test_every_app_output_has_a_small_picture(path: Path) -> None:
         assert len(png) <= MAX_PICTURE_BYTES
         picture = Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB")
         assert picture.width >= 600
-        assert picture.getpixel((picture.width - 1, 0)) == (255, 255, 255), "opaque, so that it reads on a dark page"
+        assert picture.getpixel((picture.width - 1, 0)) == (255, 255, 255), (
+            "opaque, so that it reads on a dark page"
+        )
         assert len(picture.getcolors(2**24) or []) >= 8, "an empty page was captured"
 
 
@@ -61,8 +73,12 @@ def test_every_app_output_has_a_small_picture(path: Path) -> None:
 def test_cells_are_short_and_define_only_what_the_reader_may_change(path: Path) -> None:
     for cell in code_cells(read(path)):
         assert len(cell.source.splitlines()) <= MAX_LINES
-        tree = compile(cell.source, path.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        defined = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        tree = compile(
+            cell.source, path.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        )
+        defined = [
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        ]
         ours = [name for name in defined if not name.startswith("my_")]
         assert not ours, f"{ours[0]} belongs in the package, where it is tested"
 
@@ -80,7 +96,9 @@ def test_stated_minutes_fit_the_words_the_cells_and_the_apps(path: Path) -> None
 @pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
 def test_links_lead_to_what_exists_and_every_image_has_an_alternative_text(path: Path) -> None:
     prose = prose_of(path)
-    anchors = {title.replace(" ", "-") for title in re.findall(r"^#+ (.+)$", prose, re.M)}  # as Jupyter makes them
+    anchors = {
+        title.replace(" ", "-") for title in re.findall(r"^#+ (.+)$", prose, re.M)
+    }  # as Jupyter makes them
     if path == README:  # GitHub
         anchors = {re.sub(r"[^\w-]", "", anchor).lower() for anchor in anchors}
     for target in re.findall(r"\]\((?!https://)([^)\s]+)\)", prose):

@@ -12,16 +12,26 @@ from tests.notebooks.lessons import FOLDER, code_cells, read
 
 NOTEBOOK = read(FOLDER / "10_build_it_yourself.ipynb")
 PROSE = "\n".join(cell.source for cell in NOTEBOOK.cells if cell.cell_type == "markdown")
-SOLUTIONS = re.findall(r"<summary><b>Solution</b></summary>\n\n```python\n(.*?)```", PROSE, re.DOTALL)
-CHECKS = re.findall(r"lessons\.(grade_\w+)\((my_\w+)\)", "\n".join(cell.source for cell in code_cells(NOTEBOOK)))
+SOLUTIONS = re.findall(
+    r"<summary><b>Solution</b></summary>\n\n```python\n(.*?)```", PROSE, re.DOTALL
+)
+CHECKS = re.findall(
+    r"lessons\.(grade_\w+)\((my_\w+)\)", "\n".join(cell.source for cell in code_cells(NOTEBOOK))
+)
 
 
 def test_every_exercise_has_a_blank_a_check_and_a_solution() -> None:
-    assert [function for _, function in CHECKS] == re.findall(r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE)
-    assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("grade_")}
+    assert [function for _, function in CHECKS] == re.findall(
+        r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE
+    )
+    assert {name for name, _ in CHECKS} == {
+        name for name in lessons.__all__ if name.startswith("grade_")
+    }
 
 
-@pytest.mark.parametrize(("solution", "check"), [*zip(SOLUTIONS, CHECKS, strict=True)], ids=[*dict(CHECKS)])
+@pytest.mark.parametrize(
+    ("solution", "check"), [*zip(SOLUTIONS, CHECKS, strict=True)], ids=[*dict(CHECKS)]
+)
 def test_solution_is_right(solution: str, check: tuple[str, str]) -> None:
     namespace = {"math": math, "torch": torch, "av": av}
     exec(solution, namespace)

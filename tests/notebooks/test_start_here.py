@@ -1,4 +1,5 @@
-"""What the lesson "Start here" says after its race. The published models are from this race, which lesson 6 runs."""
+"""What the lesson "Start here" says after its race. The published models are from this race, which
+lesson 6 runs."""
 
 from alibi_viz import lab, study
 from alibi_viz.lab.evaluation import known_words
@@ -15,7 +16,9 @@ def test_the_race_of_the_first_lesson_ends_as_it_says() -> None:
         assert [run.settings[key] for key in ("length", "steps", "seed")] == [64, 800, 0]
         assert (race.length, race.steps, race.seed, race.seeds) == (64, 800, 0, 1)
         loss[name] = lab.loss_by_length(run.model, text, lab.evaluation_lengths(64))
-        words[name] = known_words([each.beyond for each in lab.continuations(run.model, text, 64)], text)
+        words[name] = known_words(
+            [each.beyond for each in lab.continuations(run.model, text, 64)], text
+        )
     assert 0.1 < loss["sinusoidal"][64] - loss["alibi"][64] < 0.3, "a little worse on postcards"
     assert max(loss["alibi"].values()) == loss["alibi"][64], "ALiBi's loss doesn't rise"
     assert 7.2 < loss["sinusoidal"][1024] < 7.8, "about 7.5 bits"

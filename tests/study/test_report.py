@@ -6,4 +6,6 @@ from alibi_viz.study.records import PUBLISHED
 
 def test_committed_page_is_that_of_the_published_records(tmp_path) -> None:
     study.write_report(tmp_path / "new")
-    assert (tmp_path / "new" / "report.md").read_text() == (PUBLISHED / "report.md").read_text(), "run `make report`"
+    assert (tmp_path / "new" / "report.md").read_text() == (PUBLISHED / "report.md").read_text(), (
+        "run `make report`"
+    )

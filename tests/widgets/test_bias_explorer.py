@@ -39,13 +39,20 @@ def test_hover_texts_give_the_bias_for_the_traits(form: str, causal: bool) -> No
     app.num_heads, app.length, app.causal = 6, 10, causal
     if form == "root":
         app.law = root
-        bias = -0.5 * (torch.arange(10)[:, None] - torch.arange(10)).abs().sqrt() / torch.arange(1, 7)[:, None, None]
+        bias = (
+            -0.5
+            * (torch.arange(10)[:, None] - torch.arange(10)).abs().sqrt()
+            / torch.arange(1, 7)[:, None, None]
+        )
     else:
         app.form = form
         bias = alibi_bias(alibi_slopes(6), 10, form=form).expand(-1, 10, -1)
     hidden = bias.isinf() | (~causal_mask(10) & torch.tensor(causal))
     biases = zip(np.ndindex(6, 10, 10), bias.flatten().tolist(), hidden.flatten(), strict=True)
-    expected = {(h + 1, q, k): "masked" if hide else pytest.approx(value, 1e-6) for (h, q, k), value, hide in biases}
+    expected = {
+        (h + 1, q, k): "masked" if hide else pytest.approx(value, 1e-6)
+        for (h, q, k), value, hide in biases
+    }
     assert read(app) == expected
 
 
@@ -56,8 +63,12 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
     menu.label = "3"
     bias, found = alibi_bias(alibi_slopes(8), 40), read(app)
     assert set(found) == {(3, query, key) for query in range(40) for key in range(40)}
-    assert found[3, 39, 0] == bias[2, 39, 0].item() and named_trace(app.figure, "titles").text == ("head 3, m = 1/8",)
-    assert app.caption.startswith(f"Head 3 of 8, slope 1/8: 40 x 40, relative form, {MINUS}m (i {MINUS} j).")
+    assert found[3, 39, 0] == bias[2, 39, 0].item() and named_trace(app.figure, "titles").text == (
+        "head 3, m = 1/8",
+    )
+    assert app.caption.startswith(
+        f"Head 3 of 8, slope 1/8: 40 x 40, relative form, {MINUS}m (i {MINUS} j)."
+    )
     assert f"The bias ranges from {MINUS}4.88 to 0." in app.caption
     click(app.figure, "tiles", 5, 5)
     assert (app.head, menu.label) == (None, "all")
@@ -66,21 +77,32 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
     app.num_heads = 7
     assert BiasExplorer(num_heads=7, head=7).head == app.head == 7, "the last one"
     app.num_heads = 5
-    assert (app.head, menu.label, len(menu.options)) == (None, "all", 6), "the enlarged head was removed"
+    assert (app.head, menu.label, len(menu.options)) == (None, "all", 6), (
+        "the enlarged head was removed"
+    )
 
 
 @pytest.mark.parametrize("show", ["weight", "bias"])
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("rule", [*({"form": form} for form in FORMS), {"law": "window"}, {"law": root}])
-def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any], causal: bool, show: str) -> None:
+@pytest.mark.parametrize(
+    "rule", [*({"form": form} for form in FORMS), {"law": "window"}, {"law": root}]
+)
+def test_caption_of_two_sentences_gives_the_extremes_drawn(
+    rule: dict[str, Any], causal: bool, show: str
+) -> None:
     app = BiasExplorer(num_heads=4, length=12, show=show, causal=causal, **rule)
     found, sentences = read(app), app.caption.split(". ")
     assert len(sentences) == 2 and control(app, "s-form").disabled == ("law" in rule)
     assert "law" not in rule or (f"(d), where d = |i {MINUS} j|" in sentences[0]) != causal
     if show == "bias":
         visible = [value for value in found.values() if value != "masked"]
-        ends = [float(end.strip(".").replace(MINUS, "-")) for end in sentences[1].split(" from ")[1].split(" to ")]
-        assert ends == pytest.approx([min(visible), max(visible)], rel=5e-3) and not app.caption.endswith(f" {MINUS}0.")
+        ends = [
+            float(end.strip(".").replace(MINUS, "-"))
+            for end in sentences[1].split(" from ")[1].split(" to ")
+        ]
+        assert ends == pytest.approx(
+            [min(visible), max(visible)], rel=5e-3
+        ) and not app.caption.endswith(f" {MINUS}0.")
         return
     heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
     assert sentences[1].startswith("At distance 11, head") and heads
@@ -91,7 +113,11 @@ def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any],
         row = [found[int(head), 11, key] for key in range(12)]
         if row[0] == "masked":  # the head looks ahead, or the law hides the key
             row = [found[int(head), 0, key] for key in range(11, -1, -1)]
-        left = 0.0 if row[0] == "masked" else np.exp(row[0] - max(value for value in row if value != "masked"))
+        left = (
+            0.0
+            if row[0] == "masked"
+            else np.exp(row[0] - max(value for value in row if value != "masked"))
+        )
         assert percent == "under" or float(percent[:-1]) / 100 == pytest.approx(left, abs=0.005)
         shares.append(left)
     assert shares == sorted(shares), "the steepest head first"
@@ -104,7 +130,10 @@ def test_bias_has_colors_of_its_own_and_the_figure_fits_the_page() -> None:
     assert app.figure.layout.coloraxis.colorbar.ticktext[0] == f"{MINUS}31.5"
     assert app.figure.layout.images[0].source != weights
     app.fit(500)
-    assert app.figure.layout.width <= 510 < wide and app.figure.layout.height != BiasExplorer().figure.layout.height
+    assert (
+        app.figure.layout.width <= 510 < wide
+        and app.figure.layout.height != BiasExplorer().figure.layout.height
+    )
     assert BiasExplorer(num_heads=1, length=4).caption.startswith("1 head, 4 x 4, ")
     assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
 
@@ -113,12 +142,16 @@ def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return torch.where(distance == 3, torch.nan, -distance.float())
 
 
-def test_library_laws_keep_their_names_and_a_failing_law_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_laws_keep_their_names_and_a_failing_law_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = BiasExplorer(num_heads=2, length=5, law=laws.window)
     assert app.law == control(app, "s-law").value == "window", "the library's own law"
     app.law = laws.linear
     before = app.figure.to_json(), repr(app), app.caption
-    expected = "law 'nan_at_three', head 1 of 2: the bias at distance 3 is nan, expected a number or -inf"
+    expected = (
+        "law 'nan_at_three', head 1 of 2: the bias at distance 3 is nan, expected a number or -inf"
+    )
     with pytest.raises(BadValue, match=expected):
         app.law = nan_at_three
     menu = control(app, "s-law")
@@ -127,9 +160,15 @@ def test_library_laws_keep_their_names_and_a_failing_law_changes_nothing(monkeyp
     assert (app.figure.to_json(), repr(app), app.caption) == before
     app.num_heads, app.law = 4, for_four_heads
     control(app, "s-heads").value = 8
-    assert "law 'for_four_heads', head 5 of 8: IndexError: list index out of range" in html.unescape(message(app))
+    assert (
+        "law 'for_four_heads', head 5 of 8: IndexError: list index out of range"
+        in html.unescape(message(app))
+    )
     assert (app.num_heads, control(app, "s-heads").value) == (4, 4)
     monkeypatch.setattr(root, "__name__", "linear")
-    for law, words in ((root, "a law of your own cannot be called 'linear'"), (Tensor, "law must be a name or a func")):
+    for law, words in (
+        (root, "a law of your own cannot be called 'linear'"),
+        (Tensor, "law must be a name or a func"),
+    ):
         with pytest.raises(BadValue, match=words):
             app.law = law

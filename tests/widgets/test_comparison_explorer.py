@@ -1,4 +1,5 @@
-"""ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
+"""ComparisonExplorer, driven through its traits: what it shows and says are the rows of its
+table."""
 
 import re
 from typing import Any
@@ -14,7 +15,19 @@ from alibi_viz.widgets.core.traits import BadValue
 from tests.tables import table
 from tests.widgets.race.small_race import control, visible_controls
 
-LABELS = ["rotary", "alibi", "none", "sinusoidal", "fire", "forget", "t5", "cope", "kerple-log", "a, b", "decay"]
+LABELS = [
+    "rotary",
+    "alibi",
+    "none",
+    "sinusoidal",
+    "fire",
+    "forget",
+    "t5",
+    "cope",
+    "kerple-log",
+    "a, b",
+    "decay",
+]
 SHOWN = ("alibi", "sinusoidal", "rotary", "none", "fire", "forget", "t5")
 
 
@@ -26,7 +39,10 @@ def words(app: ComparisonExplorer) -> str:
 
 def values(labels: list[str], xs: list[int]) -> dict[str, list[dict[int, float]]]:
     """Three seeds of each label."""
-    return {label: [dict(zip(xs, RANDOM.random(len(xs)), strict=True)) for _ in range(3)] for label in labels}
+    return {
+        label: [dict(zip(xs, RANDOM.random(len(xs)), strict=True)) for _ in range(3)]
+        for label in labels
+    }
 
 
 RANDOM, LENGTHS = np.random.default_rng(0), [64, 128, 256, 512, 1024]
@@ -49,18 +65,30 @@ TABLE = pd.concat(
         ("needle", "window", ("alibi", "none")),  # is not asked of changed models
     ],
 )
-def test_rows_and_means_on_screen_are_those_of_the_table(question: str, variant: str, shown: tuple[str, ...]) -> None:
+def test_rows_and_means_on_screen_are_those_of_the_table(
+    question: str, variant: str, shown: tuple[str, ...]
+) -> None:
     app = ComparisonExplorer(TABLE)
     app.variant, app.question = variant, question
     asked = variant if question == "longer sequences" else "as trained"
-    rows = TABLE[(TABLE["question"] == question) & (TABLE["variant"] == asked) & TABLE["label"].isin(SHOWN)]
+    rows = TABLE[
+        (TABLE["question"] == question) & (TABLE["variant"] == asked) & TABLE["label"].isin(SHOWN)
+    ]
     pd.testing.assert_frame_equal(app.results, rows)
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
-    assert means == {label: pytest.approx(over_seeds(rows)["mean"][label].tolist()) for label in shown}
-    assert app.caption.startswith("This is as trained, because it wasn't measured with window.") == (asked != variant)
+    assert means == {
+        label: pytest.approx(over_seeds(rows)["mean"][label].tolist()) for label in shown
+    }
+    assert app.caption.startswith(
+        "This is as trained, because it wasn't measured with window."
+    ) == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
-    told = lab.say.sentences(lab.find_question(question).say(rows, 32 if question == "needle" else 64))
-    told = [f"Left out, because there are no such results: {lab.say.join(left_out)}."] * bool(left_out) + told
+    told = lab.say.sentences(
+        lab.find_question(question).say(rows, 32 if question == "needle" else 64)
+    )
+    told = [f"Left out, because there are no such results: {lab.say.join(left_out)}."] * bool(
+        left_out
+    ) + told
     assert words(app).strip().endswith(" ".join(told))
     assert control(app, "s-variant").disabled == (question != "longer sequences")
 
@@ -68,14 +96,26 @@ def test_rows_and_means_on_screen_are_those_of_the_table(question: str, variant:
 def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
     app = ComparisonExplorer(question="twelve claims")
     table = study.verdict_table(study.published_results(by_block=True))
-    drawn = [(text, x) for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=True)]
+    drawn = [
+        (text, x)
+        for trace in app.figure.data
+        for x, (text, _) in zip(trace.x, trace.customdata, strict=True)
+    ]
     assert len(drawn) == len(table) and {text for text, _ in drawn} == set(table["text"])
     assert {text for text, x in drawn if x > 0} == set(table.query("margin > 0")["text"])
-    tales, python = (dict(own[["claim", "verdict"]].values) for _, own in table.groupby("setting", sort=False))
-    counts = [[*tales.values()].count(verdict) for verdict in ("seen here", "not seen here", "can't tell")]
+    tales, python = (
+        dict(own[["claim", "verdict"]].values) for _, own in table.groupby("setting", sort=False)
+    )
+    counts = [
+        [*tales.values()].count(verdict) for verdict in ("seen here", "not seen here", "can't tell")
+    ]
     counts += [sum(tales[claim] == verdict for claim, verdict in python.items()), len(python)]
-    assert app.caption.startswith("Of twelve claims") and re.findall(r"\d+", app.caption) == [*map(str, counts)]
-    assert app.caption.count(". ") == 1 and control(app, "s-more").disabled, "they are about all methods"
+    assert app.caption.startswith("Of twelve claims") and re.findall(r"\d+", app.caption) == [
+        *map(str, counts)
+    ]
+    assert app.caption.count(". ") == 1 and control(app, "s-more").disabled, (
+        "they are about all methods"
+    )
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(TABLE, question="twelve claims")
 
@@ -86,12 +126,26 @@ def test_only_questions_with_results_are_offered_and_at_most_seven_methods_are_s
     assert list(dict(menu.options)) == ["longer sequences", "gap", "needle"]
     menu.value = "gap"
     assert app.question == "gap"
-    assert ComparisonExplorer(TABLE.query("question == 'needle'")).question == "needle", "the first one"
-    assert ComparisonExplorer(TABLE.query("variant == 'window'")).variant == "window", "there is no other"
-    assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"], "a calm first screen"
+    assert ComparisonExplorer(TABLE.query("question == 'needle'")).question == "needle", (
+        "the first one"
+    )
+    assert ComparisonExplorer(TABLE.query("variant == 'window'")).variant == "window", (
+        "there is no other"
+    )
+    assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"], (
+        "a calm first screen"
+    )
     control(app, "s-more").value = True
-    assert visible_controls(app)[3:6] == ["s-reset", "s-alibi", "s-sinusoidal"] and "s-cope" in visible_controls(app)
-    assert set(app.methods) == {*SHOWN} and "..." not in repr(app) and not control(app, "s-more").disabled
+    assert visible_controls(app)[3:6] == [
+        "s-reset",
+        "s-alibi",
+        "s-sinusoidal",
+    ] and "s-cope" in visible_controls(app)
+    assert (
+        set(app.methods) == {*SHOWN}
+        and "..." not in repr(app)
+        and not control(app, "s-more").disabled
+    )
     control(app, "s-cope").value = True
     assert "methods must be at most 7" in app._message.value and not control(app, "s-cope").value
     control(app, "s-none").value = False
@@ -106,9 +160,15 @@ def test_only_questions_with_results_are_offered_and_at_most_seven_methods_are_s
     [
         ("results", "results must be an instance of DataFrame, got str"),
         (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
-        (pd.concat([TABLE, TABLE.assign(step=9)]), "have one 'step': choose by that column, or label the models apart"),
+        (
+            pd.concat([TABLE, TABLE.assign(step=9)]),
+            "have one 'step': choose by that column, or label the models apart",
+        ),
         (pd.concat([TABLE, TABLE]), "one row for a label, seed and x: label the models apart"),
-        (pd.concat([TABLE.assign(block=1)] * 2), "for a label, seed and x: read them without `by_block`"),
+        (
+            pd.concat([TABLE.assign(block=1)] * 2),
+            "for a label, seed and x: read them without `by_block`",
+        ),
     ],
 )
 def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:

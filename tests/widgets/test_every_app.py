@@ -1,4 +1,5 @@
-"""What holds in every app: any value is shown or changes nothing, controls say what they do, closing ends the work."""
+"""What holds in every app: any value is shown or changes nothing, controls say what they do,
+closing ends the work."""
 
 import asyncio
 import gc
@@ -35,8 +36,30 @@ SMALL: dict[str, Callable[..., App]] = APPS | {
     "SlopeSurgery": partial(widgets.SlopeSurgery, MODEL, length=8, lengths=[8, 16], text=TEXT),
     "WindowExplorer": partial(widgets.WindowExplorer, **{"text": TEXT}),
 }
-ANYTHING = [None, True, -1, 0, 3, 2.5, float("nan"), 10**400, np.int64(2), "", "nonsense", "<b>x</b>", [], [None], {}]
-ANYTHING += [object(), torch.zeros(2), lambda distance, head, num_heads: -distance.float(), b"\xff", "word " * 20_000]
+ANYTHING = [
+    None,
+    True,
+    -1,
+    0,
+    3,
+    2.5,
+    float("nan"),
+    10**400,
+    np.int64(2),
+    "",
+    "nonsense",
+    "<b>x</b>",
+    [],
+    [None],
+    {},
+]
+ANYTHING += [
+    object(),
+    torch.zeros(2),
+    lambda distance, head, num_heads: -distance.float(),
+    b"\xff",
+    "word " * 20_000,
+]
 
 
 def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
@@ -84,7 +107,9 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
 
 PIECES = ["\0", "\u0301", "\u202e", "\ud800", "\u2028", "\xa0", "<b>", "&", "$x$", "\\", " "]
 PIECES += ["<script>alert(1)</script>"]
-TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map("".join)
+TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map(
+    "".join
+)
 with_text = cache(lambda name: APPS[name]())
 
 
@@ -103,7 +128,9 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
 
 
 @pytest.mark.parametrize("app", APPS.values())
-def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in_a_lesson(app: type[App]) -> None:
+def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in_a_lesson(
+    app: type[App],
+) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
     assert not {"caption", "details"} & {*app().keys}, "what HTML shows isn't sent twice"
@@ -112,11 +139,15 @@ def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in
         assert tips and all(tips), (type(each).__name__, each._dom_classes)
         text, icon = getattr(each, "description", ""), getattr(each, "icon", "")
         assert icon == ("caret-right" if isinstance(each, ToggleButton) else icon.lower()), text
-        assert len(text) < len(max(tips, key=len)) or tips == ["Your guess"], "the tip says more than the text"
+        assert len(text) < len(max(tips, key=len)) or tips == ["Your guess"], (
+            "the tip says more than the text"
+        )
     for name, trait in app.class_traits(state=True).items():
         told = re.search(rf"\n        {name}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
         if told and isinstance(trait, Number):
-            assert (trait.low, trait.high) == (Fraction(told[1]), int(told[2].replace(",", ""))), "as documented"
+            assert (trait.low, trait.high) == (Fraction(told[1]), int(told[2].replace(",", ""))), (
+                "as documented"
+            )
     (lesson,) = named([app.why.lesson])
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 
@@ -124,7 +155,9 @@ def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in
 def test_a_closed_app_does_nothing_more() -> None:
     async def close() -> None:
         bias = widgets.BiasExplorer(num_heads=2, length=4)
-        for app in (slow := [widgets.AttentionExplorer(MODEL, text=TEXT), widgets.WindowExplorer(text=TEXT)]):
+        for app in (
+            slow := [widgets.AttentionExplorer(MODEL, text=TEXT), widgets.WindowExplorer(text=TEXT)]
+        ):
             control(app, "s-text").value = "another text"
         for app, debounce in ((bias, bias._debounce), *((app, app.works[0]) for app in slow)):
             assert debounce._work, "the hover texts and the reading of a slow text come later"

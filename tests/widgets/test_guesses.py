@@ -18,7 +18,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def choice(key: str = "wide") -> Guess:
-    return lessons.guess_choice(key, "Which <head> sees further?", ["steep", "flat"], "flat", why="It is flat.")
+    return lessons.guess_choice(
+        key, "Which <head> sees further?", ["steep", "flat"], "flat", why="It is flat."
+    )
 
 
 def curve(**changes: object) -> Guess:
@@ -37,7 +39,11 @@ def find(box: Box, kind: type) -> list:
 
 def press(box: Box, name: str = "Show the answer") -> str:
     """Press a button whose text starts or ends like this, and return what the reader is told."""
-    next(button for button in find(box, Button) if name in (button.description, button.description[3:])).click()
+    next(
+        button
+        for button in find(box, Button)
+        if name in (button.description, button.description[3:])
+    ).click()
     return getattr(box, "told", HTML()).value
 
 
@@ -56,7 +62,9 @@ def test_an_unfinished_guess_is_asked_for_again_and_not_counted(make):
 def test_the_stored_text_breaks_long_lines_between_words():
     guess = lessons.guess_choice("wide", "Why? " * 20, ["b", "because " * 10], "b")
     question = f"Your guess.{' Why?' * 13}\n{'Why? ' * 7}"
-    assert repr(guess) == f"{question.strip()}\n  ( ) b\n  ( ){' because' * 8}\n     {' because' * 2}"
+    assert (
+        repr(guess) == f"{question.strip()}\n  ( ) b\n  ( ){' because' * 8}\n     {' because' * 2}"
+    )
 
 
 @pytest.mark.parametrize(("option", "points"), [("flat", 1), ("steep", 0)])
@@ -72,9 +80,15 @@ def test_order_counts_pairs_and_a_second_press_takes_an_item_out():
         guess = order()
         for item in items:
             press(guess, item)
-        told, good = press(guess), sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac"))
+        told, good = (
+            press(guess),
+            sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac")),
+        )
         verdict = {0: "Not this time.", 3: "Right."}.get(good, "Partly right.")
-        assert f"<b>{verdict}</b> It is a, b, c: {good} of 3 pairs {'is' if good == 1 else 'are'} in the right" in told
+        assert (
+            f"<b>{verdict}</b> It is a, b, c: {good} of 3 pairs {'is' if good == 1 else 'are'} in "
+            "the right" in told
+        )
         assert guess.points == good / 3
     press(guess, "a")
     assert guess.value() is None
@@ -88,11 +102,15 @@ def slide(guess: Guess, point: int, height: float) -> None:
 
 def drag(guess: Guess, point: int, height: float) -> None:
     """What the page sends when a circle is dropped, here to the left of its place."""
-    find(guess, LiveFigure)[0].plotly_relayout({f"shapes[{point}].xanchor": 70.0, f"shapes[{point}].yanchor": height})
+    find(guess, LiveFigure)[0].plotly_relayout(
+        {f"shapes[{point}].xanchor": 70.0, f"shapes[{point}].yanchor": height}
+    )
 
 
 @pytest.mark.parametrize("move", [slide, drag])
-@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 3.4), 0.5), ((5, 0), 0), ((1e9, -1e9), 0)])
+@pytest.mark.parametrize(
+    ("guessed", "points"), [((2.0, 5.0), 1), ((3.5, 3.4), 0.5), ((5, 0), 0), ((1e9, -1e9), 0)]
+)
 def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     guess = curve(name="rotary", others={"rotary, window": [-7, 0, 20], "alibi": [1, 1, 1]})
     figure, inputs = guess.children[2:4]  # below the style and the question
@@ -100,22 +118,34 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     assert [trace.visible for trace in figure.data] == [None, False, False, False]
     rotary, window, alibi = (trace.line for trace in figure.data[1:])
     assert rotary.color == window.color != alibi.color and rotary.dash != window.dash == "dashdot"
-    assert figure._config == {"displayModeBar": False, "edits": {"shapePosition": True}}, "circles can be dragged"
-    assert figure.layout.yaxis.range == (-5, 5) and {slider.step for slider in find(guess, FloatSlider)} == {0.1}
-    assert figure.layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4), "logarithms, 8% beyond 64 and 1,024"
+    assert figure._config == {"displayModeBar": False, "edits": {"shapePosition": True}}, (
+        "circles can be dragged"
+    )
+    assert figure.layout.yaxis.range == (-5, 5) and {
+        slider.step for slider in find(guess, FloatSlider)
+    } == {0.1}
+    assert figure.layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4), (
+        "logarithms, 8% beyond 64 and 1,024"
+    )
     for point, height in enumerate(guessed):
         move(guess, point, height)
     drawn = [min(max(height, -5), 5) for height in guessed]  # a guess stays within the axis
     assert list(figure.data[0].y) == [1.0, *drawn]
     circles = [(circle.xanchor, circle.yanchor) for circle in figure.layout.shapes]
-    assert circles == [*zip((128, 1024), drawn, strict=True)], "the circles are on their points again"
+    assert circles == [*zip((128, 1024), drawn, strict=True)], (
+        "the circles are on their points again"
+    )
     close = f"{2 * points:.0f} of your 2 points {'is' if points == 0.5 else 'are'} close."
     assert f"2.00 at 128 and 5.00 at 1,024: {close}" in press(guess) and guess.points == points
     assert list(figure.data[1].y) == [1.0, 2.0, 5.0] and figure.data[1].visible
-    assert figure.layout.yaxis.range == pytest.approx((-7, 20.6)), "a truth outside the axis widens it"
+    assert figure.layout.yaxis.range == pytest.approx((-7, 20.6)), (
+        "a truth outside the axis widens it"
+    )
 
 
-@pytest.mark.parametrize(("height", "answer"), [(5, "at 1,024: your point is close."), (3, "your point is not close.")])
+@pytest.mark.parametrize(
+    ("height", "answer"), [(5, "at 1,024: your point is close."), (3, "your point is not close.")]
+)
 def test_one_point_is_close_or_not(height, answer):
     guess = curve(at=[1024])
     slide(guess, 0, height)
@@ -134,10 +164,15 @@ def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_lef
 
 def test_what_cannot_be_asked_for_raises():
     for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 5}):
-        with pytest.raises(ValueError, match=r"each curve needs a number for each x|high must be .* above low, got 5"):
+        with pytest.raises(
+            ValueError,
+            match=r"each curve needs a number for each x|high must be .* above low, got 5",
+        ):
             curve(**changes)
     for x in ([0, 64, 1024], [128, 64, 1024]):
-        with pytest.raises(ValueError, match=rf"x must be positive and increasing, got \[{x[0]}, 64, 1024\]"):
+        with pytest.raises(
+            ValueError, match=rf"x must be positive and increasing, got \[{x[0]}, 64, 1024\]"
+        ):
             curve(x=x)
     with pytest.raises(ValueError, match="answer must be one of a, b, got 'c'"):
         lessons.guess_choice("key", "?", ["a", "b"], "c")
@@ -154,13 +189,19 @@ def test_score_counts_the_first_guess_follows_and_can_be_deleted():
     for option in ("steep", "flat"):
         choose(guess, option)
     assert json.loads(FILE.read_text()) == {"wide": 0} and "0 of 1" in line.value
-    assert "1 of 2" in choose(choice("another"), "flat") and "1 of 2" in line.value and repr(score) == text
+    assert (
+        "1 of 2" in choose(choice("another"), "flat")
+        and "1 of 2" in line.value
+        and repr(score) == text
+    )
     for _ in range(2):
         press(score, "Delete")
         assert not FILE.exists() and "no guesses yet" in line.value
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"a": 2}', '{"a": "<b>"}', '{"a": true}', '{"a": NaN}', "\xff"])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"a": 2}', '{"a": "<b>"}', '{"a": true}', '{"a": NaN}', "\xff"]
+)
 def test_a_damaged_file_is_said_kept_and_deletable(content):
     FILE.write_bytes(content.encode("latin-1"))
     guess, score = choice(), lessons.score()
@@ -183,7 +224,9 @@ def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
     assert "can't be deleted" in find(score, HTML)[1].value
 
 
-def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_finished_guesses() -> None:
+def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_finished_guesses() -> (
+    None
+):
     guesses = [lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3)]
     grid = lessons.guess_grid(guesses)
     assert all(f"Question {n}?" in repr(grid) for n in range(3)) and len(find(grid, Button)) == 1

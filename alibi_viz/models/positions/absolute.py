@@ -10,7 +10,8 @@ from alibi_viz.models.positions.base import Position
 
 
 class Sinusoidal(Position):
-    """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017, section 3.5)."""
+    """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017,
+    section 3.5)."""
 
     config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
 
@@ -21,15 +22,20 @@ class Sinusoidal(Position):
     def table(self, positions: Tensor) -> Tensor:
         """float32 [length, d_model] for integer positions [length]."""
         even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float64)
-        angle = positions.double()[:, None] * 10000.0 ** (-even / self.d_model)  # [length, d_model / 2]
+        angle = positions.double()[:, None] * 10000.0 ** (
+            -even / self.d_model
+        )  # [length, d_model / 2]
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model].float()
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        return tokens + self.table(torch.arange(start, start + tokens.shape[1], device=tokens.device)).to(tokens.dtype)
+        return tokens + self.table(
+            torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        ).to(tokens.dtype)
 
 
 class Learned(Position):
-    """One trained vector per position, added to the token vectors (Vaswani et al. 2017, table 3, row E; GPT-2).
+    """One trained vector per position, added to the token vectors (Vaswani et al. 2017, table 3,
+    row E; GPT-2).
 
     Raises ValueError beyond the end of the table.
     """
@@ -46,5 +52,8 @@ class Learned(Position):
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         end = start + tokens.shape[1]
         if not self.is_defined_at(end):
-            raise ValueError(f"learned positions are not defined beyond max_length={self.max_length}, got length {end}")
+            raise ValueError(
+                f"learned positions are not defined beyond max_length={self.max_length}, got "
+                f"length {end}"
+            )
         return tokens + self.table.weight[start:end]

@@ -1,4 +1,5 @@
-"""Biases computed from the distance d = i - j: ALiBi, and others that are one curve over d for each head."""
+"""Biases computed from the distance d = i - j: ALiBi, and others that are one curve over d for each
+head."""
 
 import math
 from typing import Any, ClassVar
@@ -15,7 +16,8 @@ from alibi_viz.slopes import LearnedSlopes
 
 
 class Alibi(Position):
-    """Bias -m |i - j| with one slope m per head (Press et al. 2021): in a decoder, which masks j > i, -m (i - j).
+    """Bias -m |i - j| with one slope m per head (Press et al. 2021): in a decoder, which masks j >
+    i, -m (i - j).
 
     Args:
         num_heads: number of heads.
@@ -28,7 +30,10 @@ class Alibi(Position):
     def __init_subclass__(cls) -> None:
         """A subclass that changes more than the slopes attends as any other method does."""
         super().__init_subclass__()
-        changed = any(getattr(cls, name) is not getattr(Alibi, name) for name in ("bias", "transform", "weigh"))
+        changed = any(
+            getattr(cls, name) is not getattr(Alibi, name)
+            for name in ("bias", "transform", "weigh")
+        )
         if changed and cls.attend is Alibi.attend:
             cls.attend, cls.uses_key_ball = Position.attend, False  # type: ignore[assignment, method-assign]
 
@@ -51,8 +56,11 @@ class Alibi(Position):
             return self.cached_bias(query_length, key_length)
         return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any) -> Tensor:
-        """As `Position.attend`; `options` are those of `alibi_attention`, such as `key_padding_mask`."""
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        """As `Position.attend`; `options` are those of `alibi_attention`, such as
+        `key_padding_mask`."""
         return alibi_attention(query, key, value, self.slopes, **options)
 
 
@@ -74,8 +82,9 @@ class Relative(Position):
         device = next(self.parameters(), torch.empty(0)).device if x is None else x.device
         if query_length == 0:
             return torch.zeros(self.num_heads, 0, key_length, device=device)
-        # Each row of the bias is a slice of one curve, from d = key_length - 1 down to 0, and up again for the keys
-        # after the query, so each distance is computed once. The first slice is the last row.
+        # Each row of the bias is a slice of one curve, from d = key_length - 1 down to 0, and up
+        # again for the keys after the query, so each distance is computed once. The first slice is
+        # the last row.
         distance = torch.arange(key_length - 1, -query_length, -1, device=device).abs()
         return self.curve(distance).unfold(1, key_length, 1).flip(1)
 
@@ -83,9 +92,10 @@ class Relative(Position):
 class T5Buckets(Relative):
     """A learned bias per head and bucket of distances (T5, Raffel et al. 2020, section 2.1).
 
-    There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows with the distance. The
-    last one begins below D (at 113 for D = 128) and has no end. D is a quarter of the training length, as T5's 128 for
-    512 tokens, so training fills all buckets (but one at a few lengths, such as 128). Below 32, there are D buckets.
+    There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows
+    with the distance. The last one begins below D (at 113 for D = 128) and has no end. D is a
+    quarter of the training length, as T5's 128 for 512 tokens, so training fills all buckets (but
+    one at a few lengths, such as 128). Below 32, there are D buckets.
     """
 
     config_fields = ("num_heads", "max_length")
@@ -100,8 +110,12 @@ class T5Buckets(Relative):
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
         exact, last = self.num_buckets // 2, self.num_buckets - 1
-        fraction = torch.log(distance.double().clamp(min=exact) / exact) / math.log(self.max_distance / exact)
-        far = exact + (fraction * (self.num_buckets - exact) + 1e-9).long()  # 1e-9: ln 4 / ln 2 can round to below 2
+        fraction = torch.log(distance.double().clamp(min=exact) / exact) / math.log(
+            self.max_distance / exact
+        )
+        far = (
+            exact + (fraction * (self.num_buckets - exact) + 1e-9).long()
+        )  # 1e-9: ln 4 / ln 2 can round to below 2
         return torch.where(distance < exact, distance, far.clamp(max=last))
 
     def curve(self, distance: Tensor) -> Tensor:
@@ -111,8 +125,8 @@ class T5Buckets(Relative):
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
-    p starts uniform in (0, 2) and a in (0, 1); both are used as at least 0.01 and go on learning below. The
-    authors' code sets the parameters themselves to 0.01 there.
+    p starts uniform in (0, 2) and a in (0, 1); both are used as at least 0.01 and go on learning
+    below. The authors' code sets the parameters themselves to 0.01 there.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -121,16 +135,21 @@ class KerpleLog(Relative):
         self.a = nn.Parameter(torch.rand(num_heads))
 
     def curve(self, distance: Tensor) -> Tensor:
-        p, a = (x.clamp(min=0.01).detach() + (x - x.detach()) for x in (self.p[:, None], self.a[:, None]))
+        p, a = (
+            x.clamp(min=0.01).detach() + (x - x.detach())
+            for x in (self.p[:, None], self.a[:, None])
+        )
         return -p * torch.log1p(a * distance.float())
 
 
 class Bam(Relative):
-    """Bias -exp(a) (d + 1e-5)^b with a and b learned per head and layer (BAM, Bianchessi et al. 2025).
+    """Bias -exp(a) (d + 1e-5)^b with a and b learned per head and layer (BAM, Bianchessi et al.
+    2025).
 
-    This is a generalized Gaussian prior of the position (arXiv 2505.22842): b = 1 is ALiBi with slope exp(a), b = 0 no
-    positions, and a negative b attends to distant tokens. a and b start at zero, as in the authors' code, so training
-    starts without positions. The scalable softmax of the paper is not part of this class.
+    This is a generalized Gaussian prior of the position (arXiv 2505.22842): b = 1 is ALiBi with
+    slope exp(a), b = 0 no positions, and a negative b attends to distant tokens. a and b start at
+    zero, as in the authors' code, so training starts without positions. The scalable softmax of the
+    paper is not part of this class.
     """
 
     is_per_layer = True
@@ -146,24 +165,30 @@ class Bam(Relative):
 
 
 class Sandwich(Relative):
-    """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
+    """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023,
+    section 4.1).
 
-    Nothing is learned. The sum is the dot product of two sinusoidal positions at distance d. Heads are h = 1..H.
+    Nothing is learned. The sum is the dot product of two sinusoidal positions at distance d. Heads
+    are h = 1..H.
     """
 
     def curve(self, distance: Tensor) -> Tensor:
         k = torch.arange(1, 65, device=distance.device, dtype=torch.float64)
-        total = torch.cos(distance.double()[:, None] * 10000.0 ** (-2 * k / 128)).sum(-1) - 64  # [distances]
+        total = (
+            torch.cos(distance.double()[:, None] * 10000.0 ** (-2 * k / 128)).sum(-1) - 64
+        )  # [distances]
         head = torch.arange(1, self.num_heads + 1, device=distance.device, dtype=torch.float64)
         return (total / (8 * head[:, None] / self.num_heads)).float()
 
 
 class Fire(Position):
-    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE, Li et al. 2024, section 3).
+    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE, Li et al. 2024,
+    section 3).
 
-    All layers share it, as in the paper's variant FIRE-S. The paper's max(i, tau) is the same in a decoder, where
-    j <= i. So the network's input is between 0 and 1 at any length, and longer texts produce no unseen inputs. c starts
-    at 0.1 and tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
+    All layers share it, as in the paper's variant FIRE-S. The paper's max(i, tau) is the same in a
+    decoder, where j <= i. So the network's input is between 0 and 1 at any length, and longer texts
+    produce no unseen inputs. c starts at 0.1 and tau at a quarter of the training length (512 for
+    the paper's 2,048); both are learned.
     """
 
     config_fields = ("num_heads", "max_length")
@@ -186,17 +211,22 @@ class Fire(Position):
 class Decay(Relative):
     """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
 
-    gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8), at RetNet's training length of 2,048. For another
-    length L, d is multiplied by 2048 / L, so that each head forgets over the same share of L. RetNet itself multiplies
-    by gamma^d and has no softmax; here the weights are multiplied before they are normalized.
+    gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8), at RetNet's training length of
+    2,048. For another length L, d is multiplied by 2048 / L, so that each head forgets over the
+    same share of L. RetNet itself multiplies by gamma^d and has no softmax; here the weights are
+    multiplied before they are normalized.
     """
 
     config_fields = ("num_heads", "max_length")
 
     def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
-        slopes = [-math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)]
-        self.slopes = torch.tensor(slopes, device="cpu")  # no buffer, so they stay float32 in any model
+        slopes = [
+            -math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)
+        ]
+        self.slopes = torch.tensor(
+            slopes, device="cpu"
+        )  # no buffer, so they stay float32 in any model
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes.to(distance.device)[:, None] * distance.float()

@@ -1,6 +1,7 @@
 """Rotary positions (RoPE), the rules that scale them beyond the training length, and xPos.
 
-At length L', with training length L and s = L' / L, and without the fine-tuning that pi was designed for:
+At length L', with training length L and s = L' / L, and without the fine-tuning that pi was
+designed for:
 
     pi    position interpolation: i -> i / s, between positions seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
@@ -22,28 +23,36 @@ BASE = 10000.0
 
 
 def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
-    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim / 2]."""
+    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim /
+    2]."""
     return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu") / head_dim)
 
 
 class Rotary(Position):
-    """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al. 2021).
+    """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al.
+    2021).
 
-    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in
-    GPT-NeoX and in transformers; in the paper and in Meta's LLaMA, neighbors do.
+    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a
+    pair, as in GPT-NeoX and in transformers; in the paper and in Meta's LLaMA, neighbors do.
 
     Args:
         head_dim: number of channels per head, even.
-        frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of 10000^(-2k / head_dim).
+        frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of
+            10000^(-2k / head_dim).
         scale: multiplies queries and keys.
     """
 
     config_fields: ClassVar[tuple[str, ...]] = ("head_dim",)
 
-    def __init__(self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0) -> None:
+    def __init__(
+        self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0
+    ) -> None:
         super().__init__()
         if head_dim % 2:
-            raise ValueError(f"rotary positions rotate pairs of channels, so head_dim must be even, got {head_dim}")
+            raise ValueError(
+                "rotary positions rotate pairs of channels, so head_dim must be even, got "
+                f"{head_dim}"
+            )
         self.head_dim, self.scale = head_dim, scale
         self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
@@ -61,12 +70,17 @@ class Rotary(Position):
         return self.rotate(query, query_positions, end), self.rotate(key, key_positions, end)
 
     def _cos_sin(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of the angles at positions 0, 1, ..., each float32 [at least length, head_dim / 2]."""
-        if torch.compiler.is_compiling():  # a cached table would need a graph for each of its lengths
+        """Cosine and sine of the angles at positions 0, 1, ..., each float32 [at least length,
+        head_dim / 2]."""
+        if (
+            torch.compiler.is_compiling()
+        ):  # a cached table would need a graph for each of its lengths
             return self._make_tables(length, device)
         tables = self._tables.get(device)
         if tables is None or len(tables[0]) < length:
-            tables = self._tables[device] = self._make_tables(1 << (length - 1).bit_length(), device)
+            tables = self._tables[device] = self._make_tables(
+                1 << (length - 1).bit_length(), device
+            )
         return tables
 
     def _make_tables(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -78,11 +92,12 @@ class Rotary(Position):
 def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     """The frequencies of YaRN at `s` times the training length: float64 [head_dim / 2].
 
-    Pairs that turn at least 32 times within the training length keep their frequency, pairs that turn at most once are
-    slowed down by s, and a ramp blends the two for those between. The ramp is linear in the index of the pair and the
-    fastest pair is always kept, as in the authors' code; in the paper (Peng et al. 2023, arXiv 2309.00071) it is linear
-    in the number of turns. Below 202 tokens no pair turns 32 times; there the ramp begins at the square root of the
-    turns of the fastest pair, halfway to a single turn on the ramp's scale.
+    Pairs that turn at least 32 times within the training length keep their frequency, pairs that
+    turn at most once are slowed down by s, and a ramp blends the two for those between. The ramp is
+    linear in the index of the pair and the fastest pair is always kept, as in the authors' code; in
+    the paper (Peng et al. 2023, arXiv 2309.00071) it is linear in the number of turns. Below 202
+    tokens no pair turns 32 times; there the ramp begins at the square root of the turns of the
+    fastest pair, halfway to a single turn on the ramp's scale.
     """
     frequencies = rotary_frequencies(head_dim)
     most = trained_length / math.tau  # turns of the fastest pair
@@ -91,12 +106,15 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     fast, slow = (head_dim * math.log(most / each) / (2 * math.log(BASE)) for each in turns)
     first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
     index = torch.arange(head_dim // 2, dtype=torch.float64, device="cpu")
-    slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
+    slowed = ((index - first) / max(last - first, 0.001)).clamp(
+        0, 1
+    )  # no division by zero for short lengths
     return frequencies * (1 - slowed) + frequencies / s * slowed
 
 
 class ScaledRotary(Rotary):
-    """Rotary positions scaled by a rule when there are more keys than the training length, and plain otherwise.
+    """Rotary positions scaled by a rule when there are more keys than the training length, and
+    plain otherwise.
 
     Raises ValueError for an unknown rule, a training length below 1, and `head_dim` 2 with "ntk".
     """
@@ -106,7 +124,9 @@ class ScaledRotary(Rotary):
         check_choice("the rule of rotary positions", rule, ROTARY_RULES)
         check_positive_integers(trained_length=trained_length)
         if rule == "ntk" and head_dim <= 2:
-            raise ValueError(f"rule 'ntk' divides by head_dim - 2, so head_dim must be above 2, got {head_dim}")
+            raise ValueError(
+                f"rule 'ntk' divides by head_dim - 2, so head_dim must be above 2, got {head_dim}"
+            )
         self.rule, self.trained_length = rule, trained_length
 
     def for_length(self, length: int) -> Rotary:
@@ -119,22 +139,29 @@ class ScaledRotary(Rotary):
         if self.rule == "ntk":
             return Rotary(dim, frequencies=rotary_frequencies(dim, BASE * s ** (dim / (dim - 2))))
         # The logits are multiplied by the square, which the paper calls 1 / t.
-        return Rotary(dim, frequencies=yarn_frequencies(dim, self.trained_length, s), scale=0.1 * math.log(s) + 1)
+        return Rotary(
+            dim,
+            frequencies=yarn_frequencies(dim, self.trained_length, s),
+            scale=0.1 * math.log(s) + 1,
+        )
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return Rotary.transform(self.for_length(key.shape[-2]), query, key)
 
 
 class Xpos(Rotary):
-    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos, Sun et al. 2022).
+    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos,
+    Sun et al. 2022).
 
-    z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and the authors' code in
-    torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j / s). Fast pairs decay most. Decoders only,
-    because the factor of a key after the query would grow. s is half the training length, as the authors' 512 for
-    1,024. The paper's blockwise causal attention is not part of this class.
+    z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and
+    the authors' code in torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j /
+    s). Fast pairs decay most. Decoders only, because the factor of a key after the query would
+    grow. s is half the training length, as the authors' 512 for 1,024. The paper's blockwise causal
+    attention is not part of this class.
 
-    The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    64 s tokens, factors and products then fit into float32 and bfloat16, up to 4 s into float16; ValueError beyond.
+    The positions in the exponents are counted from the middle of the text, which leaves all
+    products as they are. Up to 64 s tokens, factors and products then fit into float32 and
+    bfloat16, up to 4 s into float16; ValueError beyond.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
@@ -154,9 +181,13 @@ class Xpos(Rotary):
         middle = len(keys) // 2
         limit = self.max_length // (16 if query.dtype == torch.float16 else 1)
         if len(keys) > limit:
-            raise ValueError(f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}")
+            raise ValueError(
+                f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}"
+            )
         rotated = self.rotate(query, queries, len(keys)) * self.growth(queries - middle)
-        return rotated.to(query.dtype), (self.rotate(key, keys, len(keys)) * self.growth(middle - keys)).to(key.dtype)
+        return rotated.to(query.dtype), (
+            self.rotate(key, keys, len(keys)) * self.growth(middle - keys)
+        ).to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
         """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""

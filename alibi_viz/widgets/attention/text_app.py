@@ -1,4 +1,5 @@
-"""The base class of the apps about attention on your own text: a text box, and a source that reads the text."""
+"""The base class of the apps about attention on your own text: a text box, and a source that reads
+the text."""
 
 import html
 from functools import lru_cache
@@ -7,7 +8,13 @@ from typing import Any
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
-from alibi_viz.lab.attention_sources import AttentionSource, ModelSource, Reading, as_source, check_reading
+from alibi_viz.lab.attention_sources import (
+    AttentionSource,
+    ModelSource,
+    Reading,
+    as_source,
+    check_reading,
+)
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
@@ -30,12 +37,15 @@ class NonBlank(State):
         if not value.strip():
             raise BadValue(f"{self.name} must have at least one word, got {short_repr(value)}")
         if len(value) > MAX_CHARACTERS:
-            raise BadValue(f"{self.name} must have at most {MAX_CHARACTERS:,} characters, got {len(value):,}")
+            raise BadValue(
+                f"{self.name} must have at most {MAX_CHARACTERS:,} characters, got {len(value):,}"
+            )
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class TextApp(App):
-    """Base class of apps that show the attention of a source on a text; `source` is that of `AttentionExplorer`.
+    """Base class of apps that show the attention of a source on a text; `source` is that of
+    `AttentionExplorer`.
 
     A subclass gets the queries and keys from `read`, in `draw`.
     """
@@ -47,26 +57,38 @@ class TextApp(App):
     show_text: Any  # puts the text into its box, which may hold one that was rejected
     is_slow = False  # whether reading takes so long that a typed text waits until the user pauses
 
-    def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
+    def __init__(
+        self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
+    ) -> None:
         self.source: Any = as_source(source)
         self.contents = self.source.contents
         self._layers = lru_cache(2)(lambda text: self.source.layers(text, self.longest))
-        self._reading = lru_cache(2)(self._read)  # of two texts, because a shuffled one is compared with the original
+        self._reading = lru_cache(2)(
+            self._read
+        )  # of two texts, because a shuffled one is compared with the original
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             if self.source.num_heads > MAX_HEADS:
-                raise ValueError(f"source must have at most {MAX_HEADS} heads to be drawn, got {self.source.num_heads}")
+                raise ValueError(
+                    f"source must have at most {MAX_HEADS} heads to be drawn, got "
+                    f"{self.source.num_heads}"
+                )
             state.setdefault("num_heads", self.source.num_heads)
         super().__init__(**state)
 
     def controls(self) -> list[Widget]:
-        """The text box, the menu of contents, and the number of heads if the source can have any."""
-        box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
+        """The text box, the menu of contents, and the number of heads if the source can have
+        any."""
+        box = Textarea(
+            self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px")
+        )
         self._note = Label().add_class("s-note")
         debounce, rejected = Debounce(0.3), False
 
-        def read() -> None:  # unlike other controls, the box keeps a text that is rejected: one may be typing
+        def read() -> (
+            None
+        ):  # unlike other controls, the box keeps a text that is rejected: one may be typing
             nonlocal rejected
             if box.value != self.text:
                 self.attempt(lambda: self.set_trait("text", box.value))
@@ -74,11 +96,18 @@ class TextApp(App):
                 self.say("")
             rejected = box.value != self.text
 
-        box.add_class("s-text").observe(lambda _: debounce(read) if self.is_slow else read(), names="value")
+        box.add_class("s-text").observe(
+            lambda _: debounce(read) if self.is_slow else read(), names="value"
+        )
         self.observe(lambda _: self.show_text(), names="text")
         self.works, self.show_text = [debounce], lambda: box.set_trait("value", self.text)
         text = VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
-        content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
+        content = self.menu(
+            "content",
+            "content",
+            "s-content",
+            "Where the queries and keys come from; see the caption",
+        )
         heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
         return [text, content, *(heads if self.source.num_heads is None else [])]
 
@@ -113,4 +142,6 @@ class TextApp(App):
         try:
             super()._redraw()
         finally:
-            self._caption.value = html.escape(self.caption)  # no longer "Reading ...", whatever has happened
+            self._caption.value = html.escape(
+                self.caption
+            )  # no longer "Reading ...", whatever has happened

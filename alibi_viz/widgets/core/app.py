@@ -17,11 +17,14 @@ A subclass of `App` defines five things:
             figures.doubling.draw(self.figure, powers)  #  compute first (this may raise), then draw (one batch_update)
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
-Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
-- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
-  control shows a message and its old value again. So checks that involve several traits can live in `draw`.
-- Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then. Before, `controls`
-  is called without a figure, and the first `draw` gets the plain figure from `blank`.
+Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the
+slider do the same. - A value that a trait or `draw` rejects (ValueError, TypeError) changes
+nothing. In code it raises `BadValue`; a
+  control shows a message and its old value again. So checks that involve several traits can live in
+  `draw`.
+- Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then.
+  Before, `controls` is called without a figure, and the first `draw` gets the plain figure from
+  `blank`.
 """
 
 import html
@@ -40,11 +43,14 @@ from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
-SAVED = Path(__file__).with_name("saved.html").read_text(encoding="utf-8")  # the page that `App.save` writes
+SAVED = (
+    Path(__file__).with_name("saved.html").read_text(encoding="utf-8")
+)  # the page that `App.save` writes
 
 
 class Why(NamedTuple):
-    """Why an app draws what it draws: one sentence, and the lesson and the section that explain it."""
+    """Why an app draws what it draws: one sentence, and the lesson and the section that explain
+    it."""
 
     sentence: str
     lesson: str  # the name of the notebook, without its suffix
@@ -52,28 +58,47 @@ class Why(NamedTuple):
 
 
 class App(Controls):
-    """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
+    """Base class of the apps. Keyword arguments are the app's traits:
+    `SlopeExplorer(num_heads=12)`, which is its repr.
 
-    Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app does not have.
+    Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app
+    does not have.
     """
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
-    works: List[Any] = List(help="such as `Background` and `Debounce`: stopped when the app is closed")
+    works: List[Any] = List(
+        help="such as `Background` and `Debounce`: stopped when the app is closed"
+    )
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     min_width = 10  # pixels, the least for plotly; on a narrower page the figure scrolls sideways
-    redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
+    redraw_to_fit = (
+        False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
+    )
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # JupyterLab may send changes of one control to two threads
         if unknown := sorted(state.keys() - self.class_traits(state=True).keys()):
-            raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
-        super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
-        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
-        why = html.escape(f"{self.why.sentence} More in lesson {int(self.why.lesson[:2])}, “{self.why.section}”.")
-        self.reason = HTML(f'<details class="alibi-why"><summary>Why this picture?</summary>{why}</details>')
+            raise TypeError(
+                f"{type(self).__name__} has no {', '.join(unknown)}; it has "
+                f"{', '.join(self._names())}"
+            )
+        super().__init__(
+            **{name: state[name] for name in self._names() if name in state}
+        )  # one may depend on another
+        self._message, self._caption, self._details = (
+            HTML(),
+            HTML().add_class("alibi-caption"),
+            HTML(),
+        )
+        why = html.escape(
+            f"{self.why.sentence} More in lesson {int(self.why.lesson[:2])}, “{self.why.section}”."
+        )
+        self.reason = HTML(
+            f'<details class="alibi-why"><summary>Why this picture?</summary>{why}</details>'
+        )
         controls = row(*self.controls()).add_class("alibi-controls")
         self.children = [controls, self._message, self._caption, self._details, self.reason]
         self.figure = self.blank()
@@ -83,7 +108,8 @@ class App(Controls):
         except BaseException:
             self.close()  # else ipywidgets would keep its widgets, and they the app
             raise
-        # The page comes before a figure, whose script may take the browser longer than anywidget waits for others.
+        # The page comes before a figure, whose script may take the browser longer than anywidget
+        # waits for others.
         page = Page(controls=[control.model_id for control in below(controls)])
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page.observe(lambda change: self.fit(change.new), names="width")
@@ -102,7 +128,8 @@ class App(Controls):
         raise NotImplementedError
 
     def draw(self) -> str | tuple[str, str]:
-        """Put the state into `self.figure`, in place, and return the caption, or the caption and its details."""
+        """Put the state into `self.figure`, in place, and return the caption, or the caption and
+        its details."""
         raise NotImplementedError
 
     # Every app offers these.
@@ -112,7 +139,8 @@ class App(Controls):
         self._redraw()
 
     def fit(self, width: int) -> None:
-        """Make the figure `width` pixels wide, or `min_width`. The page calls this when its width changes."""
+        """Make the figure `width` pixels wide, or `min_width`. The page calls this when its width
+        changes."""
         with self._lock:
             self.page_width = self.figure.layout.width = max(width, self.min_width)
             if self.redraw_to_fit:
@@ -123,23 +151,34 @@ class App(Controls):
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure to `.html` (with its words, works offline, 5 MB) or to `.png`, `.svg` or `.pdf`.
+        """Write the figure to `.html` (with its words, works offline, 5 MB) or to `.png`, `.svg` or
+        `.pdf`.
 
-        Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
+        Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to
+        draw an image.
         """
         path, plot = Path(path), self.snapshot()
         if (suffix := path.suffix.lower()) == ".html":
-            plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+            plot = plot.to_html(
+                full_html=False, include_plotlyjs=True, config={"displaylogo": False}
+            )
             words = html.escape(f"{self.caption} {self.details}".strip())
-            write(path, SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words))
+            write(
+                path,
+                SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words),
+            )
         elif suffix in (".png", ".svg", ".pdf"):
             theme.save_images({path: plot})
         else:
-            raise ValueError(f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}")
+            raise ValueError(
+                f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in "
+                f"{str(path)!r}"
+            )
         return path
 
     def close(self) -> None:
-        """Remove the app from the page, end its work in the background and free its memory. Traits draw no more.
+        """Remove the app from the page, end its work in the background and free its memory. Traits
+        draw no more.
 
         ipywidgets keeps every widget until it is closed, and closes none of those inside another.
         """
@@ -147,7 +186,11 @@ class App(Controls):
             for work in self.works:
                 work.stop()
             for widget in below(self)[1:]:
-                for part in (widget, getattr(widget, "style", None), getattr(widget, "layout", None)):
+                for part in (
+                    widget,
+                    getattr(widget, "style", None),
+                    getattr(widget, "layout", None),
+                ):
                     if isinstance(part, Widget):
                         part.close()
             self.layout.close()
@@ -156,12 +199,16 @@ class App(Controls):
 
     def _redraw(self) -> None:
         with self._lock:
-            state = self._state()  # another thread may change it while `draw` is at work, and then draws again
+            state = (
+                self._state()
+            )  # another thread may change it while `draw` is at work, and then draws again
             drawn = self.draw()
             self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
             self._caption.value = html.escape(self.caption)
             words = html.escape(self.details)
-            self._details.value = f'<details class="alibi-details"><summary>Details</summary>{words}</details>'
+            self._details.value = (
+                f'<details class="alibi-details"><summary>Details</summary>{words}</details>'
+            )
             show(self.details, self._details)
             self._drawn = state
 
@@ -170,7 +217,12 @@ class App(Controls):
             return  # several traits were set at once, and the first notification has drawn them all
         try:
             self._redraw()
-        except (MemoryError, RuntimeError, TypeError, ValueError) as error:  # torch has its own for memory
+        except (
+            MemoryError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:  # torch has its own for memory
             for name, value in self._drawn.items():
                 self.set_trait(name, value)
             raise error if isinstance(error, BadValue) else BadValue(str(error)) from error
@@ -184,9 +236,14 @@ class App(Controls):
         return {name: getattr(self, name) for name in self._names()}
 
     def __repr__(self) -> str:
-        shown = {name: getattr(value, "__name__", "") or short_repr(value, 60) for name, value in self._state().items()}
+        shown = {
+            name: getattr(value, "__name__", "") or short_repr(value, 60)
+            for name, value in self._state().items()
+        }
         state = ", ".join(f"{name}={value}" for name, value in shown.items())
         return f"{type(self).__name__}({state})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return super()._repr_mimebundle_(**options) | {"text/plain": repr(self)}  # ipywidgets would cut it
+        return super()._repr_mimebundle_(**options) | {
+            "text/plain": repr(self)
+        }  # ipywidgets would cut it

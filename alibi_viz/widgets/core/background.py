@@ -1,6 +1,8 @@
-"""Work that the page doesn't wait for: a stream consumed on a thread, and work postponed until the user pauses.
+"""Work that the page doesn't wait for: a stream consumed on a thread, and work postponed until the
+user pauses.
 
-Training runs on a thread rather than in an asyncio task, so that a script without an event loop can wait for it too.
+Training runs on a thread rather than in an asyncio task, so that a script without an event loop can
+wait for it too.
 """
 
 import asyncio
@@ -14,10 +16,12 @@ from typing import Any
 
 
 class Background(Future[None]):
-    """Consumes a stream on a thread: a future, to `await` in a notebook, with `result()` in a script.
+    """Consumes a stream on a thread: a future, to `await` in a notebook, with `result()` in a
+    script.
 
-    Both return when the stream has ended or was stopped, raise its exception, and stop it when interrupted. On the
-    thread, `show` is called at most every `every` seconds, and `end` with the exception or None.
+    Both return when the stream has ended or was stopped, raise its exception, and stop it when
+    interrupted. On the thread, `show` is called at most every `every` seconds, and `end` with the
+    exception or None.
 
     >>> Background(map(print, range(2)), end=lambda error: print("ended:", error)).start().result()
     0
@@ -25,7 +29,8 @@ class Background(Future[None]):
     ended: None
     """
 
-    # Drawing every 0.2 s costs 5% of the throughput of training; drawing every step 40%, and the server drops messages.
+    # Drawing every 0.2 s costs 5% of the throughput of training; drawing every step 40%, and the
+    # server drops messages.
     every, share = 0.2, 0.04
 
     def __init__(
@@ -107,7 +112,8 @@ class Background(Future[None]):
 
 
 class Debounce:
-    """`debounce(work)` runs the work after `delay` seconds, unless it is called again before: then only the last runs.
+    """`debounce(work)` runs the work after `delay` seconds, unless it is called again before: then
+    only the last runs.
 
     Without a running event loop, as in a script or a test, the work runs at once.
 

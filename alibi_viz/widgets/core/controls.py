@@ -12,18 +12,25 @@ from traitlets import TraitError, dlink
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
-def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> widgets.Button:
+def button(
+    text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any
+) -> widgets.Button:
     """A button that calls `action`, as wide as its text unless `layout` says otherwise."""
-    made = widgets.Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
+    made = widgets.Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(
+        css
+    )
     made.on_click(lambda _: action())
     return made
 
 
 def fold(text: str, tip: str, *controls: Widget) -> tuple[widgets.ToggleButton, VBox]:
-    """A button with the CSS class "s-more", and rows of controls that are shown while it is pressed."""
+    """A button with the CSS class "s-more", and rows of controls that are shown while it is
+    pressed."""
     made = widgets.ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
     folded = column(*controls)
-    dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
+    dlink(
+        (made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right"
+    )
     dlink((made, "value"), (folded.layout, "display"), lambda pressed: None if pressed else "none")
     return made, folded
 
@@ -41,7 +48,9 @@ def below(widget: Widget) -> list[Widget]:
 
 def row(*children: Widget) -> HBox:
     """Controls side by side, wrapping onto more lines where the page is narrow."""
-    layout = Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 20px", overflow="visible")
+    layout = Layout(
+        flex_flow="row wrap", align_items="center", grid_gap="4px 20px", overflow="visible"
+    )
     return HBox(children, layout=layout)
 
 
@@ -53,11 +62,14 @@ def column(*children: Widget) -> VBox:
 def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
     """Controls behind a visible label, which is their accessible name as well (see page.js)."""
     text = widgets.Label(label, layout=Layout(flex="none"))
-    return HBox([text, *controls], layout=Layout(align_items="center", overflow="visible", **layout))
+    return HBox(
+        [text, *controls], layout=Layout(align_items="center", overflow="visible", **layout)
+    )
 
 
 class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The part of `App` that makes controls. Each control is found by its CSS class, such as "s-count"."""
+    """The part of `App` that makes controls. Each control is found by its CSS class, such as
+    "s-count"."""
 
     def link(
         self,
@@ -66,14 +78,18 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         read: Callable[[Any], Any] = lambda value: value,
         show: Callable[[Any], Any] = lambda value: value,
     ) -> Widget:
-        """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way.
+        """Tie `control.value` to a trait. `read` converts the control's value to the trait's,
+        `show` the other way.
 
-        Unlike `traitlets.link`, shows the error of a value that the app rejects, and the control's old value again.
+        Unlike `traitlets.link`, shows the error of a value that the app rejects, and the control's
+        old value again.
         """
 
         def to_trait(change: Any) -> None:
             with self._lock:  # a change waits for the drawing of another
-                if change.new != show(getattr(self, name)):  # else the trait has just set the control
+                if change.new != show(
+                    getattr(self, name)
+                ):  # else the trait has just set the control
                     self.attempt(lambda: setattr(self, name, read(change.new)))
                     to_control()
 
@@ -86,12 +102,17 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return control
 
     def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
-        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
+        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
+        `css`-field."""
         trait = self.traits()[name]
         layout = Layout(width="150px", margin="2px 2px 2px 10px")
-        slider = widgets.IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
+        slider = widgets.IntSlider(
+            min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout
+        )
         self.link(slider.add_class(css), name)
-        return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
+        return labeled(
+            label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
+        )
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
@@ -102,23 +123,40 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             except ValueError:
                 return text  # for the trait to reject, with its own message
 
-        field = widgets.Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
+        field = widgets.Text(
+            continuous_update=False, tooltip=tip, layout=Layout(width=width)
+        ).add_class(css)
         return self.link(field, name, read, str)
 
     def menu(
-        self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
+        self,
+        name: str,
+        label: str,
+        css: str,
+        tip: str,
+        texts: Mapping[Any, str] | None = None,
+        *,
+        follows: str = "",
     ) -> widgets.Dropdown:
         """A menu for a trait that has `offered`, such as `Choice`, `Head` or `Law`.
 
-        `texts` maps values to their text, by default the value itself. `follows` is a trait that changes the offer.
+        `texts` maps values to their text, by default the value itself. `follows` is a trait that
+        changes the offer.
         """
         style = {"description_width": "initial"}  # as wide as the text
-        menu = widgets.Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
+        menu = widgets.Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(
+            css
+        )
         values: dict[str, Any] = {}
-        updating = False  # a menu with new options selects the first one, which is not the user's choice
+        updating = (
+            False  # a menu with new options selects the first one, which is not the user's choice
+        )
 
         def text(value: Any) -> str:
-            return str((texts or {}).get(value) or getattr(value, "__name__", getattr(value, "name", value)))
+            return str(
+                (texts or {}).get(value)
+                or getattr(value, "__name__", getattr(value, "name", value))
+            )
 
         def update(_: Any = None) -> None:
             nonlocal values, updating
@@ -131,41 +169,60 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         update()
         self.observe(update, names=[name, follows] if follows else name)
-        return self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
+        return self.link(
+            menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text
+        )
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
-        """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the tooltip of a button."""
+        """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the
+        tooltip of a button."""
         options = self.traits()[name].offered(self)
-        tabs = widgets.ToggleButtons(options=options, tooltip=tip, tooltips=list(map(tips, options)))
+        tabs = widgets.ToggleButtons(
+            options=options, tooltip=tip, tooltips=list(map(tips, options))
+        )
         tabs.style.button_width = FIT["width"]
         return self.link(tabs.add_class(f"s-{name}"), name)
 
-    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> widgets.Checkbox:
+    def checkbox(
+        self, name: str, label: str, css: str, tip: str, **conversions: Any
+    ) -> widgets.Checkbox:
         """A checkbox for a `Flag`, or for another trait with the `conversions` of `link`."""
-        box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
+        box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(
+            css
+        )
         return self.link(box, name, **conversions)
 
-    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[widgets.Checkbox]:
-        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
+    def boxes(
+        self, name: str, options: Iterable[str], tips: Callable[[str], str]
+    ) -> list[widgets.Checkbox]:
+        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class
+        "s-kerple-log"."""
 
         def box(option: str) -> widgets.Checkbox:
             def read(checked: bool) -> list[str]:
-                return [other for other in getattr(self, name) if other != option] + [option] * checked
+                return [other for other in getattr(self, name) if other != option] + [
+                    option
+                ] * checked
 
             css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
-            return self.checkbox(name, option, css, tips(option), read=read, show=lambda names: option in names)
+            return self.checkbox(
+                name, option, css, tips(option), read=read, show=lambda names: option in names
+            )
 
         return [box(option) for option in options]
 
     def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
-        """A button, with the CSS class "s-reset", that sets every trait back to its value now, and calls `also`."""
+        """A button, with the CSS class "s-reset", that sets every trait back to its value now, and
+        calls `also`."""
         initial = self._state()  # in the order of their definition, because one may limit the next
 
         def reset() -> None:
             self.attempt(lambda: self.set_together(initial))
             also()
 
-        return button("Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset)
+        return button(
+            "Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset
+        )
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
@@ -173,12 +230,19 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             with self.hold_trait_notifications():
                 for name, value in state.items():
                     setattr(self, name, value)
-            for name, value in state.items():  # again: one may have changed another, as a new text deselects the query
+            for (
+                name,
+                value,
+            ) in (
+                state.items()
+            ):  # again: one may have changed another, as a new text deselects the query
                 setattr(self, name, value)
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""
-        self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
+        self._message.value = (
+            f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
+        )
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Call `action` for the user and show its error as a message."""

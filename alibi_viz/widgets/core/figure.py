@@ -1,6 +1,7 @@
 """The figure of an app, live in the page, which reports its width.
 
-Both scripts are text, because anywidget keeps every widget whose script is a file, to reload it when the file changes.
+Both scripts are text, because anywidget keeps every widget whose script is a file, to reload it
+when the file changes.
 """
 
 import re
@@ -15,7 +16,8 @@ from traitlets import Int, List, Unicode
 
 
 class Page(anywidget.AnyWidget):
-    """An invisible widget of an app or a guess: reports its width in pixels and tends its controls, see page.js."""
+    """An invisible widget of an app or a guess: reports its width in pixels and tends its controls,
+    see page.js."""
 
     width = Int(0).tag(sync=True)
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
@@ -23,15 +25,21 @@ class Page(anywidget.AnyWidget):
 
 
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
-    """A FigureWidget without a tool bar whose current state, not its first one, is sent to newly opened pages.
+    """A FigureWidget without a tool bar whose current state, not its first one, is sent to newly
+    opened pages.
 
-    plotly sends changes as messages and keeps the *initial* state, which a reloaded page would show. And its view, once
-    its output is cleared, goes on listening to changes and fails to draw them; here it hears of none.
+    plotly sends changes as messages and keeps the *initial* state, which a reloaded page would
+    show. And its view, once its output is cleared, goes on listening to changes and fails to draw
+    them; here it hears of none.
     """
 
     _esm = Path(__file__).with_name("figure.js").read_text(encoding="utf-8")
     _plotly = Unicode(
-        re.sub(r"remove\(\){(?=\w+\.default\.purge)", r"\g<0>this.model={get:()=>null};", str(go.FigureWidget._esm))
+        re.sub(
+            r"remove\(\){(?=\w+\.default\.purge)",
+            r"\g<0>this.model={get:()=>null};",
+            str(go.FigureWidget._esm),
+        )
     ).tag(sync=True)
 
     def __init__(self, figure: go.Figure) -> None:
@@ -40,27 +48,43 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
         self.add_class("alibi-figure")  # page.js describes it by the caption
 
     def _send_update_msg(
-        self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
+        self,
+        restyle_data: Any,
+        relayout_data: Any,
+        trace_indexes: Any = None,
+        source_view_id: Any = None,
     ) -> None:
         """Complete a message, and let the page draw only what has changed.
 
-        - For each changed property, send its value in every trace of the batch. plotly leaves a gap for traces in which
-          it has not changed, and the page's copy of the figure, from which a second view is drawn, loses their values.
-        - Write "images[0].source". plotly.js does not know plotly.py's "images.0.source" and draws everything again.
-        - If only the layout has changed, name a trace that does not exist. plotly.js takes an empty list for all
-          traces and draws them again. For a missing trace it only logs a warning to the browser's console.
+        - For each changed property, send its value in every trace of the batch. plotly leaves a gap
+          for traces in which it has not changed, and the page's copy of the figure, from which a
+          second view is drawn, loses their values.
+        - Write "images[0].source". plotly.js does not know plotly.py's "images.0.source" and draws
+            everything again.
+        - If only the layout has changed, name a trace that does not exist. plotly.js takes an empty
+          list for all traces and draws them again. For a missing trace it only logs a warning to
+          the browser's console.
         """
         for path, values in restyle_data.items():
-            if isinstance(values, list):  # from a batch; plotly_update may give one value for all traces
+            if isinstance(
+                values, list
+            ):  # from a batch; plotly_update may give one value for all traces
                 for at, trace in enumerate((trace_indexes or ())[: len(values)]):
                     if values[at] is Undefined:
                         values[at] = _property(self._data[trace], path)
-        relayout_data = {re.sub(r"\.(\d+)", r"[\1]", path): value for path, value in relayout_data.items()}
-        super()._send_update_msg(restyle_data, relayout_data, trace_indexes if restyle_data else [-1], source_view_id)
+        relayout_data = {
+            re.sub(r"\.(\d+)", r"[\1]", path): value for path, value in relayout_data.items()
+        }
+        super()._send_update_msg(
+            restyle_data, relayout_data, trace_indexes if restyle_data else [-1], source_view_id
+        )
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         if key is None and self._trait_values.get("_widget_data"):  # the whole state is asked for
-            self._trait_values |= {"_widget_data": deepcopy(self._data), "_widget_layout": deepcopy(self._layout)}
+            self._trait_values |= {
+                "_widget_data": deepcopy(self._data),
+                "_widget_layout": deepcopy(self._layout),
+            }
         return super().get_state(key=key, drop_defaults=drop_defaults)
 
 

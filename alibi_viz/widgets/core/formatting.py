@@ -5,7 +5,8 @@ from typing import SupportsFloat
 
 
 def format_slope(slope: SupportsFloat) -> str:
-    """A power of two as a fraction, as the paper writes it; any other slope with three significant digits.
+    """A power of two as a fraction, as the paper writes it; any other slope with three significant
+    digits.
 
     >>> format_slope(2**-8), format_slope(2**-0.5), format_slope(2**-20), format_slope(2**-21), format_slope(1.0)
     ('1/256', '0.707', '1/1,048,576', '2^-21', '1')
@@ -36,7 +37,8 @@ def format_number(value: SupportsFloat) -> str:
 
 
 def format_percent(fraction: SupportsFloat) -> str:
-    """A percentage, with one digit after the point below 10%; between 0 and 0.1% it is "under 0.1%".
+    """A percentage, with one digit after the point below 10%; between 0 and 0.1% it is "under
+    0.1%".
 
     >>> format_percent(0.0312), format_percent(0.0996), format_percent(0.001), format_percent(1e-9), format_percent(0)
     ('3.1%', '10%', '0.1%', 'under 0.1%', '0%')

@@ -1,7 +1,7 @@
 """Traits for the state of an app. Their errors name the trait, the value and what is allowed.
 
-Every trait derived from `State` appears in the app's repr, and a change of it redraws the app. Any other trait becomes
-state with `.tag(state=True)`; its validator should raise `BadValue`.
+Every trait derived from `State` appears in the app's repr, and a change of it redraws the app. Any
+other trait becomes state with `.tag(state=True)`; its validator should raise `BadValue`.
 """
 
 import numbers
@@ -25,18 +25,26 @@ class BadValue(TraitError, ValueError):
 
 @contextmanager
 def raising_bad_value() -> Iterator[None]:
-    """Turn the errors of code that checks or reads what the user gave into BadValue. Very long messages are cut."""
+    """Turn the errors of code that checks or reads what the user gave into BadValue. Very long
+    messages are cut."""
     try:
         yield
     except (OSError, TypeError, ValueError) as error:
         message = str(error)
-        raise BadValue(message if len(message) <= 400 else f"{message[:200]} ... {message[-100:]}") from error
+        raise BadValue(
+            message if len(message) <= 400 else f"{message[:200]} ... {message[-100:]}"
+        ) from error
 
 
 def short_repr(value: object, max_string: int = 30) -> str:
-    """The repr of a value, cut to less than a line; the repr of a string has at most `max_string` characters."""
+    """The repr of a value, cut to less than a line; the repr of a string has at most `max_string`
+    characters."""
     short = reprlib.Repr()
-    short.maxstring, short.maxtuple, short.maxdict = max_string, 7, 20  # an app has up to seven methods
+    short.maxstring, short.maxtuple, short.maxdict = (
+        max_string,
+        7,
+        20,
+    )  # an app has up to seven methods
     try:
         return short.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
@@ -44,11 +52,14 @@ def short_repr(value: object, max_string: int = 30) -> str:
 
 
 class State(TraitType[Any, Any]):
-    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`."""
+    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and
+    `info`."""
 
     metadata = {"state": True}  # noqa: RUF012  # of the base class, which copies it
 
-    def error(self, obj: HasTraits | None, value: Any, error: Any = None, info: str | None = None) -> NoReturn:
+    def error(
+        self, obj: HasTraits | None, value: Any, error: Any = None, info: str | None = None
+    ) -> NoReturn:
         """Raise BadValue: "NAME must be INFO, got VALUE"."""
         raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
 
@@ -63,27 +74,39 @@ class Flag(State):
 
 
 class Number(State):
-    """A real number from `low` to `high`, stored as a float. traitlets' Float accepts NaN, and its Int accepts True."""
+    """A real number from `low` to `high`, stored as a float. traitlets' Float accepts NaN, and its
+    Int accepts True."""
 
     noun: ClassVar[str] = "a number"
     kind: ClassVar[type[Any]] = numbers.Real
     convert: ClassVar[type[Any]] = float
 
-    def __init__(self, default: Any, low: float, high: float, suggested: Sequence[float] = (), **options: Any) -> None:
+    def __init__(
+        self, default: Any, low: float, high: float, suggested: Sequence[float] = (), **options: Any
+    ) -> None:
         super().__init__(default, **options)
         self.low, self.high, self.suggested = low, high, suggested  # which are in its menu
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
-        if not isinstance(value, self.kind) or isinstance(value, bool) or not self.low <= value <= self.high:
+        if (
+            not isinstance(value, self.kind)
+            or isinstance(value, bool)
+            or not self.low <= value <= self.high
+        ):
             self.error(obj, value)
         return self.convert(value)
 
     def info(self) -> str:
-        return f"{self.noun} from {self.low} to {self.high}" + (" or None" if self.allow_none else "")
+        return f"{self.noun} from {self.low} to {self.high}" + (
+            " or None" if self.allow_none else ""
+        )
 
     def offered(self, obj: Any) -> tuple[Any, ...]:
         """What can be chosen in a menu."""
-        return (*[None] * self.allow_none, *sorted({*self.suggested, getattr(obj, str(self.name))} - {None}))
+        return (
+            *[None] * self.allow_none,
+            *sorted({*self.suggested, getattr(obj, str(self.name))} - {None}),
+        )
 
 
 class Count(Number):
@@ -106,7 +129,8 @@ class Head(Count):
 
 
 class HasHead(HasTraits):
-    """An app whose `head` is one of its `num_heads`. If there are fewer, it becomes None, or the last head."""
+    """An app whose `head` is one of its `num_heads`. If there are fewer, it becomes None, or the
+    last head."""
 
     num_heads: Any
     head: Any
@@ -115,7 +139,10 @@ class HasHead(HasTraits):
     def _check_head(self, proposal: Any) -> int | None:
         if proposal.value is not None and proposal.value > self.num_heads:
             none = "None or " if proposal.trait.allow_none else ""
-            raise BadValue(f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
+            raise BadValue(
+                f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got "
+                f"{proposal.value}"
+            )
         return proposal.value
 
     @observe("num_heads")
@@ -125,10 +152,15 @@ class HasHead(HasTraits):
 
 
 class Choice(State):
-    """One of `values`: strings, or None if it is among them; or the name of the app's attribute that holds them."""
+    """One of `values`: strings, or None if it is among them; or the name of the app's attribute
+    that holds them."""
 
-    def __init__(self, default: Any, values: Sequence[str | None] | str, *, allow_none: bool = False) -> None:
-        super().__init__(default, allow_none=allow_none or (not isinstance(values, str) and None in values))
+    def __init__(
+        self, default: Any, values: Sequence[str | None] | str, *, allow_none: bool = False
+    ) -> None:
+        super().__init__(
+            default, allow_none=allow_none or (not isinstance(values, str) and None in values)
+        )
         self.values = values
 
     def offered(self, obj: HasTraits) -> tuple[Any, ...]:
@@ -138,7 +170,9 @@ class Choice(State):
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if not isinstance(value, str) or value not in self.offered(obj):
             none = ["None"] * (self.allow_none and None not in self.offered(obj))
-            self.error(obj, value, info=f"one of {', '.join([*none, *map(str, self.offered(obj))])}")
+            self.error(
+                obj, value, info=f"one of {', '.join([*none, *map(str, self.offered(obj))])}"
+            )
         return value
 
 
@@ -151,22 +185,35 @@ class Names(Choice):
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         offered = self.offered(obj)
-        chosen = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
+        chosen = (
+            list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
+        )
         known = all(isinstance(name, str) and name in offered for name in chosen)
         if not known or len(chosen) > min(self.most, len(set(chosen))):
-            self.error(obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}")
+            self.error(
+                obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}"
+            )
         return tuple(name for name in offered if name in chosen)
 
 
 class Law(State):
-    """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which apps then offer."""
+    """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which
+    apps then offer."""
 
     default_value = LINEAR
 
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
-        """The names of the laws, then all functions that were used as a law or as a position method."""
-        custom = [method for method in map(custom_method, POSITIONS) if method and not isinstance(method, type)]
-        return (*laws.__all__, *(law for law in custom if law is not getattr(laws, law.__name__, None)))
+        """The names of the laws, then all functions that were used as a law or as a position
+        method."""
+        custom = [
+            method
+            for method in map(custom_method, POSITIONS)
+            if method and not isinstance(method, type)
+        ]
+        return (
+            *laws.__all__,
+            *(law for law in custom if law is not getattr(laws, law.__name__, None)),
+        )
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, str):
@@ -180,7 +227,10 @@ class Law(State):
         if value is getattr(laws, name, None):
             return name
         if name == LINEAR:
-            raise BadValue(f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another name")
+            raise BadValue(
+                f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another "
+                "name"
+            )
         with raising_bad_value():
             register_method(value)
         return value

@@ -1,4 +1,5 @@
-"""LengthLab: train small models side by side on short sequences, and see how they do on longer ones."""
+"""LengthLab: train small models side by side on short sequences, and see how they do on longer
+ones."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +10,9 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-import torch._dynamo  # else the first optimizer imports it during the first race, for most of a second
+
+# Else the first optimizer imports it during the first race, for most of a second
+import torch._dynamo
 from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
@@ -23,7 +26,15 @@ from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, State, raising_bad_value
+from alibi_viz.widgets.core.traits import (
+    BadValue,
+    Choice,
+    Count,
+    Flag,
+    Names,
+    State,
+    raising_bad_value,
+)
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import RaceState, Written
 
@@ -41,7 +52,8 @@ A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fail
 
 
 class Methods(Names):
-    """Names of position methods. Your own functions and classes are registered and replaced by their names."""
+    """Names of position methods. Your own functions and classes are registered and replaced by
+    their names."""
 
     def offered(self, obj: HasTraits) -> tuple[str, ...]:
         return tuple(POSITIONS)  # and your own ones, once they have been used
@@ -50,14 +62,20 @@ class Methods(Names):
         if isinstance(value, Iterable) and not isinstance(value, str):
             with raising_bad_value():
                 before = {**POSITIONS}
-                value = [method if isinstance(method, str) else register_method(method) for method in value]
-            if hasattr(obj, "figure") and any(before.get(name) is not POSITIONS.get(name) for name in obj.methods):
+                value = [
+                    method if isinstance(method, str) else register_method(method)
+                    for method in value
+                ]
+            if hasattr(obj, "figure") and any(
+                before.get(name) is not POSITIONS.get(name) for name in obj.methods
+            ):
                 obj.refresh()  # the same names, but a law was edited
         return super().validate(obj, value)
 
 
 class TextSource(State):
-    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text. An app offers all that it has had."""
+    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text. An app offers all
+    that it has had."""
 
     def offered(self, obj: Any) -> list[lab.Text | None]:
         return [None, *obj.texts.values()]
@@ -77,30 +95,38 @@ class Guesses(State):
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
         known = isinstance(value, Mapping) and {*value} <= {*POSITIONS}
         guesses = (None, *captions.OUTCOMES)
-        if known and all(isinstance(each, str | None) and each in guesses for each in value.values()):
+        if known and all(
+            isinstance(each, str | None) and each in guesses for each in value.values()
+        ):
             return dict(value)
         self.error(obj, value)
 
 
 class LengthLab(App):
-    """A race: one small model per position method, trained on sequences of `length` bytes and tested on longer ones.
+    """A race: one small model per position method, trained on sequences of `length` bytes and
+    tested on longer ones.
 
-    `train` starts the race on a thread, so the kernel stays free, and returns a future: `await app.train()` in a
-    notebook, `app.train().result()` in a script. Changes of the state during a race apply to the next one.
+    `train` starts the race on a thread, so the kernel stays free, and returns a future: `await
+    app.train()` in a notebook, `app.train().result()` in a script. Changes of the state during a
+    race apply to the next one.
 
     Traits:
-        methods: at most seven position methods: names, or your own functions law(distance, head, num_heads) and
-            subclasses of `Position`, which are offered under their names from then on.
+        methods: at most seven position methods: names, or your own functions law(distance, head,
+            num_heads) and subclasses of `Position`, which are offered under their names from then
+            on.
         length: bytes in a training sequence, L, 8 to 128; tests go up to 16 L.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
-        text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as `lab.python_text()`.
-        guesses: {method: "holds", "degrades" or "fails"} on sequences of up to 16 L, compared with the next race on a
-            text. With None instead, the Train button asks for a guess first.
-        question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
-            "needle", need a race of their own on that task; the others share a race on the text.
-        simple: show only what a first race needs: the guesses, Train and Stop, the curves, and what the models write.
+        text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as
+            `lab.python_text()`.
+        guesses: {method: "holds", "degrades" or "fails"} on sequences of up to 16 L, compared with
+            the next race on a text. With None instead, the Train button asks for a guess first.
+        question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task,
+            such as "needle", need a race of their own on that task; the others share a race on the
+            text.
+        simple: show only what a first race needs: the guesses, Train and Stop, the curves, and what
+            the models write.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
@@ -111,7 +137,8 @@ class LengthLab(App):
 
     min_width = 520  # two panels
     why = Why(
-        "On longer sequences of a text, the same bytes are predicted at every length, and only their context changes. "
+        "On longer sequences of a text, the same bytes are predicted at every length, and only "
+        "their context changes. "
         "So a line that rises there means that longer sequences make the predictions worse.",
         "06_train_short_test_long",
         "How length is tested",
@@ -146,8 +173,13 @@ class LengthLab(App):
 
     @property
     def means(self) -> dict[str, dict[int, float]]:
-        """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        return over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False).to_dict()
+        """{method: {x: value}} for the open question, the mean over the seeds; empty before the
+        first race."""
+        return (
+            over_seeds(self._shown.results(self._question))["mean"]
+            .unstack("label", sort=False)
+            .to_dict()
+        )
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -156,12 +188,14 @@ class LengthLab(App):
 
     @property
     def written(self) -> dict[str, Written]:
-        """{method: what the model of the last seed writes beyond L}, after a race on a text has finished."""
+        """{method: what the model of the last seed writes beyond L}, after a race on a text has
+        finished."""
         return dict(self._shown.written)
 
     @property
     def running(self) -> bool:
-        """Whether models are trained or measured; once it is False, the app shows how that ended."""
+        """Whether models are trained or measured; once it is False, the app shows how that
+        ended."""
         with self._lock:
             return self._work is not None
 
@@ -170,7 +204,8 @@ class LengthLab(App):
 
         Raises:
             RuntimeError: a race is running.
-            BadValue: no method is chosen, a method of your own fails, or the text is unreadable or too short.
+            BadValue: no method is chosen, a method of your own fails, or the text is unreadable or
+                too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
         if (work := self._work) and not self._active:  # it measures the models of the race before
@@ -178,7 +213,9 @@ class LengthLab(App):
             work.join()
         with self._lock:
             if self._active:
-                raise RuntimeError("a race is running: wait for its end or stop it; nothing was changed")
+                raise RuntimeError(
+                    "a race is running: wait for its end or stop it; nothing was changed"
+                )
             race = self._planned()
             try:
                 steps = race.start()
@@ -189,7 +226,8 @@ class LengthLab(App):
             return self._run(steps)
 
     def stop(self) -> None:
-        """End the race after the current row, within a fraction of a second. Does nothing without a race."""
+        """End the race after the current row, within a fraction of a second. Does nothing without a
+        race."""
         for work in self.works:
             work.stop()
 
@@ -201,10 +239,24 @@ class LengthLab(App):
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
         train.button_style = "primary"
         self._stop = button("Stop", "stop", "s-stop", "End the race, keep the curves", self.stop)
-        read = {"read": lambda checked: dict.fromkeys(self.methods) if checked else {}, "show": bool}
-        guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
-        self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
-        numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
+        read = {
+            "read": lambda checked: dict.fromkeys(self.methods) if checked else {},
+            "show": bool,
+        }
+        guess = self.checkbox(
+            "guesses", "guess first", "s-guess", "Say what you expect, then train", **read
+        )
+        self._methods, self._guesses, self._asked = (
+            row(),
+            column().add_class("s-guesses"),
+            HTML(GUESS),
+        )
+        numbers = row(
+            *(
+                labeled(label, self.field(name, f"s-{name}", "72px", tip))
+                for name, label, tip in NUMBERS
+            )
+        )
         tip = "The methods, seeds and the text"
         self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
         full = row(guess, self._more, self.reset_button(lambda: self._own.set_trait("value", "")))
@@ -237,7 +289,8 @@ class LengthLab(App):
 
     @property
     def _shown(self) -> RaceState:
-        """The race that is shown: the one that the open question is about, or the one that Train would start."""
+        """The race that is shown: the one that the open question is about, or the one that Train
+        would start."""
         return self._race or self._planned()
 
     @property
@@ -259,10 +312,13 @@ class LengthLab(App):
             return "The settings have changed since this race: train again to apply them."
         return ""
 
-    # What runs on the thread: a race, if there is one, and then the measurements for the question that is open.
+    # What runs on the thread: a race, if there is one, and then the measurements for the question
+    # that is open.
 
     def _run(self, steps: Iterable[None]) -> Background:
-        work = self._work = Background(self._steps(steps, torch.get_num_threads()), self.refresh, self._on_end)
+        work = self._work = Background(
+            self._steps(steps, torch.get_num_threads()), self.refresh, self._on_end
+        )
         self.works = [work]
         work.start()
         self.refresh()
@@ -289,18 +345,27 @@ class LengthLab(App):
                 self._measure()  # another question may have been opened meanwhile
 
     def _measure(self) -> None:
-        """Measure the trained models for the open question, unless that is done or the thread will do it."""
+        """Measure the trained models for the open question, unless that is done or the thread will
+        do it."""
         with self._lock:
             if self._work is None and self._race and self._race.unmeasured(self._question):
                 self._run(())
 
     def _show_controls(self) -> None:
-        """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
-        new = [name for name in POSITIONS if name not in [box.description for box in self._methods.children]]
+        """Show what belongs to the mode and the methods, and lock the settings while a race shows
+        their effect."""
+        new = [
+            name
+            for name in POSITIONS
+            if name not in [box.description for box in self._methods.children]
+        ]
         self._methods.children = [*self._methods.children, *self.boxes("methods", new, _describe)]
         lines = self._guess_rows
         lines |= {name: self._guess_row(name) for name in self.methods if name not in lines}
-        self._guesses.children = [self._asked, *(lines[name] for name in POSITIONS if name in lines)]
+        self._guesses.children = [
+            self._asked,
+            *(lines[name] for name in POSITIONS if name in lines),
+        ]
         for name, line in lines.items():
             show(name in self.methods, line)
         show(self.guesses and self._question.task == "text", self._guesses)
@@ -311,9 +376,14 @@ class LengthLab(App):
 
     def _guess_row(self, method: str) -> HBox:
         tips = [f"{method} {outcome}" for outcome in captions.OUTCOMES]
-        buttons = ToggleButtons(options=captions.OUTCOMES, value=None, tooltips=tips).add_class(f"s-guess-{method}")
+        buttons = ToggleButtons(options=captions.OUTCOMES, value=None, tooltips=tips).add_class(
+            f"s-guess-{method}"
+        )
         buttons.style.button_width = "max-content"
-        read, shown = lambda outcome: {**self.guesses, method: outcome}, lambda guesses: guesses.get(method)
+        read, shown = (
+            lambda outcome: {**self.guesses, method: outcome},
+            lambda guesses: guesses.get(method),
+        )
         line = labeled(method, self.link(buttons, "guesses", read, shown))
         line.children[0].layout.width = "80px"
         return line
@@ -326,23 +396,34 @@ class LengthLab(App):
             self.attempt(self.train)
 
     def _text(self) -> Widget:
-        """A menu of texts, and a field for your own or for the path of a file: a short line, because a text needs more.
+        """A menu of texts, and a field for your own or for the path of a file: a short line,
+        because a text needs more.
 
-        A file is not uploaded, because a message to the kernel that is too large closes the connection.
+        A file is not uploaded, because a message to the kernel that is too large closes the
+        connection.
         """
-        menu = self.menu("text", "text", "s-text", "The text that the models are trained on", {None: "tales"})
+        menu = self.menu(
+            "text", "text", "s-text", "The text that the models are trained on", {None: "tales"}
+        )
         hint, layout = "your own text, or the path of a file", Layout(width="min(100%, 420px)")
-        own = Textarea(placeholder=hint, tooltip=hint, continuous_update=False, rows=1, layout=layout)
+        own = Textarea(
+            placeholder=hint, tooltip=hint, continuous_update=False, rows=1, layout=layout
+        )
 
         def read(change: Any) -> None:
             text = change.new.strip()
             is_path = "\n" not in text and len(text) <= MAX_PATH
             if text:
-                self.attempt(lambda: self.set_trait("text", Path(text).expanduser() if is_path else text))
+                self.attempt(
+                    lambda: self.set_trait("text", Path(text).expanduser() if is_path else text)
+                )
 
         self._own = own.add_class("s-own-text")
         own.observe(read, names="value")
-        self.observe(lambda c: getattr(c.new, "name", 0) != lab.text.YOURS and own.set_trait("value", ""), names="text")
+        self.observe(
+            lambda c: getattr(c.new, "name", 0) != lab.text.YOURS and own.set_trait("value", ""),
+            names="text",
+        )
         return row(menu, own)
 
 

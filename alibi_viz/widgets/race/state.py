@@ -1,4 +1,5 @@
-"""A race of LengthLab: its settings, one growing table of rows, and the models that were trained."""
+"""A race of LengthLab: its settings, one growing table of rows, and the models that were
+trained."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,12 +24,14 @@ class Written(NamedTuple):
     """What one model writes."""
 
     texts: list[Continuation]
-    known_words: float  # share of the words beyond the training length that occur in the training text, NaN without any
+    # Share of the words beyond the training length that occur in the training text, NaN without any
+    known_words: float
 
 
 @dataclass
 class RaceState:
-    """A race of LengthLab: its settings, and its results so far. Races with the same settings are equal."""
+    """A race of LengthLab: its settings, and its results so far. Races with the same settings are
+    equal."""
 
     task: str  # "text", or one of `lab.TASKS`
     methods: tuple[str, ...]
@@ -38,16 +41,22 @@ class RaceState:
     seeds: int
     text: lab.Text | None = field(default=None, compare=False)
     guesses: dict[str, str | None] = field(default_factory=dict, compare=False)
-    made_of: tuple[Any, ...] = field(init=False)  # the methods themselves, and the text: a law may have been edited
+    made_of: tuple[Any, ...] = field(
+        init=False
+    )  # the methods themselves, and the text: a law may have been edited
 
     def __post_init__(self) -> None:
         self.made_of = (*map(POSITIONS.get, self.methods), self.text and self.text.fingerprint)
         self.state = "ready"  # then "running", and at last "stopped", "finished" or "failed"
         self.source: Any = None  # the text or task, from the start on
         self.rows: list[Row] = []  # of `lab.race`, and then of questions measured after the race
-        self.models: dict[int, dict[str, LanguageModel]] = {}  # {seed: {method: model}}, of the seeds that have started
+        self.models: dict[
+            int, dict[str, LanguageModel]
+        ] = {}  # {seed: {method: model}}, of the seeds that have started
         self.complete: list[int] = []  # the seeds that have been trained to the end
-        self.measured: set[str] = set()  # the names of the questions that were measured after the race
+        self.measured: set[str] = (
+            set()
+        )  # the names of the questions that were measured after the race
         self.written: dict[str, Written] = {}  # by the models of the last seed
         self._table = results_table([])
 
@@ -81,7 +90,11 @@ class RaceState:
         if not self.methods:
             raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
         self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
-        checkpoints = max(10, self.steps // TEXT_STEPS) if self.task == "text" else max(5, self.steps // TASK_STEPS)
+        checkpoints = (
+            max(10, self.steps // TEXT_STEPS)
+            if self.task == "text"
+            else max(5, self.steps // TASK_STEPS)
+        )
         settings: dict[str, Any] = {"length": self.length, "steps": self.steps}
         settings |= {"checkpoints": checkpoints, "targets": CHECKPOINT_TARGETS}
         seeds = range(self.seed, self.seed + self.seeds)
@@ -100,7 +113,9 @@ class RaceState:
             self.complete.append(seed)
         for method, model in self.last_models.items() if self.task == "text" else ():
             texts = lab.continuations(model, self.source, self.length, seed=self.seed)
-            self.written[method] = Written(texts, known_words([each.beyond for each in texts], self.source))
+            self.written[method] = Written(
+                texts, known_words([each.beyond for each in texts], self.source)
+            )
             yield
 
     def unmeasured(self, question: Question) -> bool:
@@ -110,10 +125,14 @@ class RaceState:
 
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other; nothing is kept if this is stopped."""
-        trained = {(row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted}
+        trained = {
+            (row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted
+        }
         rows, longest = [], lab.evaluation_lengths(self.length)[-1] // self.length
         for (seed, method), row in trained.items():
-            for answer in question.measure(self.models[seed][method], self.source, self.length, longest):
+            for answer in question.measure(
+                self.models[seed][method], self.source, self.length, longest
+            ):
                 rows.append(question.row(row, *answer))
                 yield
         self.rows += rows
@@ -133,7 +152,9 @@ class RaceState:
     def losses(self) -> pd.DataFrame:
         """The training losses of the latest seed."""
         table = self.table
-        return table[(table["question"] == TRAINING_LOSS) & (table["seed"] == max(self.models, default=-1))]
+        return table[
+            (table["question"] == TRAINING_LOSS) & (table["seed"] == max(self.models, default=-1))
+        ]
 
     @property
     def counted(self) -> list[int]:
@@ -151,11 +172,20 @@ class RaceState:
         return self.models[self.counted[-1]] if self.models else {}
 
     def results(self, question: Question) -> pd.DataFrame:
-        """The rows of the counted seeds for one question: after the last step at which all methods were tested."""
+        """The rows of the counted seeds for one question: after the last step at which all methods
+        were tested."""
         table = self.table  # once, because the race goes on on its thread
         rows = table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
         if question is self.main:
-            sizes, tests = rows.groupby(["seed", "step"]).size(), len(lab.evaluation_lengths(self.length))
-            last = sizes[sizes == len(self.methods) * tests].reset_index().groupby("seed")["step"].max()
+            sizes, tests = (
+                rows.groupby(["seed", "step"]).size(),
+                len(lab.evaluation_lengths(self.length)),
+            )
+            last = (
+                sizes[sizes == len(self.methods) * tests]
+                .reset_index()
+                .groupby("seed")["step"]
+                .max()
+            )
             rows = rows[rows["step"] == rows["seed"].map(last)]
         return rows

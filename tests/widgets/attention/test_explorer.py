@@ -31,34 +31,56 @@ def cells(app: AttentionExplorer, step: str) -> np.ndarray:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("head", "query"), [(1, None), (3, 8), (8, 5), (2, 4), (3, 3), (1, 0)])
-def test_figure_and_caption_give_the_weights(head: int, query: int | None, bias: bool, causal: bool) -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias, causal=causal)
+def test_figure_and_caption_give_the_weights(
+    head: int, query: int | None, bias: bool, causal: bool
+) -> None:
+    app = AttentionExplorer(
+        text=TEXT, num_heads=8, head=head, query=query, bias=bias, causal=causal
+    )
     place, tokens = 10 if query is None else query, TEXT.split()
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
     slopes = (alibi_slopes(8), None) if bias else (None, alibi_slopes(8))
     traces = [attention_trace(reading.query, reading.key, each, causal=causal) for each in slopes]
     for step in ("content", "bias", "logits", "weights"):
-        values = torch.where(traces[0].logits.isneginf(), torch.nan, getattr(traces[0], step))[0, head - 1]
+        values = torch.where(traces[0].logits.isneginf(), torch.nan, getattr(traces[0], step))[
+            0, head - 1
+        ]
         np.testing.assert_allclose(cells(app, step), values, atol=1e-5)
     visible = range(place + 1 if causal else 11)
     near = [key for key in visible if abs(place - key) <= 3]
-    receivers = f"itself and the {len(near) - 1} nearest tokens" if len(near) < len(visible) else "itself"
+    receivers = (
+        f"itself and the {len(near) - 1} nearest tokens" if len(near) < len(visible) else "itself"
+    )
 
     def shares(keys: list[int]) -> str:
-        here, there = (format_percent(trace.weights[0, head - 1, place, keys].sum()) for trace in traces)
+        here, there = (
+            format_percent(trace.weights[0, head - 1, place, keys].sum()) for trace in traces
+        )
         return f"{here}{{}}; {'without' if bias else 'with'} the bias {there}."
 
-    given = shares(near if len(near) < len(visible) else [place]).format(f" of its weight to {receivers}")
+    given = shares(near if len(near) < len(visible) else [place]).format(
+        f" of its weight to {receivers}"
+    )
     state = f"Head {head} of 8, slope 1/{2**head}, bias {'on' if bias else 'off'}."
     assert app.caption == f"{state} Query {place} “{tokens[place]}” gives {given}"
-    equal = sorted((abs(key - place), key) for key in visible if key != place and tokens[key] == tokens[place])
+    equal = sorted(
+        (abs(key - place), key) for key in visible if key != place and tokens[key] == tokens[place]
+    )
     (distance, far), word = equal[-1] if equal else (0, 0), tokens[place]
-    told = f"The farthest other “{word}”, {distance} away, gets {shares([far]).format('')} " * bool(equal)
-    assert app.details == told + reading.note and "made up" in reading.note, "says where the content comes from"
-    title = f"m = 1/{2**head}<br>-m {'(i - j)' if causal else '|i - j|'}".replace("-", "\N{MINUS SIGN}")
+    told = f"The farthest other “{word}”, {distance} away, gets {shares([far]).format('')} " * bool(
+        equal
+    )
+    assert app.details == told + reading.note and "made up" in reading.note, (
+        "says where the content comes from"
+    )
+    title = f"m = 1/{2**head}<br>-m {'(i - j)' if causal else '|i - j|'}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
     titles = [annotation.text for annotation in app.figure.layout.annotations]
     assert titles[1] == f"+  bias, {title if bias else 'switched off'}"
-    assert (titles[2].find("bias on") < titles[2].find("bias off")) == bias, "what is shown comes first"
+    assert (titles[2].find("bias on") < titles[2].find("bias off")) == bias, (
+        "what is shown comes first"
+    )
 
 
 def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
@@ -85,8 +107,12 @@ def test_markup_is_escaped_everywhere() -> None:
     assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
     found = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
     found += [annotation.text for annotation in app.figure.layout.annotations]
-    found += [str(trace.customdata.tolist()) for trace in app.figure.data if trace.customdata is not None]
-    assert sum("&lt;img" in text for text in found) > 6 and not any("<img" in text for text in found)
+    found += [
+        str(trace.customdata.tolist()) for trace in app.figure.data if trace.customdata is not None
+    ]
+    assert sum("&lt;img" in text for text in found) > 6 and not any(
+        "<img" in text for text in found
+    )
 
 
 def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> None:
@@ -113,7 +139,9 @@ def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> Non
     app.text, app.num_heads = TEXT, 8
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
-    assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, "the row of the query is framed"
+    assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, (
+        "the row of the query is framed"
+    )
     click(app.figure, "tiles", *np.argwhere(named_trace(app.figure, "tiles").z == 6)[0])
     assert (app.head, app.query) == (6, 4)
 
@@ -123,19 +151,27 @@ def test_trained_model_reads_the_bytes_of_the_text() -> None:
     assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
     before = np.nan_to_num(cells(app, "content"))
     app.content = "layer 2"
-    assert not np.allclose(np.nan_to_num(cells(app, "content")), before) and "layer 2 of 2" in app.details
+    assert (
+        not np.allclose(np.nan_to_num(cells(app, "content")), before)
+        and "layer 2 of 2" in app.details
+    )
     with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
         app.num_heads = 4
 
 
 def test_another_object_raises() -> None:
-    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="):
+    with pytest.raises(
+        TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="
+    ):
         AttentionExplorer("to be")
     with pytest.raises(ValueError, match="position 'alibi', unchanged, got 'none'"):
         AttentionExplorer(lab.make_model("none"))
     with pytest.raises(ValueError, match="source must have at most 32 heads to be drawn, got 33"):
         AttentionExplorer(lab.make_model("alibi", num_heads=33, d_model=66))
-    assert AttentionExplorer(lab.make_model("alibi", num_heads=32, d_model=64), text="a").num_heads == 32
+    assert (
+        AttentionExplorer(lab.make_model("alibi", num_heads=32, d_model=64), text="a").num_heads
+        == 32
+    )
 
 
 def test_a_model_runs_once_for_a_text_until_refresh() -> None:
@@ -174,8 +210,14 @@ def test_an_error_of_a_model_is_a_message_and_changes_nothing() -> None:
 def test_a_long_text_is_cut_and_says_so() -> None:
     app = AttentionExplorer(text="word " * 100, num_heads=32)
     note = control(app, "s-note")
-    assert (note.value, note.layout.display) == (f"only the first {MAX_TOKENS} of 100 tokens are used", None)
-    assert cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS) and f"Query {MAX_TOKENS - 1} " in app.caption
+    assert (note.value, note.layout.display) == (
+        f"only the first {MAX_TOKENS} of 100 tokens are used",
+        None,
+    )
+    assert (
+        cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
+        and f"Query {MAX_TOKENS - 1} " in app.caption
+    )
     assert len(app.figure.to_json()) < 2_500_000, "what a change sends to the browser"
     labels = len(words(app))
     app.fit(2000)
@@ -201,7 +243,11 @@ def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> 
     assert (app.order, app.query, words(app)) == (None, None, ("another", "short", "text"))
     app.num_heads, app.bias, app.causal, app.order, app.content = 2, False, False, 9, "equal"
     control(app, "s-reset").click()
-    assert (repr(app), app.caption, message(app), control(app, "s-text").value) == (*before[:2], "", TEXT)
+    assert (repr(app), app.caption, message(app), control(app, "s-text").value) == (
+        *before[:2],
+        "",
+        TEXT,
+    )
     assert control(app, "s-head").value == 4
 
 
@@ -209,7 +255,9 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
 
     def change() -> float:
-        (found,) = re.findall(r"the last query gives to each token change by up to ([\d.]+)\.", app.caption)
+        (found,) = re.findall(
+            r"the last query gives to each token change by up to ([\d.]+)\.", app.caption
+        )
         return float(found)
 
     assert change() == 0
@@ -218,12 +266,20 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     app.content = "layer 2"
     assert change() > 0
     app.content, app.bias = "layer 1", True
-    readings = [app.source.read(text, "layer 1", 8, MAX_TOKENS) for text in (TEXT, shuffle_words(TEXT, 1))]
-    traces = [attention_trace(each.query, each.key, each.slopes).weights[0, 0, -1] for each in readings]
+    readings = [
+        app.source.read(text, "layer 1", 8, MAX_TOKENS) for text in (TEXT, shuffle_words(TEXT, 1))
+    ]
+    traces = [
+        attention_trace(each.query, each.key, each.slopes).weights[0, 0, -1] for each in readings
+    ]
     pairs = zip(traces, readings, strict=True)
-    before, after = (pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in pairs)
+    before, after = (
+        pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in pairs
+    )
     assert change() == pytest.approx((after - before).abs().max(), abs=6e-4) and change() > 0.01
     app.text, app.order = "to be or not " * MAX_TOKENS, 1
-    assert "shuffling changes which words are read" in app.caption and "change by" not in app.caption
+    assert (
+        "shuffling changes which words are read" in app.caption and "change by" not in app.caption
+    )
     app.order = None
     assert "shuffled" not in app.caption

@@ -46,7 +46,9 @@ class Doubling(App):
 def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
     app = Doubling()
     before = app.figure.to_json()
-    with pytest.raises(BadValue, match=r"^count must be an integer from 1 to 64, got .+$") as caught:
+    with pytest.raises(
+        BadValue, match=r"^count must be an integer from 1 to 64, got .+$"
+    ) as caught:
         app.count = value
     assert len(str(caught.value)) < 120
     assert isinstance(caught.value, TraitError) and isinstance(caught.value, ValueError)
@@ -54,7 +56,9 @@ def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
 
 
 def test_bad_value_or_unknown_trait_in_the_constructor_raises():
-    with pytest.raises(BadValue, match=re.escape("color must be one of None, red, blue, got ['red']")):
+    with pytest.raises(
+        BadValue, match=re.escape("color must be one of None, red, blue, got ['red']")
+    ):
         Doubling(color=["red"])
     with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
@@ -87,8 +91,14 @@ def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     app = Doubling()
     field = control(app, "s-count-field")
     field.value = text
-    assert "count must be an integer from 1 to 64, got" in message(app) and 'role="alert"' in message(app)
-    assert "<script>" not in message(app) and (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
+    assert "count must be an integer from 1 to 64, got" in message(
+        app
+    ) and 'role="alert"' in message(app)
+    assert "<script>" not in message(app) and (
+        app.count,
+        field.value,
+        control(app, "s-count").value,
+    ) == (8, "8", 8)
     field.value = "9"
     assert (app.count, message(app), field.continuous_update) == (9, "", False)
 
@@ -137,7 +147,10 @@ def test_a_change_on_another_thread_waits_for_the_drawing_or_is_drawn_after_it()
 
     for code in (True, False):
         app, seen = Interrupted(), []
-        thread = Thread(target=setattr, args=(app, "count", 3) if code else (control(app, "s-count"), "value", 3))
+        thread = Thread(
+            target=setattr,
+            args=(app, "count", 3) if code else (control(app, "s-count"), "value", 3),
+        )
         app.count = 5
         thread.join()
         assert app.caption.startswith("3 powers")
@@ -149,7 +162,9 @@ def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state
     figure = app.figure
     app.count = 3
     assert app.figure is figure and list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
-    assert app.children[-1].get_state()["controls"] == [each.model_id for each in controls(app.children[1])]
+    assert app.children[-1].get_state()["controls"] == [
+        each.model_id for each in controls(app.children[1])
+    ]
     app.children[-1].set_state({"width": 640})  # as the page reports it
     assert app.page_width == figure.layout.width == 640
     assert figure.get_state()["_widget_layout"]["width"] == 640 and "_plotly" in figure.get_state()
@@ -170,8 +185,12 @@ def test_repr_shows_the_state_and_is_the_whole_text_output():
         """Its repr is longer than the 110 characters at which ipywidgets cuts."""
 
     app = DoublingWithAVeryLongNameIndeed(count=3, color="red")
-    assert repr(app) == "DoublingWithAVeryLongNameIndeed(count=3, color='red', big=False, name='<b>')"
+    assert (
+        repr(app) == "DoublingWithAVeryLongNameIndeed(count=3, color='red', big=False, name='<b>')"
+    )
     app.name = "x" * 5000
     assert 110 < len(repr(app)) < 150
     bundle = app._repr_mimebundle_()
-    assert bundle["text/plain"] == repr(app) and "application/vnd.jupyter.widget-view+json" in bundle
+    assert (
+        bundle["text/plain"] == repr(app) and "application/vnd.jupyter.widget-view+json" in bundle
+    )

@@ -1,4 +1,5 @@
-"""A stream consumed on a thread: completely, shown seldom, stopped quickly, and not left behind. And debouncing."""
+"""A stream consumed on a thread: completely, shown seldom, stopped quickly, and not left behind.
+And debouncing."""
 
 import asyncio
 import itertools
@@ -49,8 +50,14 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread(mo
     with pytest.raises(ArithmeticError, match="not closed"):
         background.result(timeout=10)
     background.join(timeout=10)
-    assert background.stopped and [thread.is_alive() for thread in closed] == [False] and len(ends) == 1
-    assert exits.unregister.call_args == exits.register.call_args, "nothing keeps it until the interpreter ends"
+    assert (
+        background.stopped
+        and [thread.is_alive() for thread in closed] == [False]
+        and len(ends) == 1
+    )
+    assert exits.unregister.call_args == exits.register.call_args, (
+        "nothing keeps it until the interpreter ends"
+    )
 
 
 def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised_as_is_that_of_end():
@@ -65,7 +72,8 @@ def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised_as_is
 
 
 def test_show_comes_at_most_every_so_often_and_takes_at_most_a_25th_of_the_time(monkeypatch):
-    # read at the start, with each of eight items, and after each `show`, the first of which takes two seconds
+    # read at the start, with each of eight items, and after each `show`, the first of which takes
+    # two seconds
     clock, seen, shown = Mock(), [], []
     clock.monotonic.side_effect = [0, 1, 2, 3, 5, 6, 54, 55, 55, 57, 58, 58]
     monkeypatch.setattr("alibi_viz.widgets.core.background.time", clock)
@@ -115,8 +123,16 @@ except KeyboardInterrupt:
     print("stopped", background.stopped, background.done())
 start()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stderr == "" and done.stdout.split() == ["ended", "stopped", "True", "True", "ended"]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == "" and done.stdout.split() == [
+        "ended",
+        "stopped",
+        "True",
+        "True",
+        "ended",
+    ]
 
 
 def test_debounced_work_runs_once_after_the_last_call_unless_it_is_flushed_or_stopped():

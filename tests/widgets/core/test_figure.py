@@ -1,4 +1,5 @@
-"""LiveFigure sends complete messages, so that views opened later are right too; `App.save` writes files."""
+"""LiveFigure sends complete messages, so that views opened later are right too; `App.save` writes
+files."""
 
 import html
 import re
@@ -28,7 +29,11 @@ def test_a_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch() -
         figure.data[1].update(x=[3], name="three", marker_size=7, line_color="red")
     (message,) = sent
     style = message["style_data"]
-    assert (style["name"], style["marker.size"], style["line.color"]) == (["one", "three"], [3, 7], [None, "red"])
+    assert (style["name"], style["marker.size"], style["line.color"]) == (
+        ["one", "three"],
+        [3, 7],
+        [None, "red"],
+    )
     assert not any(value is Undefined for values in style.values() for value in values)
     assert message["style_traces"] == [0, 1] and message["layout_data"] == {}
     figure.plotly_update({"visible": False})  # one value for all traces
@@ -54,13 +59,21 @@ def app() -> Doubling:
 def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: Path) -> None:
     page = app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
     assert html.escape(f"{app.caption} {app.details}") in page and page.count("<html") == 1
-    assert "<script>alert(1)" not in page and not re.search(r"<(script|link|img)[^>]*(src|href)=", page)
-    assert "Plotly.newPlot" in page and '"displaylogo": false' in page and len(page) > 3_000_000, "plotly is inside"
+    assert "<script>alert(1)" not in page and not re.search(
+        r"<(script|link|img)[^>]*(src|href)=", page
+    )
+    assert "Plotly.newPlot" in page and '"displaylogo": false' in page and len(page) > 3_000_000, (
+        "plotly is inside"
+    )
 
 
-def test_an_image_is_of_its_suffix_and_the_same_in_every_run(app: Doubling, tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_image_is_of_its_suffix_and_the_same_in_every_run(
+    app: Doubling, tmp_path: Path, monkeypatch: Any
+) -> None:
     saved: list[Any] = []
-    monkeypatch.setattr("alibi_viz.figures.theme.save_images", saved.append)  # a browser for each is slow
+    monkeypatch.setattr(
+        "alibi_viz.figures.theme.save_images", saved.append
+    )  # a browser for each is slow
     paths = [app.save(str(tmp_path / name)) for name in ("x.PNG", "x.svg", "x.pdf")]
     assert saved == [{path: app.snapshot()} for path in paths]
     with pytest.raises(ValueError, match=r"save writes .*, got '\.zip' in .*x"):

@@ -12,7 +12,8 @@ from tests.widgets.race.small_race import losses, small, trained, until
 
 @pytest.fixture(scope="module", autouse=True)
 def small_models() -> Iterator[None]:
-    """Most of the time of a short race goes into testing its models, which don't have to be good here."""
+    """Most of the time of a short race goes into testing its models, which don't have to be good
+    here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(DEFAULT_MODEL, "num_layers", 1)
         patch.setitem(DEFAULT_MODEL, "d_model", 16)
@@ -27,7 +28,10 @@ def long_race() -> Iterator[LengthLab]:
     until(lambda: len(losses(app).get("none", ())) > 3, "a few steps")
     yield app
     app.stop()
-    until(lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()}, "the end of the thread")
+    until(
+        lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()},
+        "the end of the thread",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +41,7 @@ def two_seeds() -> LengthLab:
 
 @pytest.fixture
 def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
-    """A race of three methods and two seeds that has ended; its question is reset after each test."""
+    """A race of three methods and two seeds that has ended; its question is reset after each
+    test."""
     yield two_seeds
     two_seeds.question, two_seeds.guesses = "longer sequences", {}

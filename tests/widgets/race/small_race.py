@@ -30,7 +30,12 @@ def visible(widget: Widget) -> list[Widget]:
 
 def visible_controls(app: Widget) -> list[str]:
     """The CSS classes of the controls that are shown, in reading order."""
-    return [css for widget in visible(app) if widget.has_trait("disabled") for css in widget._dom_classes]
+    return [
+        css
+        for widget in visible(app)
+        if widget.has_trait("disabled")
+        for css in widget._dom_classes
+    ]
 
 
 def message(app: App) -> str:
@@ -51,12 +56,17 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def losses(app: LengthLab) -> dict[str, list[float]]:
     """{method: bits at each training step} of the latest seed."""
-    return {method: own.tolist() for method, own in app._shown.losses.groupby("method", sort=False)["value"]}
+    return {
+        method: own.tolist()
+        for method, own in app._shown.losses.groupby("method", sort=False)["value"]
+    }
 
 
 def trace(app: LengthLab, kind: str, method: str) -> Any:
     """The trace of a method: its "mean", its "seeds", or its "losses" while training."""
-    return app.figure.data[["mean", "seeds", "losses"].index(kind) * MAX_METHODS + COMMON_METHODS.index(method)]
+    return app.figure.data[
+        ["mean", "seeds", "losses"].index(kind) * MAX_METHODS + COMMON_METHODS.index(method)
+    ]
 
 
 def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:

@@ -6,17 +6,37 @@ import pytest
 
 from alibi_viz.lab.training import Race
 from alibi_viz.widgets.core.traits import BadValue
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, open_tab, small, trained
+from tests.widgets.race.small_race import (
+    DEADLINE,
+    ENGLISH,
+    control,
+    message,
+    open_tab,
+    small,
+    trained,
+)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("methods", ["alibbi"], "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned"),
+        (
+            "methods",
+            ["alibbi"],
+            "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned",
+        ),
         ("methods", ["a"] * 2, "; cope, got ['a', 'a']"),
-        ("methods", ["alibi", None], "a position method must be a name, a function or a subclass of Position"),
+        (
+            "methods",
+            ["alibi", None],
+            "a position method must be a name, a function or a subclass of Position",
+        ),
         ("text", 5, "text must be a str, bytes or a pathlib.Path, got int"),
-        ("guesses", {"alibi": "wins"}, "guesses must be {method: holds, degrades, fails or None}, got"),
+        (
+            "guesses",
+            {"alibi": "wins"},
+            "guesses must be {method: holds, degrades, fails or None}, got",
+        ),
     ],
 )
 def test_a_bad_value_is_named_and_changes_nothing(name: str, value: object, allowed: str) -> None:
@@ -50,7 +70,9 @@ def test_an_unusable_text_is_named_and_another_can_be_entered(text: str, why: st
 
 
 def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alibi_viz.lab.race", lambda *_, **__: Race((bytearray(2**60) for _ in "x"), {}))  # too large
+    monkeypatch.setattr(
+        "alibi_viz.lab.race", lambda *_, **__: Race((bytearray(2**60) for _ in "x"), {})
+    )  # too large
     app = small()
     with pytest.raises(MemoryError):
         app.train().result(DEADLINE)
@@ -58,7 +80,9 @@ def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> None:
-    text = ENGLISH.replace("\n", " ")[:1300]  # the validation part has 130 bytes, as many as "same targets" needs
+    text = ENGLISH.replace("\n", " ")[
+        :1300
+    ]  # the validation part has 130 bytes, as many as "same targets" needs
     app = trained(text=text)
     for name in ("gap", "by position", "same targets", "names", "softmax denominator"):
         open_tab(app, name)

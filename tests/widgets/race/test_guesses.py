@@ -1,13 +1,27 @@
-"""Guesses before a race: asked for by the Train button, and compared with the results afterwards."""
+"""Guesses before a race: asked for by the Train button, and compared with the results
+afterwards."""
 
 import pytest
 
 from alibi_viz.widgets.race import captions
-from tests.widgets.race.small_race import DEADLINE, control, losses, message, small, stop, until, visible
+from tests.widgets.race.small_race import (
+    DEADLINE,
+    control,
+    losses,
+    message,
+    small,
+    stop,
+    until,
+    visible,
+)
 
 
-@pytest.mark.parametrize(("rise", "guess", "verdict"), [(0.05, "holds", "right"), (1.9, "degrades", "wrong")])
-def test_guess_is_judged_by_the_outcome(monkeypatch: pytest.MonkeyPatch, rise: float, guess: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("rise", "guess", "verdict"), [(0.05, "holds", "right"), (1.9, "degrades", "wrong")]
+)
+def test_guess_is_judged_by_the_outcome(
+    monkeypatch: pytest.MonkeyPatch, rise: float, guess: str, verdict: str
+) -> None:
     app = small(guesses={"alibi": guess, "none": None})
     assert "You guessed" not in app.caption
     monkeypatch.setattr(captions, "rises", lambda rows: {"alibi": [rise], "none": [0.0]})
@@ -25,9 +39,14 @@ def test_guess_buttons_rows_and_the_trait_agree() -> None:
     control(app, "s-guess-none").value = "degrades"
     assert app.guesses == {"alibi": None, "none": "degrades"}
     app.guesses = {"alibi": "fails"}
-    assert (control(app, "s-guess-alibi").value, control(app, "s-guess-none").value) == ("fails", None)
+    assert (control(app, "s-guess-alibi").value, control(app, "s-guess-none").value) == (
+        "fails",
+        None,
+    )
     rows, app.methods = control(app, "s-guesses"), ["rotary"]
-    assert [row.children[0].value for row in rows.children[1:] if row in visible(rows)] == ["rotary"]
+    assert [row.children[0].value for row in rows.children[1:] if row in visible(rows)] == [
+        "rotary"
+    ]
     control(app, "s-guess").value = False
     assert app.guesses == {}
     app.guesses, app.question = {"alibi": "holds"}, "needle"

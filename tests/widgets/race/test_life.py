@@ -1,4 +1,5 @@
-"""A hundred races, started and stopped: no thread stays, memory doesn't grow, and Stop is prompt."""
+"""A hundred races, started and stopped: no thread stays, memory doesn't grow, and Stop is
+prompt."""
 
 import threading
 import time

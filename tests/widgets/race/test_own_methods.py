@@ -12,7 +12,16 @@ from alibi_viz.models import Position
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, controls, message, small, stop, trained
+from tests.widgets.race.small_race import (
+    DEADLINE,
+    ENGLISH,
+    control,
+    controls,
+    message,
+    small,
+    stop,
+    trained,
+)
 
 
 def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
@@ -25,7 +34,10 @@ class Offset(Position):  # a learned bias for the current token
         self.value = nn.Parameter(torch.zeros(()))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        return self.value * torch.eye(key_length, device=self.value.device)[key_length - query_length :]
+        return (
+            self.value
+            * torch.eye(key_length, device=self.value.device)[key_length - query_length :]
+        )
 
 
 class Broken(Position):
@@ -36,13 +48,17 @@ class Broken(Position):
 def test_a_function_and_a_class_are_trained_beside_alibi() -> None:
     app = trained(methods=["alibi", root, Offset])
     assert app.methods == ("alibi", "root", "Offset")
-    assert [control(app, f"s-{name}").value for name in ("alibi", "root", "Offset", "rotary")] == [True] * 3 + [False]
+    assert [control(app, f"s-{name}").value for name in ("alibi", "root", "Offset", "rotary")] == [
+        True
+    ] * 3 + [False]
     assert [*app.means] == ["alibi", "root", "Offset"] and "root" in control(app, "s-lanes").value
     assert {trace.name for trace in app.figure.data if trace.visible} >= {"alibi", "root", "Offset"}
     assert app.models["Offset"].transformer.position.value != 0, "a learned parameter is trained"
 
 
-def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in_a_race(long_race: LengthLab) -> None:
+def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in_a_race(
+    long_race: LengthLab,
+) -> None:
     long_race.methods = ["alibi", root]
     box = control(long_race, "s-root")
     assert (box.value, box.disabled) == (True, True)
@@ -51,13 +67,19 @@ def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in
     box.value = False
     assert long_race.methods == ("alibi",)
     long_race.methods = ["alibi", root, "none"]
-    assert sum("s-root" in getattr(widget, "_dom_classes", ()) for widget in controls(long_race)) == 1
+    assert (
+        sum("s-root" in getattr(widget, "_dom_classes", ()) for widget in controls(long_race)) == 1
+    )
     assert control(LengthLab(methods=["none"]), "s-root").value is False
 
 
 def test_settings_differ_once_the_text_or_a_law_is_another() -> None:
     first = RaceState("text", ("alibi",), 8, 10, 0, 1, load_text(ENGLISH))
-    assert first == replace(first, text=load_text(ENGLISH)) != replace(first, text=load_text(ENGLISH + "."))
+    assert (
+        first
+        == replace(first, text=load_text(ENGLISH))
+        != replace(first, text=load_text(ENGLISH + "."))
+    )
 
     def law(power: int) -> Any:
         def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
@@ -74,7 +96,11 @@ def test_settings_differ_once_the_text_or_a_law_is_another() -> None:
 @pytest.mark.parametrize(
     ("method", "words"),
     [
-        (ends_in_nan, "law 'ends_in_nan', head 1 of 8: the bias at distance 8 is nan, expected a number or -inf"),
+        (
+            ends_in_nan,
+            "law 'ends_in_nan', head 1 of 8: the bias at distance 8 is nan, expected a number or "
+            "-inf",
+        ),
         (Broken, "no such table"),
     ],
 )

@@ -1,4 +1,5 @@
-"""What the models of a race write, below the figure: escaped, with the training length and the mentions marked."""
+"""What the models of a race write, below the figure: escaped, with the training length and the
+mentions marked."""
 
 import html
 import math
@@ -40,9 +41,17 @@ def test_text_is_escaped_and_shaded_and_its_mentions_are_bold_or_if_new_underlin
     shown = page("<b>one", "two &", "three\n\x00\x1b\u202e</pre>", known_words=0.554)
     assert '<span class="prompt">&lt;b&gt;one</span><span class="within">two &amp;</span>' in shown
     assert '<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in shown
-    assert "alibi: 55% of the shaded words, in 8 such texts, occur in the training text</div>" in shown
+    assert (
+        "alibi: 55% of the shaded words, in 8 such texts, occur in the training text</div>" in shown
+    )
     assert "Names" not in shown, "a text without mentions needs no legend"
     shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
-    assert "from the first 32 bytes" in shown and '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
-    assert "Names" in page("Leo", " was", " here.") and "<u>Leo</u>" in page("He", " is ", "Leo.").partition("Names")[2]
+    assert (
+        "from the first 32 bytes" in shown
+        and '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
+    )
+    assert (
+        "Names" in page("Leo", " was", " here.")
+        and "<u>Leo</u>" in page("He", " is ", "Leo.").partition("Names")[2]
+    )
     assert "<u>Mia</u>, a <b>fox</b>, hid a <u>bell</u> in the <b>mill</b>." in shown
