@@ -50,14 +50,24 @@ __all__ = [
     "half_life",
 ]
 
-_LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")
+# Loaded on first use, {name: module}
+_LAZY = {
+    "check": "alibi_viz.check",
+    "figures": "alibi_viz.figures",
+    "gallery": "alibi_viz.check.gallery",
+    "lab": "alibi_viz.lab",
+    "lessons": "alibi_viz.lessons",
+    "precision": "alibi_viz.measure.rounding",
+    "study": "alibi_viz.study",
+    "widgets": "alibi_viz.widgets",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("alibi-viz")
     if name in _LAZY:
-        return load_module(f"alibi_viz.{name}")
+        return load_module(_LAZY[name])
     raise AttributeError(f"module 'alibi_viz' has no attribute {name!r}")
 
 

@@ -192,9 +192,11 @@ def _race(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
+    from alibi_viz.train.runs import executor  # noqa: PLC0415
+
     given = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out or "results")
-    with av.lab.runs.executor(options.workers or 1) as pool:
+    with executor(options.workers or 1) as pool:
         comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
     first = comparison.methods[: av.figures.MAX_METHODS]
     shown = comparison.rows["label"].isin(first)
@@ -221,7 +223,7 @@ def _claims(options: argparse.Namespace) -> None:
         if path
         else av.study.published_results(by_block=True)
     )
-    for record in av.lab.runs.read_records(path) if path else []:
+    for record in av.lab.read_records(path) if path else []:
         if error := record["error"]:
             _complain(
                 f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {error}"
@@ -230,7 +232,9 @@ def _claims(options: argparse.Namespace) -> None:
 
 def _reproduce(options: argparse.Namespace) -> None:
     """Train the study again, or parts of it, and judge its claims."""
-    with av.lab.runs.executor(options.workers or 1) as pool:
+    from alibi_viz.train.runs import executor  # noqa: PLC0415
+
+    with executor(options.workers or 1) as pool:
         _print_verdicts(
             av.study.reproduce(options.parts, pool, **_given(options, "seeds", "publish", "out"))
         )

@@ -9,7 +9,7 @@ import time
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from alibi_viz.lab.training import BATCH_SIZE, LENGTH, STEPS
+from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS
 from benchmarks.row import Row
 
 KERNELS = 8

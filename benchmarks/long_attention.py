@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz import alibi_attention, alibi_slopes, choose_backend, lab, study
 from alibi_viz.attention import KeyBall
-from alibi_viz.lab.attention_sources import ByteModel
+from alibi_viz.measure.attention_sources import ByteModel
 from benchmarks.attention import HEADS, no_bias_and_auto, qkv, rows
 from benchmarks.row import Row
 from benchmarks.timing import relative_times

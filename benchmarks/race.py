@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-from alibi_viz.lab.training import BATCH_SIZE, STEPS
+from alibi_viz.train.training import BATCH_SIZE, STEPS
 from benchmarks.row import Row
 from benchmarks.ui_latency import drag
 from tests.browser import chromium, jupyter
@@ -36,7 +36,7 @@ COMPARE = f"""
 import json, time
 
 from alibi_viz import lab
-from alibi_viz.lab.training import limited_threads
+from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceState
 
 def one_by_one():

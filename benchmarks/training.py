@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import LanguageModel, alibi_slopes, lab
-from alibi_viz.lab.training import BATCH_SIZE, batches
+from alibi_viz.train.training import BATCH_SIZE, batches
 from alibi_viz.widgets import SlopeSurgery
 from benchmarks.row import Row
 from benchmarks.timing import relative_times, seconds

@@ -5,8 +5,8 @@ import pandas as pd
 import torch
 
 from alibi_viz import lab
+from alibi_viz.measure.table import AS_TRAINED, results_table
 from alibi_viz.models import LanguageModel
-from alibi_viz.table import AS_TRAINED, results_table
 
 SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model that trains in no time
 

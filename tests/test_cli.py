@@ -16,8 +16,8 @@ import torch
 import alibi_viz
 from alibi_viz import check, lab, study
 from alibi_viz.cli import main
-from alibi_viz.lab.runs import read_records
 from alibi_viz.study.records import PUBLISHED
+from alibi_viz.train.runs import read_records
 
 SLOW = """import signal, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under a shell's background jobs
@@ -33,14 +33,24 @@ def slopes(heads):
     ("arguments", "status", "message"),
     [
         (
-            ["alibi_viz.gallery.biases:zeta", "--kind", "bias"],
+            ["alibi_viz.check.gallery.published_biases:zeta", "--kind", "bias"],
             1,
             "ALiBi check of zeta: 1 fault\nsign reversed",
         ),
-        (["alibi_viz.gallery.attention:jaketae_encoder", "--no-causal"], 1, "rewarded future"),
+        (
+            ["alibi_viz.check.gallery.published_attention:jaketae_encoder", "--no-causal"],
+            1,
+            "rewarded future",
+        ),
         (["alibi_viz:alibi_slopes", "--kind", "slopes"], 0, "no fault found"),
         (
-            ["alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"],
+            [
+                "alibi_viz.check.gallery.published_slopes:mlx_2023",
+                "--kind",
+                "slopes",
+                "--slopes",
+                "geometric",
+            ],
             0,
             "no fault found",
         ),

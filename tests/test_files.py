@@ -14,7 +14,7 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.files import write
-from alibi_viz.lab.runs import _save, read_records
+from alibi_viz.train.runs import _save, read_records
 from tests.tables import SMALL
 from tests.test_house import FILES, PACKAGE
 
@@ -142,8 +142,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
 
 SAFE = {  # file: what it may do that others must not, and why
     "files.py": {"write_bytes"},
-    "lab/checkpoints.py": {"write_text"},  # into a folder that gets its name afterwards
-    "lab/runs.py": {"pickle.loads"},  # what this process has sent to its own workers
+    "train/saved_models.py": {"write_text"},  # into a folder that gets its name afterwards
+    "train/runs.py": {"pickle.loads"},  # what this process has sent to its own workers
     "lessons/bugs.py": {"exec("},  # the reader's own lines in `SpotTheBug`
 }
 DANGEROUS = re.compile(

@@ -14,8 +14,8 @@ import torch
 
 import alibi_viz as av
 from alibi_viz import lab, memory
-from alibi_viz.lab.attention_stats import attention_stats
-from alibi_viz.lab.evaluation import needed_memory, shared_losses
+from alibi_viz.measure.attention_statistics import attention_stats
+from alibi_viz.measure.losses import needed_memory, shared_losses
 
 SLOPES = av.alibi_slopes(8)
 # From a server that only imports: memory that other tests have freed here would be used again.

@@ -1,11 +1,11 @@
-"""ALiBi attention: several exact implementations behind `alibi_attention` (in `api`, which chooses
-one).
+"""ALiBi attention: several exact implementations behind `alibi_attention` (in `dispatch`, which
+chooses one).
 
 `attention_trace` (in `dense`) shows every step.
 """
 
-from alibi_viz.attention.api import Choice, alibi_attention, choose_backend
 from alibi_viz.attention.dense import AttentionTrace, attention_trace
+from alibi_viz.attention.dispatch import Choice, alibi_attention, choose_backend
 from alibi_viz.attention.folded import fold
 from alibi_viz.attention.inputs import KeyBall
 

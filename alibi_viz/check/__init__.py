@@ -13,7 +13,7 @@ returns nonsense gets a finding, never an error of the checker. The checker runs
 given, with all rights of this process: read code that you don't trust before you check it.
 """
 
-from alibi_viz.check.api import attention, bias, slopes
+from alibi_viz.check.checks import attention, bias, slopes
 from alibi_viz.check.model import model
 from alibi_viz.check.report import FAULTS, AlibiFaultError, Comparison, Fault, Finding, Report
 from alibi_viz.check.vectors import check_vectors, write_vectors

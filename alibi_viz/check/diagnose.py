@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from alibi_viz.check.gallery.published_slopes import first_slope_is_one
 from alibi_viz.check.probe import SHORT, Observation, Probe
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.gallery.slopes import first_slope_is_one
 from alibi_viz.slopes import alibi_slopes
 
 Names = tuple[str, ...]

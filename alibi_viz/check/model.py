@@ -14,12 +14,12 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
-from alibi_viz.check.api import examine_attention
+from alibi_viz.check.checks import examine_attention
 from alibi_viz.check.diagnose import Expectation
+from alibi_viz.check.gallery import EXHIBITS
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
-from alibi_viz.gallery import EXHIBITS
-from alibi_viz.pretrained import evaluation_mode, hooked, longest_context
+from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
 
 # Names of the projection to queries, keys and values, and of the output projection. The first holds

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from torch import Tensor
 
-from alibi_viz.gallery import EXHIBITS, Exhibit
+from alibi_viz.check.gallery import EXHIBITS, Exhibit
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from torch import Tensor
 
 from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable
+from alibi_viz.check.checks import examine_attention, examine_bias, slopes
 from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report

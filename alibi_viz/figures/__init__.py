@@ -15,13 +15,13 @@ from alibi_viz.arguments import lazy
 
 _MODULES = {
     # The weight that the bias of each head leaves to each key, or the bias itself
-    "bias_figure": "bias",
-    "MAX_METHODS": "curves",  # how many methods a figure of curves can show
-    "curve_figure": "curves",  # one measurement of several methods, such as loss against length
-    "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
-    "mark_guesses": "forest",  # what a reader guessed of each claim
+    "bias_figure": "bias_plot",
+    "MAX_METHODS": "curve_plot",  # how many methods a figure of curves can show
+    "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
+    "forest_figure": "forest_plot",  # by how much each claim of the study holds, with its interval
+    "mark_guesses": "forest_plot",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
-    "slope_figure": "slopes",  # slopes and half-lives
+    "slope_figure": "slope_plot",  # slopes and half-lives
     "weights_html": "matrices",  # attention weights side by side
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

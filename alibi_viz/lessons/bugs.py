@@ -25,8 +25,8 @@ from alibi_viz import check
 from alibi_viz.arguments import check_choice, check_instance, check_positive
 from alibi_viz.bias import alibi_bias
 from alibi_viz.check.call import Unusable, call, to_tensor
+from alibi_viz.check.gallery import EXHIBITS, Exhibit
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
-from alibi_viz.gallery import EXHIBITS, Exhibit
 from alibi_viz.slopes import alibi_slopes
 
 HEAD_DIM = 64

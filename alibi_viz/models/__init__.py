@@ -1,16 +1,16 @@
 """Transformers that differ only in their position method. The methods themselves are in
 `positions`."""
 
-from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.model import (
+from alibi_viz.models.configuration import TransformerConfig
+from alibi_viz.models.positions import POSITIONS, Position
+from alibi_viz.models.positions.custom import register_method
+from alibi_viz.models.transformer import (
     AlibiSelfAttention,
     KeyValueCache,
     LanguageModel,
     SelfAttention,
     Transformer,
 )
-from alibi_viz.models.positions import POSITIONS, Position
-from alibi_viz.models.positions.custom import register_method
 
 __all__ = [
     "POSITIONS",

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
+from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.matrices import png_source
 from alibi_viz.files import write
-from alibi_viz.lab.evaluation import TEMPERATURE, WORD
-from alibi_viz.lab.tales import write_tales
 from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.measure.losses import TEMPERATURE, WORD
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
 from alibi_viz.slopes import alibi_slopes

@@ -18,7 +18,7 @@ from alibi_viz.study.records import (
     reproduce,
     train_published_models,
 )
-from alibi_viz.study.report import write_report
+from alibi_viz.study.report_page import write_report
 
 __all__ = [
     "CLAIMS",

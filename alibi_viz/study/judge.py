@@ -27,7 +27,7 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import as_list, check_known
 from alibi_viz.lab import TASKS
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, VERDICT_COLUMNS, check_table
+from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, VERDICT_COLUMNS, check_table
 
 SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
 KNOWN = (

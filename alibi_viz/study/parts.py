@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 
 from alibi_viz.lab import TASKS, Run
-from alibi_viz.lab.runs import Record
-from alibi_viz.table import TRAINING_LOSS
+from alibi_viz.measure.table import TRAINING_LOSS
+from alibi_viz.train.runs import Record
 
 LENGTH = 64  # L
 SEEDS = 8

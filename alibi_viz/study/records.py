@@ -12,10 +12,10 @@ import pandas as pd
 from alibi_viz.arguments import check_flag, check_integer, check_known
 from alibi_viz.files import write
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
-from alibi_viz.lab.checkpoints import SavedRun
-from alibi_viz.lab.runs import Record, check_new, create_folder, read_records, record_table
-from alibi_viz.lab.training import limited_threads
 from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
+from alibi_viz.train.runs import Record, check_new, create_folder, read_records, record_table
+from alibi_viz.train.saved_models import SavedRun
+from alibi_viz.train.training import limited_threads
 
 PUBLISHED = Path(__file__).parent / "published"
 NAMES = (SEARCH, *PARTS)

@@ -8,15 +8,15 @@ from alibi_viz.arguments import lazy
 _MODULES = {
     **dict.fromkeys(("AddConstant", "Forgetting", "PositionZoo", "TugOfWar"), "pictures"),
     "App": "core.app",
-    "AttentionExplorer": "attention.explorer",
+    "AttentionExplorer": "attention.attention_explorer",
     "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
-    "PrecisionMicroscope": "precision",
+    "PrecisionMicroscope": "precision_microscope",
     "SlopeExplorer": "slope_explorer",
-    "SlopeSurgery": "surgery",
+    "SlopeSurgery": "slope_surgery",
     "SpotTheBug": "spot_the_bug",
-    "WindowExplorer": "attention.windows",
+    "WindowExplorer": "attention.window_explorer",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

@@ -8,13 +8,13 @@ import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz import study
-from alibi_viz.figures import curves as picture
+from alibi_viz.figures import curve_plot as picture
 from alibi_viz.figures import forest_figure
-from alibi_viz.lab import say
-from alibi_viz.lab.compare import check_comparable
-from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
-from alibi_viz.lab.say import join, quoted
-from alibi_viz.table import AS_TRAINED, LEVEL, check_table
+from alibi_viz.measure import sentences as say
+from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS
+from alibi_viz.measure.sentences import join, quoted
+from alibi_viz.measure.table import AS_TRAINED, LEVEL, check_table
+from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import Choice, Names

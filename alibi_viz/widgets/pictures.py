@@ -17,7 +17,7 @@ from traitlets import HasTraits
 
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
-from alibi_viz.figures.tokens import label
+from alibi_viz.figures.token_labels import label
 from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies

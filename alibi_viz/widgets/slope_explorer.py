@@ -2,7 +2,7 @@
 
 from ipywidgets import Widget
 
-from alibi_viz.figures import slopes as picture
+from alibi_viz.figures import slope_plot as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_slope

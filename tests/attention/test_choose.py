@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.api import RULES, _Call
+from alibi_viz.attention.dispatch import RULES, _Call
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import shared_bias
 from tests.attention.cases import qkv

@@ -7,7 +7,7 @@ from tests.browser.notebook_page import NotebookPage
 # A score of its own: the kernel, which tests share, runs in the folder of the tests.
 SCORE = """import pathlib, tempfile
 from alibi_viz import lessons
-from alibi_viz.widgets import guesses
+from alibi_viz.lessons import guesses
 guesses.FILE = pathlib.Path(tempfile.mkdtemp(), "guesses.json")"""
 # The kernel has answered: the last circle is drawn on its point again.
 SETTLED = """() => {

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab, laws, study, widgets
-from alibi_viz.lab.training import _training_rows, batches
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
+from alibi_viz.train.training import _training_rows, batches
 
 SIZES = {
     "num_layers": RACE_MODEL["layers"],

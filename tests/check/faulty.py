@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check
 from alibi_viz.bias import mask_future
-from alibi_viz.gallery.slopes import first_slope_is_one
+from alibi_viz.check.gallery.published_slopes import first_slope_is_one
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 

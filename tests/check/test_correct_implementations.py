@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
-from alibi_viz.gallery.slopes import bloom, fairseq, mpt
+from alibi_viz.check.gallery.published_slopes import bloom, fairseq, mpt
 from tests.check.faulty import attend
 
 

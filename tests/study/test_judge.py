@@ -10,8 +10,8 @@ import pytest
 import scipy.stats
 
 from alibi_viz import study
+from alibi_viz.measure.table import COLUMNS, results_table
 from alibi_viz.study.judge import KNOWN, SETTINGS, holm, standard_error
-from alibi_viz.table import COLUMNS, results_table
 
 LENGTH = 8
 

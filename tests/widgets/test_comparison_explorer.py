@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab, study
-from alibi_viz.table import over_seeds
+from alibi_viz.measure import sentences
+from alibi_viz.measure.table import over_seeds
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.tables import table
@@ -83,10 +84,10 @@ def test_rows_and_means_on_screen_are_those_of_the_table(
         "This is as trained, because it wasn't measured with window."
     ) == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
-    told = lab.say.sentences(
+    told = sentences.sentences(
         lab.find_question(question).say(rows, 32 if question == "needle" else 64)
     )
-    told = [f"Left out, because there are no such results: {lab.say.join(left_out)}."] * bool(
+    told = [f"Left out, because there are no such results: {sentences.join(left_out)}."] * bool(
         left_out
     ) + told
     assert words(app).strip().endswith(" ".join(told))

@@ -8,8 +8,8 @@ import pytest
 from torch import Tensor
 
 from alibi_viz import lab, study
-from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
-from alibi_viz.lab.length_curve import encode, evaluated_bytes
+from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
+from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import BadValue

@@ -5,7 +5,7 @@ Your own functions and classes need no place here: pass them wherever a method i
 `custom`).
 """
 
-from alibi_viz.models.config import POSITIONS
+from alibi_viz.models.configuration import POSITIONS
 from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import NoPosition, Position
 from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking

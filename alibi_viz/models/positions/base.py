@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.arguments import check_flag
 from alibi_viz.attention import attention_trace
 from alibi_viz.bias import causal_mask
-from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.configuration import TransformerConfig
 
 
 class Position(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, pad
 
 from alibi_viz.bias import causal_mask, right_aligned
-from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import as_list
-from alibi_viz.models.config import POSITIONS
+from alibi_viz.models.configuration import POSITIONS
 from alibi_viz.models.positions.base import Position
 from alibi_viz.models.positions.relative import Relative
 

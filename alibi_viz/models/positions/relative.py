@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_flag
 from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
-from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
 

@@ -8,7 +8,7 @@ from typing import Any
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
-from alibi_viz.lab.attention_sources import (
+from alibi_viz.measure.attention_sources import (
     AttentionSource,
     ModelSource,
     Reading,

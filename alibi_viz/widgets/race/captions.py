@@ -6,11 +6,11 @@ import math
 import pandas as pd
 
 from alibi_viz import lab
-from alibi_viz.lab import say
-from alibi_viz.lab.evaluation import Continuation
-from alibi_viz.lab.questions import Question
-from alibi_viz.lab.say import join, outcome, outcomes, rises
-from alibi_viz.lab.tales import Mention, mentions
+from alibi_viz.data.tales import Mention, mentions
+from alibi_viz.measure import sentences as say
+from alibi_viz.measure.losses import Continuation
+from alibi_viz.measure.questions import Question
+from alibi_viz.measure.sentences import join, outcome, outcomes, rises
 from alibi_viz.widgets.race.state import RaceState
 
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
@@ -22,7 +22,7 @@ OUTCOMES = (
     "holds",
     "degrades",
     "fails",
-)  # of a method on longer sequences, as `lab.say.outcome` classifies
+)  # of a method on longer sequences, as `sentences.outcome` classifies
 
 
 def caption(

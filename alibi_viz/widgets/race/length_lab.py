@@ -17,12 +17,13 @@ from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
 from alibi_viz import lab
-from alibi_viz.figures import curves as picture
-from alibi_viz.lab.questions import QUESTIONS, Question
-from alibi_viz.lab.say import join
-from alibi_viz.lab.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
+from alibi_viz.data.text import YOURS
+from alibi_viz.figures import curve_plot as picture
+from alibi_viz.measure.questions import QUESTIONS, Question
+from alibi_viz.measure.sentences import join
+from alibi_viz.measure.table import over_seeds
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
-from alibi_viz.table import over_seeds
+from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
@@ -421,7 +422,7 @@ class LengthLab(App):
         self._own = own.add_class("s-own-text")
         own.observe(read, names="value")
         self.observe(
-            lambda c: getattr(c.new, "name", 0) != lab.text.YOURS and own.set_trait("value", ""),
+            lambda c: getattr(c.new, "name", 0) != YOURS and own.set_trait("value", ""),
             names="text",
         )
         return row(menu, own)

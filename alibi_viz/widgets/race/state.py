@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from alibi_viz import lab
-from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
-from alibi_viz.lab.evaluation import Continuation, known_words
-from alibi_viz.lab.questions import Question, main_question
-from alibi_viz.lab.training import Race
+from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
+from alibi_viz.measure.losses import Continuation, known_words
+from alibi_viz.measure.questions import Question, main_question
+from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.table import TRAINING_LOSS, Row, results_table
+from alibi_viz.train.training import Race
 
 TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training

@@ -10,9 +10,9 @@ import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.attention_sources import ByteModel, Words, shuffle_words
+from alibi_viz.measure.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
-from alibi_viz.widgets.attention.explorer import MAX_TOKENS
+from alibi_viz.widgets.attention.attention_explorer import MAX_TOKENS
 from alibi_viz.widgets.core.formatting import format_percent
 from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message, visible_controls

@@ -4,8 +4,8 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.attention_sources import Words
-from alibi_viz.lab.attention_stats import head_spans
+from alibi_viz.measure.attention_sources import Words
+from alibi_viz.measure.attention_statistics import head_spans
 from alibi_viz.widgets import WindowExplorer
 from alibi_viz.widgets.core.formatting import format_percent
 from tests.widgets.race.small_race import control, message

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alibi_viz.lab.training import DEFAULT_MODEL
+from alibi_viz.train.training import DEFAULT_MODEL
 from alibi_viz.widgets import LengthLab
 from tests.widgets.race.small_race import losses, small, trained, until
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ipywidgets import Widget
 
-from alibi_viz.figures.curves import COMMON_METHODS, MAX_METHODS
-from alibi_viz.lab.tales import write_tales
+from alibi_viz.data.tales import write_tales
+from alibi_viz.figures.curve_plot import COMMON_METHODS, MAX_METHODS
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below as controls

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab import say
-from alibi_viz.lab.training import limited_threads
+from alibi_viz.measure import sentences as say
+from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import POSITIONS
-from alibi_viz.table import TRAINING_LOSS, results_table
+from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceState

@@ -1,0 +1,1 @@
+"""Leave out the keys whose weight is negligible."""

@@ -1,0 +1,59 @@
+"""Train small models, evaluate and compare them.
+
+Each step gives the next: text -> batches -> model -> rows of one table.
+
+    from alibi_viz import lab
+    rows = list(lab.race(["alibi", my_law], lab.load_text(), steps=300))
+"""
+
+from alibi_viz.data.tasks import TASKS
+from alibi_viz.data.text import Text, load_text, python_text, tales_text
+from alibi_viz.measure.attention_sources import PretrainedModel
+from alibi_viz.measure.attention_statistics import window_table
+from alibi_viz.measure.length_curve import length_curve
+from alibi_viz.measure.losses import (
+    continuations,
+    evaluation_lengths,
+    loss_by_length,
+    loss_by_position,
+)
+from alibi_viz.measure.questions import QUESTIONS, find_question
+from alibi_viz.measure.table import COLUMNS
+from alibi_viz.measure.task_accuracy import accuracy
+from alibi_viz.surgery.modify import modify
+from alibi_viz.train.compare import compare, summary
+from alibi_viz.train.runs import Run, measure, read_results, sweep
+from alibi_viz.train.saved_models import load_run, save_run
+from alibi_viz.train.training import TrainingDiverged, make_model, race, train
+
+__all__ = [
+    "COLUMNS",
+    "QUESTIONS",
+    "TASKS",
+    "PretrainedModel",
+    "Run",
+    "Text",
+    "TrainingDiverged",
+    "accuracy",
+    "compare",
+    "continuations",
+    "evaluation_lengths",
+    "find_question",
+    "length_curve",
+    "load_run",
+    "load_text",
+    "loss_by_length",
+    "loss_by_position",
+    "make_model",
+    "measure",
+    "modify",
+    "python_text",
+    "race",
+    "read_results",
+    "save_run",
+    "summary",
+    "sweep",
+    "tales_text",
+    "train",
+    "window_table",
+]

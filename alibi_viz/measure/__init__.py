@@ -1,0 +1,1 @@
+"""Measure trained models: losses, questions, attention statistics, and the table of results."""

@@ -1,0 +1,121 @@
+"""The table of results, a row per measured value: the lab fills it in; captions, figures and files
+read it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+from alibi_viz.arguments import check_instance
+
+AS_TRAINED = "as trained"
+TRAINING_LOSS = "training loss"
+COLUMNS = {
+    # "live" (a race in this session), "published" (shipped), or the name of a results file
+    "origin": "str",
+    "task": "str",  # what was trained on: "text" or a task such as "needle"
+    "method": "str",  # position method
+    "label": "str",  # name in tables and legends; the method unless a run has special settings
+    # "as trained", or how the model was changed before evaluation, such as "window"
+    "variant": "str",
+    "seed": "int64",  # of the starting weights and the batches
+    "length": "int64",  # training length L
+    "step": "int64",  # of training, after which it was measured
+    "question": "str",  # what was measured, see `lab.QUESTIONS`; or "training loss"
+    "x": "int64",  # position on the question's axis: a length, distance, position or step
+    "value": "float64",  # the measurement; NaN where a method is not defined
+    "unit": "str",  # of the value, such as "bits per byte"
+    "count": "int64",  # how many targets or samples the value is a mean over
+    "text": "str",  # fingerprint of the text, "" for a task
+}
+VERDICT_COLUMNS = (
+    "setting",
+    "claim",
+    "text",
+    "source",
+    "known",
+    "margin",
+    "low",
+    "high",
+    "p",
+    "verdict",
+    "numbers",
+)
+LEVEL = 0.95  # of all intervals
+SEEDS = 3  # nothing is decided with fewer
+Row = dict[str, Any]
+
+
+def check_table(name: str, value: Any, columns: Iterable[str] = COLUMNS) -> None:
+    """Check for a table with these columns, by default those of `COLUMNS`."""
+    check_instance(name, value, pd.DataFrame)
+    if missing := [column for column in columns if column not in value]:
+        raise ValueError(
+            f"{name} must have the columns {', '.join(columns)}; {', '.join(missing)} are missing"
+        )
+
+
+def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A table with the columns of `COLUMNS`, also when there are no rows."""
+    return pd.DataFrame(list(rows), columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def over_seeds(
+    rows: pd.DataFrame,
+    by: Sequence[str] = ("label", "x"),
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> pd.DataFrame:
+    """Mean and 95% interval of the values over seeds, in the order of the rows.
+
+    The interval is that of Student's t distribution: a bootstrap promises too much with so few
+    seeds.
+
+    Returns a row for each group of the columns `by`, with "mean", "half_width", "low", "high" (NaN
+    for fewer than two seeds) and "seeds" (how many have a value). Intervals end at the `limits` of
+    the values.
+
+    >>> from alibi_viz.measure.table import over_seeds
+    >>> rows = pd.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
+    >>> over_seeds(rows).round(3).to_dict("records")
+    [{'mean': 2.1, 'half_width': 0.248, 'low': 1.852, 'high': 2.348, 'seeds': 3}]
+    """
+    table = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
+    half_width = stdtrit(table["count"] - 1, (1 + LEVEL) / 2) * table["std"] / table["count"] ** 0.5
+    low, high = (
+        (table["mean"] - half_width).clip(lower=limits[0]),
+        (table["mean"] + half_width).clip(upper=limits[1]),
+    )
+    return table[["mean"]].assign(half_width=half_width, low=low, high=high, seeds=table["count"])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The values of a question, and the vertical axis of its figure."""
+
+    unit: str
+    number: str = ".2f"  # the format of a value
+    low: float = 0.0  # the axis includes at least `low` and `high`, and ends at multiples of `step`
+    high: float = 1.0
+    step: float = 0.1
+    limits: tuple[float, float] = (
+        -math.inf,
+        math.inf,
+    )  # the smallest and largest possible value; intervals end there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes(Scale):
+    """The axes of a figure of curves, as plain data."""
+
+    title: str
+    x_title: str
+    point: str  # a point in words, such as "windows of {x} bytes"
+    ticks: Mapping[int, str]  # {position: label}; the outermost are the ends of a logarithmic axis
+    length: int | None = (
+        None  # the training length, drawn as a dotted line with everything beyond it shaded
+    )
+    chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
+    log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

@@ -1,0 +1,1 @@
+"""Change a trained model: its slopes, its windows, its rotary rules."""

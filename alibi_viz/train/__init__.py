@@ -1,0 +1,1 @@
+"""Train models, race them, run sweeps of training, and save models."""

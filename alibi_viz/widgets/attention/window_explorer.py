@@ -1,0 +1,85 @@
+"""WindowExplorer: the span of each head in your own text, and what share of the work can be left
+out."""
+
+from typing import Any
+
+from ipywidgets import Widget
+
+from alibi_viz.data.text import load_text
+from alibi_viz.figures import slope_plot as picture
+from alibi_viz.measure.attention_sources import AttentionSource
+from alibi_viz.measure.attention_statistics import head_spans
+from alibi_viz.models import LanguageModel
+from alibi_viz.widgets.attention.text_app import TextApp
+from alibi_viz.widgets.core.app import Why
+from alibi_viz.widgets.core.formatting import format_percent, format_slope
+
+
+class WindowExplorer(TextApp):
+    """The span of each head in a text: beyond so many steps back, the keys together have at most
+    2^-24 of the weight.
+
+    A circle is the span that the head needs, read from its weights. A diamond is the bound that
+    `alibi_attention` finds without computing them; it leaves out what lies beyond. `source` and
+    errors are those of `AttentionExplorer`.
+
+    Traits:
+        text: at most 50,000 characters, of which the first 4,096 tokens are read; by default of the
+            built-in text.
+        num_heads: 1 to 32; fixed for a model.
+        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2"
+            and so on.
+
+    >>> from alibi_viz.widgets import WindowExplorer
+    >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
+    >>> print(app.caption)
+    The bound of every head includes the whole text, 100 tokens: nothing can be left out.
+    """
+
+    why = Why(
+        "A steep slope leaves distant keys so little weight that leaving them out changes the "
+        "result no more than "
+        "rounding does.",
+        "12_for_implementers",
+        "Skip far keys",
+    )
+    is_slow = True  # all weights of 4,096 tokens take a second
+    blank = staticmethod(picture.blank_spans)
+
+    def __init__(
+        self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
+    ) -> None:
+        if "text" not in state:
+            state["text"] = bytes(load_text().validation[: self.longest].tolist()).decode(
+                "utf-8", "replace"
+            )
+        super().__init__(source, **state)
+
+    def controls(self) -> list[Widget]:
+        return [*super().controls(), self.reset_button(self.show_text)]
+
+    def draw(self) -> tuple[str, str]:
+        reading = self.read(self.text)
+        spans, length = head_spans(reading), len(reading.tokens)
+        picture.draw_spans(self.figure, spans, length)
+        self.note_length(reading)
+        left_out, details = spans["left_out"], reading.note
+        if not left_out.any():
+            tokens = "1 token" if length == 1 else f"{length:,} tokens"
+            caption = (
+                f"The bound of every head includes the whole text, {tokens}: nothing can be "
+                "left out."
+            )
+        else:
+            steep = spans.loc[spans["slope"].idxmax()]
+            head = f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])})"
+            beyond = "keys beyond that have at most 2^-24 of a query's weight together"
+            share = (
+                f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
+            )
+            caption = f"{head}, looks {steep['needed']:,.0f} steps back: {beyond}. {share}"
+            details = (
+                f"Bounds that include all {length:,} tokens: {(left_out == 0).sum()} of "
+                f"{len(spans)}. {details}"
+            )
+        return caption, details

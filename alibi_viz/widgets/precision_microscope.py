@@ -1,0 +1,96 @@
+"""PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention
+weights as a map."""
+
+import numpy as np
+import torch
+from ipywidgets import Widget
+
+from alibi_viz.figures import precision_plot as picture
+from alibi_viz.measure.rounding import DTYPES, FORMS, groups, rounded_bias, weight_errors
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.formatting import format_number, format_percent
+from alibi_viz.widgets.core.traits import Choice
+
+SLOPE, LENGTH = 1 / 2, 2048  # of head 1 of 8, where the errors are the largest
+NEAREST = 64  # keys on the left
+_FORMULAS = {
+    "key": "key, m j",
+    "end": "end, m (j \N{MINUS SIGN} last)",
+    "positions": "positions, \N{MINUS SIGN}m (i \N{MINUS SIGN} j), i and j rounded",
+    "relative": "relative, \N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
+}
+
+
+class PrecisionMicroscope(App):
+    """What a dtype does to the bias of the steepest of 8 heads, for 2,048 tokens.
+
+    On the left is the bias of one query for its 64 nearest keys: the exact line, and the numbers
+    that the dtype has. Keys that share their bias with a neighbor are squares. On the right is the
+    error of all attention weights, compared with those of the exact bias: the largest in each cell
+    of a grid over queries and keys. See `alibi_viz.measure.rounding`.
+
+    Traits:
+        dtype: "bfloat16", "float16" or "float32".
+        form: "key", "end", "positions" or "relative"; see `rounded_bias`.
+        query: the query on the left: "last", or the one with the "largest error" of a weight.
+
+    >>> from alibi_viz.widgets import PrecisionMicroscope
+    >>> app = PrecisionMicroscope(form="relative")
+    >>> print(app.caption)  # doctest: +ELLIPSIS
+    Head 1 of 8, relative form in bfloat16: the 64 nearest keys of query 2,047 have 64 different biases. ...
+    """
+
+    why = Why(
+        "The larger a number, the fewer digits after the point a dtype can keep. Keys whose "
+        "biases are rounded to the "
+        "same number count as equally far away.",
+        "12_for_implementers",
+        "Round last",
+    )
+    dtype = Choice("bfloat16", tuple(DTYPES))
+    form = Choice("key", FORMS)
+    query = Choice("last", ("last", "largest error"))
+    blank = staticmethod(picture.blank)
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.menu("dtype", "dtype", "s-dtype", "The number format of the bias"),
+            self.menu("form", "form", "s-form", "How the bias is computed", _FORMULAS),
+            self.menu(
+                "query",
+                "query on the left",
+                "s-query",
+                "The last query, or that with the largest error",
+            ),
+            self.reset_button(),
+        ]
+
+    def draw(self) -> str:
+        dtype = DTYPES[self.dtype]
+        errors = weight_errors(SLOPE, LENGTH, dtype=dtype, form=self.form)
+        query = LENGTH - 1 if self.query == "last" or errors.negligible else errors.query
+        rounded = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)[
+            0, : query + 1
+        ]
+        # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
+        offset = {"key": query, "end": query - (LENGTH - 1)}.get(self.form, 0)
+        exact = SLOPE * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
+        sizes = [len(run) for run in groups(rounded)]
+        shared = np.repeat(np.array(sizes) > 1, sizes)  # with a neighbor
+        keys, near = range(query + 1)[-NEAREST:], rounded[-NEAREST:]
+        biases = exact[-NEAREST:], near, shared[-NEAREST:]
+        picture.draw(self.figure, keys, *biases, errors=errors.cells, size=errors.size)
+        nearest = (
+            f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} "
+            "different biases"
+        )
+        wrong, right = format_percent(errors.weight), format_percent(errors.exact)
+        place = (
+            f"query {errors.query:,} and key "
+            f"{errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
+        )
+        largest = f"The largest error is {format_number(errors.largest)}, for {place}."
+        largest = (
+            "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
+        )
+        return f"Head 1 of 8, {self.form} form in {self.dtype}: {nearest}. {largest}"

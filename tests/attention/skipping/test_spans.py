@@ -1,0 +1,287 @@
+"""Keys beyond the attention spans weigh at most the tolerance, for any content; and the spans are
+not much too wide."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alibi_viz import AttentionTrace, attention_trace
+from alibi_viz.attention import KeyBall
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
+from tests.attention.cases import normal
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+CONTENTS = (
+    "normal",
+    "far match",
+    "near orthogonal",
+    "own opposite",
+    "first queries",
+    "shifted",
+    "zero",
+)
+
+
+def spans_of(inputs: AttentionInputs) -> tuple[int, ...]:
+    return tuple(attention_spans(inputs).tolist())
+
+
+def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
+    """float64 [heads]: the largest share of a query's weights that is more than `spans` steps
+    away."""
+    query, key = (
+        inputs.query.double(),
+        inputs.key.double().repeat_interleave(inputs.group_size, dim=1),
+    )
+    position = torch.arange(key.shape[2])
+    steps = position[key.shape[2] - query.shape[2] :, None] - position  # [query, key]
+    logits = query @ key.mT * inputs.scaling - inputs.slopes.double()[:, None, None] * steps.abs()
+    weights = (logits.masked_fill(steps < 0, -math.inf) if inputs.causal else logits).softmax(-1)
+    return (weights * (steps.abs() > torch.tensor(spans)[:, None, None])).sum(-1).amax((0, 2))
+
+
+def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
+    """Keys beyond the spans weigh at most the tolerance."""
+    tolerance = (
+        torch.finfo(inputs.query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    )
+    shares = share_beyond(inputs, spans) / tolerance
+    assert bool((shares <= 1 + 1e-9).all()), (shares, spans)
+
+
+def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
+    """Change queries and keys in place so that a bound that ignores some of the content would be
+    wrong."""
+    direction, far_key = torch.ones(query.shape[-1], dtype=query.dtype), far % key.shape[2]
+    if content == "far match":  # one key that some queries match far better than all others
+        key[:, :, far_key] = 30 * key.abs().amax() * direction
+        query[:, :, far % query.shape[2]] = 3 * query.abs().amax() * direction
+    elif content == "near orthogonal":  # only keys in the first half match the queries
+        query[..., 1:], key[..., 0] = 0, 0
+        key[:, :, : key.shape[2] // 2, 0] = 3 * key.abs().amax() * query[:, :1, -1:, 0].sign()
+    elif content == "own opposite":
+        key[:, :, -query.shape[2] :] = -query[:, : key.shape[1]]
+    elif content == "first queries":  # in the symmetric form, they see keys far ahead
+        query *= 0.01
+        query[:, :, :3], key[:, :, far_key] = 10 * direction, 10 * direction
+    elif content == "shifted":
+        key += 100 * direction
+    elif content == "zero":
+        query *= 0
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> AttentionInputs:
+    key_length = draw(st.integers(1, 400))
+    query_length = key_length if draw(st.booleans()) else draw(st.integers(1, key_length))
+    batch, key_heads, group_size = (
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 3)),
+    )
+    head_dim, heads, seed = (
+        draw(st.integers(1, 16)),
+        key_heads * group_size,
+        draw(st.integers(0, 10**6)),
+    )
+    query = normal(batch, heads, query_length, head_dim, seed=seed) * 10 ** draw(st.floats(-2, 2))
+    key = normal(batch, key_heads, key_length, head_dim, seed=seed + 1) * 10 ** draw(
+        st.floats(-2, 2)
+    )
+    with_content(query, key, draw(st.sampled_from(CONTENTS)), draw(st.integers(0, 400)))
+    dtype, slopes = (
+        draw(st.sampled_from(DTYPES)),
+        [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)],
+    )
+    tensors = (
+        query.to(dtype),
+        key.to(dtype),
+        key.to(dtype),
+        torch.tensor(slopes, dtype=torch.float64),
+    )
+    causal, scale = draw(st.booleans()), draw(st.sampled_from([None, 1.0, -0.3]))
+    return AttentionInputs(
+        *tensors, causal, scale=scale, tolerance=draw(st.sampled_from([None, 0.9, 1e-2, 1e-5]))
+    )
+
+
+@given(calls())
+def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
+    spans = spans_of(inputs)
+    assert all(0 <= span <= inputs.key_length for span in spans)
+    assert_negligible(inputs, spans)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal: bool) -> None:
+    """The same with slopes so steep that even extreme content has spans shorter than the
+    sequence."""
+    query, key = normal(1, 4, 600, 8), normal(1, 2, 600, 8, seed=1)
+    with_content(query, key, content, far=599 if content == "first queries" else 40)
+    slopes = torch.tensor([4.0, 1.0, 0.5, 0.2]) * (
+        8 if content in ("far match", "first queries", "shifted") else 1
+    )
+    inputs = AttentionInputs(query.float(), key.float(), key.float(), slopes, causal=causal)
+    spans = spans_of(inputs)
+    assert min(spans) < 600 and spans == spans_of(
+        inputs._replace(tolerance=2.0**-24)
+    )  # the default for float32
+    assert_negligible(inputs, spans)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
+    """The last query of a group matches the 64 keys before it, and even more all beyond its span;
+    others oppose it."""
+    length, position, slopes, tolerance = 3000, 1408 + 63, torch.tensor([0.02]), 1e-3
+    query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
+    query[:, :, position] = 1.0
+    key[:] = 5.0
+    key[:, :, 1408 - 64 : 1408] = 4.0
+    ball = KeyBall(
+        torch.zeros(1, 1, 1, 1, dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64)
+    )
+    inputs = AttentionInputs(
+        query, key, key, slopes, causal, scale=1.0, tolerance=tolerance, key_ball=ball
+    )
+    (span,) = spans_of(inputs)
+    assert span < 600
+    key[:, :, position - span : position + span + 1] = -5.0
+    key[:, :, 1408 - 64 : 1408] = 4.0
+    assert 0.8 * tolerance < float(share_beyond(inputs, (span,))) <= tolerance
+
+
+def span_by_the_formula(inputs: AttentionInputs, head: int, n: int) -> int:
+    """The w of the module's docstring, from each query and the `n` keys before its group, at most
+    the key length."""
+    before, m = inputs.key_length - inputs.query_length, float(inputs.slopes[head])
+    query, key = inputs.query[:, head], inputs.key[:, head // inputs.group_size]
+    center, radius = (each[:, head // inputs.group_size] for each in inputs.ball())
+    first, excess = 0 if before >= n else n, 0.0  # earlier queries see all keys before them
+    for i in range(first if inputs.causal else 0, inputs.query_length):
+        r, of_own_group = (i - first) % n, i < first
+        near = key[:, before if of_own_group else before + i - r - n :][:, :n].mean(1)
+        c_minus_s = query[:, i].norm(dim=-1) * radius * abs(inputs.scaling)
+        c_minus_s -= (query[:, i] * (near - center[:, 0])).sum(-1) * inputs.scaling
+        excess = max(
+            excess, float(c_minus_s.max()) + m * (r + (n - 1 if of_own_group else n + 1) / 2)
+        )
+    w = (
+        excess - math.log(n * (1 - math.exp(-m)) * inputs.tolerance / (1 if inputs.causal else 2))
+    ) / m
+    return min(max(math.ceil(w), before + n if first else 0), inputs.key_length)
+
+
+@pytest.mark.parametrize(("causal", "scale"), [(True, 0.2), (False, -0.1)])
+@pytest.mark.parametrize(("rows", "length"), [(1, 250), (2, 60), (64, 64), (190, 250), (186, 250)])
+def test_spans_of_grouped_heads_are_those_of_the_formula(
+    rows: int, length: int, causal: bool, scale: float
+) -> None:
+    slopes = torch.tensor([0.5, 3.0, 0.02, 0.1, 0.02, 0.0, -0.3, 1e-5], dtype=torch.float64)
+    query, key = normal(2, 8, rows, 4), normal(2, 4, length, 4, seed=1) + 9
+    query[:, 4, 64 if rows == 190 else 0 :] *= (
+        0.01  # the first 64 of 190 have fewer than 64 keys before them
+    )
+    inputs = AttentionInputs(query, key, key, slopes, causal, scale=scale, tolerance=0.9)
+    spans = [
+        span_by_the_formula(inputs, head, n) for head, n in enumerate((2, 1, 64, 8, 64))
+    ]  # n is about 1 / slope
+    assert spans_of(inputs) == (*spans, length, length, length)
+
+
+def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
+    """It changes all logits of a query equally, so the output stays the same."""
+    query, key = normal(2, 1, 4, 2000, 16)
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    spans, shifted = (spans_of(AttentionInputs(query, k, k, slopes)) for k in (key, key + 50))
+    assert all(
+        abs(one - other) <= 1 + 0.02 * one for one, other in zip(spans, shifted, strict=True)
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype) -> None:
+    query, key = normal(2, 1, 2, 600, 64).float()
+    key = 0.05 * key + 10 * normal(64).float()
+    inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
+    expected, radius = spans_of(inputs), KeyBall.of(key, key).radius
+    with torch.autocast("cpu", dtype):
+        assert spans_of(inputs) == expected and torch.equal(KeyBall.of(key, key).radius, radius)
+    precision = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert spans_of(inputs) == expected
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+@given(
+    st.integers(1, 60),
+    st.sampled_from([0, 1, 1e4]),
+    st.sampled_from([0, 1e-3, 1, 100]),
+    st.sampled_from(DTYPES),
+)
+def test_the_ball_contains_all_keys(
+    length: int, center: float, spread: float, dtype: torch.dtype
+) -> None:
+    key = (normal(2, 3, length, 5) * spread + center).to(dtype)
+    ball = KeyBall.of(key, key)
+    distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
+    assert ball.radius.shape == (2, 3) and bool((ball.radius * (1 + 1e-6) >= distances).all())
+    assert bool(
+        (ball.radius <= distances * (1 + 1e-4) + 1e-4 * key.double().norm(dim=-1).amax(-1)).all()
+    )
+
+
+@given(calls())
+def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
+    inputs: AttentionInputs,
+) -> None:
+    query, key, _, slopes, causal = inputs[:5]
+    trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
+    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    smallest, bound = (
+        trace.spans(2 * tolerance),
+        spans_of(inputs),
+    )  # twice: for the rounding of sums in float64
+    assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
+    exact = trace.spans(tolerance)
+    for head, span in enumerate(exact):
+        if span and tolerance > 1e-12:
+            less = tuple(w - (h == head) for h, w in enumerate(exact))
+            assert float(share_beyond(inputs, less)[head]) > tolerance * (1 - 1e-9)
+            assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
+
+
+def test_spans_of_a_trace_without_queries_are_zero_and_with_nan_all_keys() -> None:
+    for batch, rows, columns in ((0, 3, 5), (2, 0, 5), (2, 0, 0)):
+        trace = attention_trace(
+            torch.zeros(batch, 2, rows, 4), torch.zeros(batch, 2, columns, 4), torch.ones(2)
+        )
+        assert trace.spans() == (0, 0)
+    weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
+    weights[0, 1, 2, 1] = math.nan
+    assert AttentionTrace(*[weights] * 4).spans(0.0) == (0, 4)
+
+
+@given(
+    length=st.integers(1, 30),
+    rows=st.integers(1, 30),
+    span=st.integers(0, 40),
+    causal=st.booleans(),
+)
+def test_share_left_out_counts_pairs(length: int, rows: int, span: int, causal: bool) -> None:
+    rows = min(rows, length)
+    query, key = torch.zeros(1, 2, rows, 1), torch.zeros(1, 2, length, 1)
+    pairs = [
+        (i, j) for i in range(length - rows, length) for j in range(i + 1 if causal else length)
+    ]
+    seen = sum(1 + (abs(i - j) <= span) for i, j in pairs)  # the first head sees everything
+    share = share_left_out(AttentionInputs(query, key, key, None, causal=causal), (length, span))
+    assert share == pytest.approx(1 - seen / (2 * len(pairs)))

@@ -1,0 +1,61 @@
+"""A question that is added to `QUESTIONS` is available in every app and record."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.measure.questions import QUESTIONS, Question
+from alibi_viz.measure.table import Scale
+from alibi_viz.models import LanguageModel
+from alibi_viz.train.runs import record_table
+from alibi_viz.widgets import ComparisonExplorer, LengthLab
+from tests.tables import SMALL
+from tests.widgets.race.small_race import DEADLINE, control, points, until
+
+
+def weight_norm(
+    model: LanguageModel, source: object, length: int, longest: int
+) -> Iterator[tuple[int, float, int]]:
+    yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
+
+
+@pytest.fixture
+def toy() -> Iterator[Question]:
+    words = (
+        "The norm of the output layer.",
+        "Norm of the output layer",
+        "training length",
+        "length {x}",
+    )
+
+    def tell(_, rows):
+        return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
+
+    toy = Question("weight norm", *words, weight_norm, Scale("norm"), tell)
+    QUESTIONS.append(toy)
+    yield toy
+    QUESTIONS.remove(toy)
+
+
+def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) -> None:
+    record = lab.measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
+    (row,) = [row for row in record["rows"] if row["question"] == toy.name]
+    assert (row["x"], row["unit"], row["count"]) == (8, "norm", 16 * 256)
+    app = ComparisonExplorer(record_table([record], "mine"), question=toy.name)
+    assert f"The norm of none is {row['value']:.3f}." in app.caption
+    assert app.figure.layout.annotations[0].text == "Norm of the output layer"
+    assert toy.name in dict(control(app, "s-question").options)
+
+
+def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: Question) -> None:
+    app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
+    assert [*app.questions] == [question.name for question in QUESTIONS if question.in_race]
+    assert (
+        toy.name in dict(control(app, "s-question").options)
+        and "The norm of the output layer." in app.caption
+    )
+    app.train().result(DEADLINE)
+    norm = float(app.models["none"].head.weight.detach().norm())
+    until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")
+    assert app.means["none"] == points(app, "mean", "none") == {8: norm}

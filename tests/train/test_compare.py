@@ -1,0 +1,245 @@
+"""A comparison over seeds: its table, verdicts, LaTeX and curves, what it resumes, and what it
+refuses."""
+
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from alibi_viz import lab, laws
+from alibi_viz.models.positions.rotary import ScaledRotary
+from alibi_viz.train.compare import Comparison
+from tests.tables import AS_TRAINED, table
+
+TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
+NAME, ESCAPED = r"50% {a}_b~c^d\e#$&.txt", r"50\% \{a\}\_b\~{}c\^{}d\textbackslash{}e\#\$\&.txt"
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short text, because every test of a model takes time."""
+    path = tmp_path_factory.mktemp("text") / NAME
+    path.write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
+    return path
+
+
+@pytest.fixture(scope="module")
+def comparison(text: Path) -> Comparison:
+    out = text.parent / "deep" / "results"
+    return lab.compare(["rotary", "alibi", laws.square_root], text=text, out=out, **TINY)
+
+
+def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
+    """A comparison with these values: {label: {x: one per seed}}."""
+    seeds = {
+        name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)]
+        for name, xs in values.items()
+    }
+    return Comparison(
+        table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text"
+    )
+
+
+def test_the_table_has_every_method_and_seed(comparison: Comparison) -> None:
+    rows = comparison.rows
+    assert (set(rows["label"]), set(rows["seed"]), set(rows["x"])) == (
+        set(comparison.methods),
+        {0, 1, 2},
+        {16, 32},
+    )
+    mean = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]["value"].mean()
+    assert comparison.summary.loc["rotary", 32].startswith(f"{mean:.3f} ± ")
+    first, second, third, last = comparison.verdicts
+    assert first.startswith("rotary against alibi: ") and third.startswith(
+        "alibi against square_root: "
+    )
+    assert (
+        second.startswith("rotary against square_root: ")
+        and "of 6; by chance alone 0.3 would be" in last
+    )
+    assert comparison.axes.title.endswith(
+        ": mean of 3 seeds, 95% t interval (bars), each seed (thin)"
+    )
+    assert comparison.axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
+    assert comparison.axes.low > comparison.axes.high, (
+        "the vertical axis includes nothing but the values"
+    )
+    trained, over = comparison.caption.split(" of training on sequences of ")
+    assert trained.endswith(", always on the same target bytes, after 3 steps")
+    assert (
+        over == f"L = 16 bytes ({NAME}): mean over 3 seeds ± half of the 95% t interval over seeds."
+    )
+
+
+def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
+    first, second = (
+        {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]},
+        {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]},
+    )
+    both = compared({"a": first, "b": second})
+    # Half the interval is t = 4.3027 times the standard deviation of the differences, 0.11547 and
+    # 0.1, over sqrt(3).
+    assert (
+        both.verdicts[0]
+        == "a against b: undecided at 64 (-0.033 ± 0.287); lower at 128 (-1.100 ± 0.248)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], "lower"),
+        ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], "higher"),
+        ([1.0, 1.1], [2.0, 2.1], "undecided"),
+        ([1.0], [2.0], "undecided"),
+        ([2.0, 2.0, 2.0], [2.0, 2.0, 2.0], "undecided"),
+        (
+            [2.0, 1.0, 1.9],
+            [2.1, 3.0, 2.0],
+            "undecided",
+        ),  # lower in every seed, but how much differs
+        (
+            [1.0, 1.1, 1.2, math.nan],
+            [2.0, 2.1, 2.2],
+            "lower",
+        ),  # the seed that is not defined is left out
+    ],
+)
+def test_three_seeds_and_an_interval_without_zero_decide(
+    first: list[float], second: list[float], verdict: str
+) -> None:
+    both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
+    assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [
+        ["b", verdict, min(3, len(first))]
+    ]
+    sentence, last = both.verdicts
+    assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
+    decided = (
+        f"{int(verdict != 'undecided')} of 1; by chance alone "
+        f"{'0.1' if len(first) > 2 else '0.0'} would be"
+    )
+    assert last == f"Decided, which takes 3 seeds: {decided}, if no two curves truly differed."
+
+
+def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Comparison) -> None:
+    lines = comparison.latex().splitlines()
+    body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert [line.split(" & ") for line in body] == [
+        [name.replace("_", r"\_"), *cells[:-2], f"{cells[-2]} \\\\"]
+        for name, *cells in comparison.summary.itertuples()
+    ]
+    assert lines[lines.index(r"\toprule") + 1] == r" & 16 (1 L) & 32 (2 L) \\"
+    assert (
+        rf"\caption{{{comparison.caption.replace(NAME, ESCAPED)}}}".replace("95%", r"95\%") in lines
+    )
+
+
+def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> None:
+    comparison.save(tmp_path)
+    read = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"value": [""]})
+    pd.testing.assert_frame_equal(read.astype(lab.COLUMNS), comparison.table.reset_index(drop=True))
+    assert (tmp_path / "results.tex").read_text() == comparison.latex()
+    assert (tmp_path / "verdicts.txt").read_text().splitlines() == comparison.verdicts
+
+
+def test_a_second_call_trains_only_what_is_missing(
+    comparison: Comparison, text: Path, monkeypatch: Any
+) -> None:
+    out = text.parent / "deep" / "results"
+    monkeypatch.setattr(
+        sys.modules["alibi_viz.train.runs"], "measure", lambda run: pytest.fail(f"{run} again")
+    )
+    again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
+    pd.testing.assert_frame_equal(again.table, comparison.table)
+    fewer = lab.compare(["rotary"], seeds=2, text=text, out=out, **TINY)
+    assert (set(fewer.table["label"]), fewer.seeds) == ({"rotary"}, 2)
+    assert fewer.axes.title.endswith(": mean of 2 seeds, each seed (thin)")
+
+
+def test_a_seed_that_diverges_is_named_and_left_out(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
+        first, second, third = map(lab.measure, runs)
+        return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
+
+    monkeypatch.setattr(
+        sys.modules["alibi_viz.train.compare"], "sweep", diverging
+    )  # lab.compare is a function
+    failed = lab.compare(["alibi", "none", "t5"], seeds=1, text=text, **TINY)
+    assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
+    assert failed.axes.title.endswith(": one seed")
+    assert failed.caption.endswith("one seed. alibi, seed 0, is left out: the loss became nan.")
+    assert failed.summary.index.tolist() == ["none", "t5"], "in the order of the methods"
+
+
+@pytest.mark.parametrize(
+    ("methods", "settings", "message"),
+    [
+        (["alibi", "alibi"], {}, "methods must be one or more different names"),
+        (["alibi"], {"longest": 0}, "longest must be at least 1, got 0"),
+        (["alibi"], {"seeds": 1001}, "seeds must be between 1 and 1000, got 1001"),
+        (["alibi"], {"text": "mine.txt"}, "text must be a pathlib.Path, .*, got 'mine.txt'"),
+        (["alibi", ScaledRotary], {}, "missing 2 required positional arguments"),
+        (["alibi", lab.load_text], {}, "law 'load_text', head 1 of 8: TypeError"),
+        (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused_before_anything_is_written(
+    methods: list[Any], settings: dict[str, Any], message: str, text: Path, tmp_path: Path
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        lab.compare(methods, **{"text": text, "out": tmp_path / "out", **TINY, **settings})
+    assert not (tmp_path / "out").exists()
+
+
+def results(
+    label: str,
+    values: dict[int, list[float]],
+    variant: str = AS_TRAINED,
+    question: str = "longer sequences",
+):
+    seeds = [{x: each[n] for x, each in values.items()} for n in range(len(values[64]))]
+    return table(question, {label: seeds}, length=64, variant=variant, task="text")
+
+
+RESULTS = pd.concat(
+    [
+        results("alibi", {64: [2.0, 2.1, 2.2], 128: [2.0, 2.0, 2.0]}),
+        results("alibi", {64: [2.0, 2.1, 2.2], 128: [1.0, 1.0, 1.0]}, variant="window"),
+        results("learned", {64: [2.5], 128: [math.nan]}),
+        results("alibi", {64: [0.5, 0.5, 0.5]}, question="needle"),
+    ]
+)
+
+
+def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
+    table = lab.summary(RESULTS, "longer sequences")
+    assert table.columns.tolist() == [64, 128, "seeds"]
+    assert table.loc["alibi"].tolist() == ["2.100 ± 0.248", "2.000 ± 0.000", 3]
+    assert table.loc["alibi, window"].tolist() == ["", "1.000 ± 0.000", 3], (
+        "up to L, a change makes no difference"
+    )
+    assert table.loc["learned"].tolist() == ["2.500", "not defined", 1]
+    assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", (
+        "a share has limits"
+    )
+
+
+@pytest.mark.parametrize("column", ["task", "text", "length", "step"])
+def test_texts_and_settings_are_not_mixed(column: str) -> None:
+    other = RESULTS.assign(seed=9, **{column: 5 if column in ("length", "step") else "another"})
+    cure = ", or label the models apart" if column in ("length", "step") else ""
+    with pytest.raises(
+        ValueError, match=f"^results must have one '{column}': choose by that column{cure}$"
+    ):
+        lab.summary(pd.concat([RESULTS, other]), "longer sequences")
+    with pytest.raises(ValueError, match="one row for a label, seed and x"):
+        lab.summary(pd.concat([RESULTS, RESULTS]), "longer sequences")
+    for question, many in (("gap", "step"), ("sliding windows", "length")):
+        curve = results("alibi", {64: [2.0, 2.1], 128: [2.0, 2.0]}, question=question)
+        lab.summary(curve.assign(**{many: curve["x"]}), question)

@@ -1,0 +1,249 @@
+"""A race: the rows of several methods trained side by side, equal to those of each alone, and the
+streams behind it."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alibi_viz import lab
+from alibi_viz.measure.table import TRAINING_LOSS, results_table
+from alibi_viz.models import LanguageModel, Position
+from alibi_viz.train.training import limited_threads, round_robin
+from tests.tables import SMALL, curve, same_weights
+
+TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
+SHORT = {"length": 16, "checkpoints": 1, "lengths": [16], "targets": 64, **SMALL}
+
+
+def race_threads() -> list[str]:
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("alibi_viz race")
+    ]
+
+
+@pytest.fixture(params=[1, 2, 4])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    with limited_threads(request.param):
+        yield request.param
+    assert race_threads() == []
+
+
+def alone(
+    method: str, source: lab.Text = TEXT, **given: Any
+) -> tuple[LanguageModel, Iterator[dict[str, Any]]]:
+    """An untrained model, and its training by `lab.train`. Consume it on one thread, as a race
+    trains its models."""
+    sizes = {"vocabulary": source.vocabulary, "max_length": given["length"], **SMALL}
+    model = lab.make_model(method, seed=given["seed"], dropout=given.pop("dropout", 0.0), **sizes)
+    return model, lab.train(model, source, **given)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bit(
+    threads: int, dropout: float
+) -> None:
+    methods, xs = ["rotary", "alibi", "learned"], [16, 64]  # the last is not defined beyond 16
+    chosen = {"length": 16, "steps": 10, "seed": 5, "batch_size": 4, "learning_rate": 0.01}
+    state = torch.get_rng_state()
+    race = lab.race(
+        iter(methods),
+        TEXT,
+        lengths=xs,
+        checkpoints=3,
+        targets=512,
+        dropout=dropout,
+        **chosen,
+        **SMALL,
+    )
+    rows = results_table(race)
+    assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
+    assert len(rows) == 3 * (10 + 3 * (len(xs) + 1))
+    assert rows.loc[rows["question"] == TRAINING_LOSS, "method"].tolist() == methods * 10, (
+        "they take steps in turn"
+    )
+    for method in methods:
+        model, training = alone(method, dropout=dropout, **chosen)
+        with limited_threads(1):
+            for loss in training:
+                step = loss["step"]
+                assert curve(rows, TRAINING_LOSS, method=method)[step] == loss["value"]
+                if step in (3, 7, 10):  # the documented checkpoints
+                    tests = lab.loss_by_length(model, TEXT, xs, targets=512)
+                    tested = curve(rows, "longer sequences", method=method, step=step)
+                    assert list(tested) == xs
+                    assert list(tested.values()) == pytest.approx(
+                        list(tests.values()), abs=0, nan_ok=True
+                    )
+                    gap = curve(rows, "gap", method=method, step=step)[step]
+                    assert gap == pytest.approx(tests[64] - tests[16], abs=0, nan_ok=True)
+        assert same_weights(race.models[method], model)
+
+
+def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
+    chosen, xs = {"length": 8, "steps": 4, "seed": 2}, [8, 32, 1000, 2100]
+    rows = results_table(
+        lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, lengths=xs, **chosen, **SMALL)
+    )
+    assert set(rows["task"]) == {"needle"} and set(rows["question"]) == {TRAINING_LOSS, "needle"}
+    model, training = alone("alibi", NEEDLE, **chosen)
+    with limited_threads(1):
+        assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [
+            row["value"] for row in training
+        ]
+    assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
+    tested = curve(rows, "needle", method="alibi")
+    counts = rows.query("question == 'needle' and method == 'alibi'")["count"]
+    assert dict(zip(tested, counts, strict=True)) == {8: 256, 32: 256, 1000: 32, 2100: 16}
+    assert tested[32] == lab.accuracy(model, NEEDLE, 32)
+    assert [
+        x for x, value in curve(rows, "needle", method="learned").items() if not math.isnan(value)
+    ] == [8]
+
+
+def test_models_are_those_of_the_rows_so_far_although_others_are_ahead_and_a_closed_race_ends(
+    threads: int,
+) -> None:
+    """The references train before the race: changing torch's number of threads meanwhile may change
+    rounding in it."""
+    methods, chosen = ["alibi", "none", "rotary"], {"steps": 50, "seed": 1}
+    values: dict[tuple[str, int], float] = {}
+    weights: dict[tuple[str, int], LanguageModel] = {}
+    for method in methods:
+        model, stream = alone(method, length=16, **chosen)
+        weights[method, 0] = deepcopy(model)
+        with limited_threads(1):
+            for step, row in zip(range(1, 6), stream, strict=False):
+                values[method, step], weights[method, step] = row["value"], deepcopy(model)
+    race, done = lab.race(methods, TEXT, **chosen, **SHORT), dict.fromkeys(methods, 0)
+    for row in race:
+        done[row["method"]] = row["step"]
+        assert row["tokens_per_second"] > 0 and row["value"] == values[row["method"], row["step"]]
+        assert all(
+            same_weights(race.models[method], weights[method, step])
+            for method, step in done.items()
+        )
+        if row["step"] == 4 and row["method"] == "none":
+            break
+    race.close()
+    assert race_threads() == [] and next(race, None) is None
+    assert all(
+        same_weights(race.models[method], weights[method, step]) for method, step in done.items()
+    )
+
+
+class NanBeyond32(Position):
+    def embed(self, tokens: torch.Tensor, start: int = 0) -> torch.Tensor:
+        return tokens if tokens.shape[1] <= 32 else tokens * math.nan
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message", "rows"),
+    [
+        ("none", {"learning_rate": 1e30}, r"^alibi: the loss became .* at step \d+ of 9", None),
+        (
+            NanBeyond32,
+            {"lengths": [32, 64]},
+            "^NanBeyond32: after step 9 the loss at length 64",
+            10,
+        ),
+    ],
+)
+def test_an_error_names_its_method(
+    threads: int, method: Any, settings: Any, message: str, rows: int | None
+) -> None:
+    race, seen = lab.race(["alibi", method], TEXT, **{**SHORT, "steps": 9, **settings}), []
+    with pytest.raises(lab.TrainingDiverged, match=message):
+        seen.extend(row["method"] for row in race)
+    assert (rows is None or seen.count("NanBeyond32") == rows) and next(race, None) is None
+
+
+@pytest.mark.parametrize(
+    ("methods", "source", "given", "message"),
+    [
+        ([], TEXT, {}, "one or more different names"),
+        (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
+        (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024"),
+        (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
+        (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
+    ],
+)
+def test_what_can_not_be_raced_is_refused_at_the_call(
+    methods: Any, source: Any, given: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lab.race(methods, source, **given)
+
+
+def test_what_a_caller_draws_and_changes_meanwhile_has_no_effect() -> None:
+    def values(meanwhile: Callable[[dict[str, Any]], object]) -> list[float]:
+        race = lab.race(["alibi", "none"], TEXT, dropout=0.2, **{**SHORT, "steps": 6})
+        return [(row["value"], meanwhile(row))[0] for row in race]
+
+    with limited_threads(2):
+        draws = range(3000)  # longer than a step of another thread would take
+        assert values(lambda row: ([torch.rand(9) for _ in draws], row.pop("step"))) == values(
+            lambda row: None
+        )
+
+
+def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:
+    for item in range(items):
+        time.sleep(pause)
+        yield name, item
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 4), st.sampled_from([0.0, 0.002]))
+def test_items_come_in_turn_by_any_threads_from_slow_streams(
+    sizes: list[int], threads: int, pause: float
+) -> None:
+    streams = [stream(name, items, pause * (name % 2)) for name, items in enumerate(sizes)]
+    assert list(round_robin(streams, threads)) == [
+        (name, item)
+        for item in range(max(sizes, default=0))
+        for name, items in enumerate(sizes)
+        if item < items
+    ]
+    assert race_threads() == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_one_torch_thread(
+    threads: int,
+) -> None:
+    working, most, torch_threads, steps = set(), [], set(), dict.fromkeys("abcd", 0)
+
+    def work(name: str) -> Iterator[Any]:
+        for _ in range(5):
+            working.add(name)
+            most.append(len(working))
+            torch_threads.add(torch.get_num_threads())
+            time.sleep(0.003)
+            working.discard(name)
+            steps[name] += 1
+            yield name, steps[name]
+
+    with limited_threads(2):
+        for name, step in round_robin([work(name) for name in steps], threads):
+            time.sleep(0.01)  # time to run ahead
+            assert steps[name] == step and max(steps.values()) - step <= 1
+        assert (max(most), torch_threads, torch.get_num_threads()) == (threads, {1}, 2)
+
+
+def test_a_closed_stream_ends_its_threads_within_a_turn_and_nothing_goes_on() -> None:
+    items = round_robin(streams := [stream(name, 1000, 0.003) for name in range(3)], 2)
+    assert not race_threads(), "nothing works before the first item is asked for"
+    next(items)
+    items.close()
+    assert race_threads() == []
+    assert all(next(each)[1] < 7 for each in streams), (
+        "closing waits for the items in work, not for the streams"
+    )
