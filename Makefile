@@ -25,7 +25,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench mutants reproduce report site \
+.PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench reproduce report site \
 	models notebooks screenshots clean
 
 help: ## list the targets
@@ -63,11 +63,6 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 
 bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
-
-# Takes about an hour on two cores.
-mutants: $(VENV)/.installed-tests ## count how many of 200 small mistakes the tests catch (ARGS="--only check")
-	$(PIP_INSTALL) --quiet pytest-cov
-	$(PY) -m benchmarks.mutants $(ARGS)
 
 # Takes 80 to 100 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")

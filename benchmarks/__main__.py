@@ -1,5 +1,4 @@
-"""Check the speed that the project promises: print a table for each and add it to
-benchmarks/results.json.
+"""Measure the speed that the project promises, print tables and store them in results.json.
 
     make bench                   every benchmark of this folder
     make bench ONLY=import_time  one of them, or several
@@ -15,6 +14,7 @@ import json
 import platform
 import sys
 import time
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
@@ -29,33 +29,47 @@ RESULTS = HERE / "results.json"
 
 def modules() -> list[str]:
     """The names of the benchmarks in this folder."""
-    return sorted(
-        path.stem
-        for path in HERE.glob("*.py")
-        if "def main(" in path.read_text() and path.stem[0] != "_"
-    )
+    names = []
+    for path in sorted(HERE.glob("[a-z]*.py")):
+        if "def main(" in path.read_text():
+            names.append(path.stem)
+    return names
+
+
+def machine() -> str:
+    """What the figures depend on besides the code."""
+    parts = [
+        f"{CORES} cores",
+        platform.machine(),
+        f"Python {platform.python_version()}",
+        f"torch {torch.__version__}",
+    ]
+    if torch.cuda.is_available():
+        parts.append(torch.cuda.get_device_name())
+    return ", ".join(parts)
 
 
 def main(names: list[str]) -> None:
     """Run the named benchmarks, or all of them."""
     available = modules()
-    if unknown := [name for name in names if name not in available]:
+    unknown = [name for name in names if name not in available]
+    if unknown:
         sys.exit(f"no benchmark {', '.join(unknown)}; available: {', '.join(available)}")
+
     pin()
-    machine = (
-        f"{CORES} cores, {platform.machine()}, Python {platform.python_version()}, torch "
-        f"{torch.__version__}"
-    )
-    if torch.cuda.is_available():
-        machine += f", {torch.cuda.get_device_name()}"
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or available:
         begin = time.perf_counter()
         rows: list[Row] = importlib.import_module(f"benchmarks.{name}").main()
-        print(f"{name}: {time.perf_counter() - begin:.0f} s\n{table(rows)}\n", flush=True)
-        if rows:  # not where there is no GPU to measure
-            results[name] = {"measured": f"{date.today()}, {machine}", "rows": rows}
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        taken = time.perf_counter() - begin
+        print(f"{name}: {taken:.0f} s\n{table(rows)}\n", flush=True)
+        if not rows:  # where there is no GPU to measure
+            continue
+        results[name] = {
+            "measured": f"{date.today()}, {machine()}",
+            "rows": [asdict(row) for row in rows],
+        }
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""The cost of the bias: attention with ALiBi, ours and others', compared with torch's fused
-attention without a bias.
+"""Compare attention with ALiBi, ours and others', with torch's fused attention without a bias.
 
 All implementations take turns on the same float32 tensors, standard normal, batch 4 and 8 heads.
 """
@@ -26,13 +25,11 @@ from alibi_viz import (
 from benchmarks.row import Row
 from benchmarks.timing import relative_times
 
-BATCH, HEADS = 4, 8
+BATCH = 4
+HEADS = 8
 SLOPES = alibi_slopes(HEADS)
-LONG_PEERS = (
-    "mask rebuilt",
-    "flex, compiled",
-    "x-transformers flash",
-)  # at 4096 the other peers take gigabytes
+# At 4,096 tokens the other peers take gigabytes.
+LONG_PEERS = ("mask rebuilt", "flex, compiled", "x-transformers flash")
 PEERS = (*LONG_PEERS, "eager", "x-transformers")
 Implementation = Callable[[], Tensor]
 
@@ -48,13 +45,12 @@ def qkv(
 ) -> list[Tensor]:
     """Standard normal query, key and value, each [batch, heads, length, head_dim]."""
     torch.manual_seed(0)
-    return [
-        torch.randn(batch, heads, length, head_dim, dtype=dtype, requires_grad=gradients)
-        for _ in range(3)
-    ]
+    shape = (batch, heads, length, head_dim)
+    return [torch.randn(shape, dtype=dtype, requires_grad=gradients) for _ in range(3)]
 
 
 def no_bias_and_auto(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> dict[str, Implementation]:
+    """Causal attention without a bias, and with ALiBi as `alibi_attention` chooses it."""
     return {
         "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
         "auto": lambda: alibi_attention(q, k, v, slopes),
@@ -65,9 +61,8 @@ def our_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementa
     """No bias, as the baseline, and our implementations."""
     bias = AlibiBias(HEADS, causal=True)
     return no_bias_and_auto(q, k, v, SLOPES) | {
-        "auto, no bias": lambda: alibi_attention(
-            q, k, v, None
-        ),  # how much of the gain has nothing to do with ALiBi
+        # How much of the gain has nothing to do with ALiBi
+        "auto, no bias": lambda: alibi_attention(q, k, v, None),
         "mask cached": lambda: scaled_dot_product_attention(
             q, k, v, attn_mask=bias(q.shape[2])[None]
         ),
@@ -77,8 +72,10 @@ def our_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementa
 def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementation]:
     """Slower implementations, which store [query, key] tensors or have to be compiled."""
     length = q.shape[2]
-    hidden, positions = ~causal_mask(length), AlibiPositionalBias(HEADS)
-    flash, eager = Attend(causal=True, flash=True), Attend(causal=True, flash=False)
+    hidden = ~causal_mask(length)
+    positions = AlibiPositionalBias(HEADS)
+    flash = Attend(causal=True, flash=True)
+    eager = Attend(causal=True, flash=False)
 
     def mask_rebuilt() -> Tensor:
         mask = alibi_bias(SLOPES, length).masked_fill(hidden, float("-inf"))
@@ -95,31 +92,23 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
 
 def rows(measured: dict[str, float], what: str, target: float | None) -> list[Row]:
     """A row for each implementation; only `auto` has a target."""
-    return [
-        Row(
-            name=f"{what}: {name}",
-            figure=ratio,
-            target=target if name == "auto" else None,
-            unit="x no bias",
-        )
-        for name, ratio in measured.items()
-    ]
+    result = []
+    for name, ratio in measured.items():
+        limit = target if name == "auto" else None
+        result.append(Row(name=f"{what}: {name}", figure=ratio, target=limit, unit="x no bias"))
+    return result
 
 
 @torch.no_grad()
 def forward(length: int, head_dim: int, target: float, peers: Collection[str] = ()) -> list[Row]:
     """A forward pass."""
     q, k, v = qkv(length, head_dim)
-    chosen = {
-        name: implementation
-        for name, implementation in peer_implementations(q, k, v).items()
-        if name in peers
-    }
-    return rows(
-        relative_times(our_implementations(q, k, v) | chosen, "no bias"),
-        f"forward, L={length} d={head_dim}",
-        target,
-    )
+    implementations = our_implementations(q, k, v)
+    for name, implementation in peer_implementations(q, k, v).items():
+        if name in peers:
+            implementations[name] = implementation
+    measured = relative_times(implementations, "no bias")
+    return rows(measured, f"forward, L={length} d={head_dim}", target)
 
 
 def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]:
@@ -140,39 +129,40 @@ def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]
 
 @torch.no_grad()
 def short() -> list[Row]:
-    """Short inputs, where choosing a backend must cost next to nothing: `auto` compared with a
-    cached mask."""
+    """Short inputs, where choosing a backend must cost next to nothing.
+
+    `auto` is compared with a cached mask.
+    """
     result = []
     for length in (64, 128, 255):
         implementations = our_implementations(*qkv(length, 32))
-        ratio = relative_times(
-            {name: implementations[name] for name in ("auto", "mask cached")}, "mask cached"
-        )["auto"]
-        result.append(
-            Row(
-                name=f"forward, L={length} d=32: auto",
-                figure=ratio,
-                target=1.1,
-                unit="x mask cached",
-            )
+        compared = {name: implementations[name] for name in ("auto", "mask cached")}
+        row = Row(
+            name=f"forward, L={length} d=32: auto",
+            figure=relative_times(compared, "mask cached")["auto"],
+            target=1.1,
+            unit="x mask cached",
         )
+        result.append(row)
     return result
 
 
 @torch.no_grad()
 def padded(length: int) -> list[Row]:
-    """A batch with padding, compared with a mask, as most implementations build it: [batch, heads,
-    query, key]."""
+    """A batch with padding.
+
+    It is compared with a mask [batch, heads, query, key], as most implementations build it.
+    """
     q, k, v = qkv(length, 32)
     real = torch.ones(BATCH, length, dtype=torch.bool)
     real[:, : length // 4] = False
-    implementations = {
-        backend: partial(alibi_attention, q, k, v, SLOPES, key_padding_mask=real, backend=backend)
-        for backend in ("auto", "mask")
+    attend = partial(alibi_attention, q, k, v, SLOPES, key_padding_mask=real)
+    implementations: dict[str, Implementation] = {
+        "no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"],
+        "auto": partial(attend, backend="auto"),
+        "mask": partial(attend, backend="mask"),
     }
-    measured = relative_times(
-        {"no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"], **implementations}, "no bias"
-    )
+    measured = relative_times(implementations, "no bias")
     return rows(measured, f"forward with padding, L={length} d=32", None)
 
 
@@ -180,30 +170,29 @@ def padded(length: int) -> list[Row]:
 def encoder(length: int) -> list[Row]:
     """Attention in both directions, of a single sequence."""
     q, k, v = qkv(length, 32, batch=1)
+    attend = partial(alibi_attention, q, k, v, SLOPES, causal=False)
     implementations: dict[str, Implementation] = {
-        backend: partial(alibi_attention, q, k, v, SLOPES, causal=False, backend=backend)
-        for backend in ("auto", "mask")
+        "no bias": lambda: scaled_dot_product_attention(q, k, v),
+        "auto": partial(attend, backend="auto"),
+        "mask": partial(attend, backend="mask"),
     }
-    measured = relative_times(
-        {"no bias": lambda: scaled_dot_product_attention(q, k, v), **implementations}, "no bias"
-    )
+    measured = relative_times(implementations, "no bias")
     return rows(measured, f"forward, both directions, B=1 L={length} d=32", None)
 
 
 @torch.no_grad()
 def backends(length: int) -> list[Row]:
-    """All ways through causal attention, for a single sequence: the table of lesson 12."""
+    """All backends of causal attention, for a single sequence: the table of lesson 12."""
     q, k, v = qkv(length, 64, batch=1)
-    ready = AlibiBias(HEADS, causal=True)(length)[None]
-    ways: dict[str, Implementation] = {
+    mask = AlibiBias(HEADS, causal=True)(length)[None]
+    implementations: dict[str, Implementation] = {
         "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
-        "mask made before": lambda: scaled_dot_product_attention(q, k, v, attn_mask=ready),
+        "mask made before": lambda: scaled_dot_product_attention(q, k, v, attn_mask=mask),
     }
-    ways |= {
-        backend: partial(alibi_attention, q, k, v, SLOPES, backend=backend)
-        for backend in ("folded", "mask", "windowed", "auto")
-    }
-    return rows(relative_times(ways, "no bias"), f"forward, B=1 L={length} d=64", None)
+    for backend in ("folded", "mask", "windowed", "auto"):
+        implementations[backend] = partial(alibi_attention, q, k, v, SLOPES, backend=backend)
+    measured = relative_times(implementations, "no bias")
+    return rows(measured, f"forward, B=1 L={length} d=64", None)
 
 
 def learned(length: int) -> list[Row]:
@@ -213,19 +202,20 @@ def learned(length: int) -> list[Row]:
     q, k, v, _ = tensors
     ones = torch.ones_like(q)
 
-    def step(backend: str) -> Callable[[], object]:
-        return lambda: torch.autograd.grad(
-            alibi_attention(q, k, v, slopes, backend=backend), tensors, ones
-        )
+    def step(backend: str) -> object:
+        output = alibi_attention(q, k, v, slopes, backend=backend)
+        return torch.autograd.grad(output, tensors, ones)
 
     def no_bias() -> object:
-        return torch.autograd.grad(
-            scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v), ones
-        )
+        output = scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.autograd.grad(output, (q, k, v), ones)
 
-    measured = relative_times(
-        {"no bias": no_bias, "auto": step("auto"), "mask": step("mask")}, "no bias"
-    )
+    steps: dict[str, Callable[[], object]] = {
+        "no bias": no_bias,
+        "auto": partial(step, "auto"),
+        "mask": partial(step, "mask"),
+    }
+    measured = relative_times(steps, "no bias")
     return rows(measured, f"forward and backward with learned slopes, L={length} d=32", None)
 
 
@@ -235,12 +225,10 @@ def layer(length: int) -> Row:
     d_model = HEADS * 32
     x = qkv(length, 32)[0].transpose(1, 2).flatten(2)
     bloom = BloomAttention(BloomConfig(hidden_size=d_model, n_head=HEADS), layer_idx=0).eval()
-    alibi = (SLOPES[:, None, None] * torch.arange(length)).repeat(
-        BATCH, 1, 1
-    )  # [batch * heads, 1, key]
-    hidden = torch.zeros(1, 1, length, length).masked_fill(
-        ~causal_mask(length), torch.finfo(torch.float32).min
-    )
+    bias = SLOPES[:, None, None] * torch.arange(length)
+    alibi = bias.repeat(BATCH, 1, 1)  # [batch * heads, 1, key]
+    lowest = torch.finfo(torch.float32).min
+    hidden = torch.zeros(1, 1, length, length).masked_fill(~causal_mask(length), lowest)
     ours = AlibiSelfAttention(d_model, HEADS, bias=True)
     implementations: dict[str, Callable[[], object]] = {
         "ours": lambda: ours(x),
@@ -257,42 +245,45 @@ def layer(length: int) -> Row:
 
 @torch.no_grad()
 def largest_error(dtype: torch.dtype, backend: str, length: int) -> float:
-    """The largest error of the output, compared with float64 on the same rounded input, over every
-    31st query."""
-    q, k, v = (t[:1] for t in qkv(length, 32, dtype=dtype))
+    """The largest error of the output over every 31st query.
+
+    It is compared with float64 on the same rounded input.
+    """
+    head_dim = 32
+    q, k, v = (tensor[:1] for tensor in qkv(length, head_dim, dtype=dtype))
     queries = torch.arange(length - 1, 0, -31)
-    ahead = torch.arange(length)[None] - queries[:, None]
-    logits = (
-        q[:, :, queries].double() @ k.double().mT / 32**0.5 + SLOPES.double()[:, None, None] * ahead
-    )
-    exact = logits.masked_fill(ahead > 0, float("-inf")).softmax(-1) @ v.double()
-    return float(
-        (alibi_attention(q, k, v, SLOPES, backend=backend)[:, :, queries] - exact).abs().max()
-    )
+    steps_ahead = torch.arange(length)[None] - queries[:, None]  # negative for earlier keys
+    content = q[:, :, queries].double() @ k.double().mT / head_dim**0.5
+    logits = content + SLOPES.double()[:, None, None] * steps_ahead
+    weights = logits.masked_fill(steps_ahead > 0, float("-inf")).softmax(-1)
+    exact = weights @ v.double()
+    output = alibi_attention(q, k, v, SLOPES, backend=backend)[:, :, queries]
+    return float((output - exact).abs().max())
 
 
 def accuracy() -> list[Row]:
-    """The error of the implementation that `auto` chooses for 4096 tokens, and in half precision
-    that of a mask."""
-    exact = largest_error(torch.float32, "auto", 4096)
-    halves = (torch.bfloat16, torch.float16)
-    return [
-        Row(name="largest error, L=4096 float32: auto", figure=exact, target=5e-6, unit="absolute"),
-        *(
-            Row(
-                name=f"largest error, L=4096 {str(dtype).removeprefix('torch.')}: auto",
-                figure=largest_error(dtype, "auto", 4096) / largest_error(dtype, "mask", 4096),
-                target=1.5,
-                unit="x mask",
-            )
-            for dtype in halves
-        ),
+    """The error of `auto` for 4,096 tokens; in half precision compared with that of a mask."""
+    length = 4096
+    result = [
+        Row(
+            name=f"largest error, L={length} float32: auto",
+            figure=largest_error(torch.float32, "auto", length),
+            target=5e-6,
+            unit="absolute",
+        )
     ]
+    for dtype in (torch.bfloat16, torch.float16):
+        auto = largest_error(dtype, "auto", length)
+        mask = largest_error(dtype, "mask", length)
+        name = f"largest error, L={length} {str(dtype).removeprefix('torch.')}: auto"
+        result.append(Row(name=name, figure=auto / mask, target=1.5, unit="x mask"))
+    return result
 
 
 def main() -> list[Row]:
     return [
-        *(row for length in (512, 1024) for row in forward(length, 32, 1.25, PEERS)),
+        *forward(512, 32, 1.25, PEERS),
+        *forward(1024, 32, 1.25, PEERS),
         *forward(2048, 32, 0.9, PEERS),
         *forward(4096, 32, 0.68, LONG_PEERS),
         *forward(4096, 64, 0.62),
@@ -300,9 +291,14 @@ def main() -> list[Row]:
         *forward_and_backward(4096, 64, 0.8),
         *short(),
         *padded(512),
-        *(row for length in (1000, 2048) for row in encoder(length)),
-        *(row for length in (512, 2048, 8192) for row in backends(length)),
+        *encoder(1000),
+        *encoder(2048),
+        *backends(512),
+        *backends(2048),
+        *backends(8192),
         *learned(512),
-        *(layer(length) for length in (512, 1024, 2048)),
+        layer(512),
+        layer(1024),
+        layer(2048),
         *accuracy(),
     ]

@@ -5,6 +5,8 @@ redraws its picture.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
@@ -14,14 +16,65 @@ from benchmarks.row import Row
 
 KERNELS = 8
 SECONDS = 600  # a class does not wait longer
-START = (
-    "from alibi_viz import widgets\nlab, bias = widgets.LengthLab(), "
-    "widgets.BiasExplorer()\nlab, bias"
-)
+START = """
+from alibi_viz import widgets
+lab = widgets.LengthLab()
+bias = widgets.BiasExplorer()
+lab, bias
+"""
 MOVE = "bias.num_heads = {heads}\nbias.refresh()"
 
 
 def main() -> list[Row]:
+    with kernels() as clients:
+        for client in clients:
+            run(client, START)
+        memory_at_rest = max(map(memory, clients))
+
+        begin = time.perf_counter()
+        for client in clients:
+            run(client, "race = lab.train()")
+        slider_seconds: list[float] = []
+        memory_in_race = 0.0
+        running = clients
+        while running and time.perf_counter() - begin < SECONDS:
+            for client in clients:
+                heads = 4 + len(slider_seconds) % 8
+                slider_seconds.append(run(client, MOVE.format(heads=heads)))
+            memory_in_race = max(memory_in_race, *map(memory, clients))
+            running = [client for client in running if value(client, "lab.running") == "True"]
+        race_seconds = time.perf_counter() - begin
+
+        states = [value(client, "lab._race.state") for client in clients]
+        methods = int(value(clients[0], "len(lab.methods)"))
+
+    unfinished = KERNELS - states.count("'finished'")
+    trained_bytes = STEPS * BATCH_SIZE * LENGTH * methods
+    percentile_99 = sorted(slider_seconds)[int(0.99 * len(slider_seconds))]
+    name = f"a class of {KERNELS}"
+    return [
+        Row(name=f"{name}: races that did not finish", figure=unfinished, target=0, unit=""),
+        Row(name=f"{name}: the default race", figure=race_seconds, unit="s"),
+        Row(
+            name=f"{name}: training, per kernel",
+            figure=trained_bytes / race_seconds,
+            unit="bytes/s",
+        ),
+        Row(
+            name=f"{name}: a slider to its picture, 99th percentile",
+            figure=percentile_99,
+            target=1,
+            unit="s",
+        ),
+        Row(name=f"{name}: the same, the slowest", figure=max(slider_seconds), unit="s"),
+        Row(name="memory of one of 8 kernels at rest", figure=memory_at_rest, unit="MiB"),
+        Row(name="memory of one of 8 kernels in a race", figure=memory_in_race, unit="MiB"),
+    ]
+
+
+@contextmanager
+def kernels() -> Iterator[list[BlockingKernelClient]]:
+    """Start the kernels of a class, and shut them down at the end."""
     managers = [KernelManager() for _ in range(KERNELS)]
     try:
         for manager in managers:
@@ -29,79 +82,19 @@ def main() -> list[Row]:
         clients = [manager.blocking_client() for manager in managers]
         for client in clients:
             client.start_channels()
-            run(client, START)
-        at_rest = max(map(memory, clients))
-        begin = time.perf_counter()
-        for client in clients:
-            run(client, "race = lab.train()")
-        answers: list[float] = []
-        running, largest = clients, 0.0
-        while running and time.perf_counter() - begin < SECONDS:
-            for client in clients:
-                answers.append(run(client, MOVE.format(heads=4 + len(answers) % 8)))
-            largest = max(largest, *map(memory, clients))
-            running = [client for client in running if value(client, "lab.running") == "True"]
-        took = time.perf_counter() - begin
-        finished = sum(value(client, "lab._race.state") == "'finished'" for client in clients)
-        tokens = STEPS * BATCH_SIZE * LENGTH * int(value(clients[0], "len(lab.methods)"))
+        yield clients
     finally:
         for manager in managers:
             manager.shutdown_kernel(now=True)
-    slowest = sorted(answers)[int(0.99 * len(answers))]
-    return [
-        {
-            "name": f"a class of {KERNELS}: races that did not finish",
-            "figure": KERNELS - finished,
-            "target": 0,
-            "unit": "",
-        },
-        {
-            "name": f"a class of {KERNELS}: the default race",
-            "figure": took,
-            "target": None,
-            "unit": "s",
-        },
-        {
-            "name": f"a class of {KERNELS}: training, per kernel",
-            "figure": tokens / took,
-            "target": None,
-            "unit": "bytes/s",
-        },
-        {
-            "name": f"a class of {KERNELS}: a slider to its picture, 99th percentile",
-            "figure": slowest,
-            "target": 1,
-            "unit": "s",
-        },
-        {
-            "name": f"a class of {KERNELS}: the same, the slowest",
-            "figure": max(answers),
-            "target": None,
-            "unit": "s",
-        },
-        {
-            "name": "memory of one of 8 kernels at rest",
-            "figure": at_rest,
-            "target": None,
-            "unit": "MiB",
-        },
-        {
-            "name": "memory of one of 8 kernels in a race",
-            "figure": largest,
-            "target": None,
-            "unit": "MiB",
-        },
-    ]
 
 
 def run(client: BlockingKernelClient, code: str) -> float:
     """Run code in a kernel, and return the seconds until it has answered."""
     begin = time.perf_counter()
-    answer = client.execute_interactive(code, timeout=SECONDS, output_hook=lambda _: None)[
-        "content"
-    ]
-    if answer["status"] != "ok":
-        raise RuntimeError("\n".join(answer["traceback"]))
+    reply = client.execute_interactive(code, timeout=SECONDS, output_hook=lambda _: None)
+    content = reply["content"]
+    if content["status"] != "ok":
+        raise RuntimeError("\n".join(content["traceback"]))
     return time.perf_counter() - begin
 
 
@@ -112,6 +105,8 @@ def value(client: BlockingKernelClient, expression: str) -> str:
 
 
 def memory(client: BlockingKernelClient) -> float:
-    """The memory of a kernel in MiB; what it shares with other processes is divided among them
-    (Linux only)."""
+    """The memory of a kernel in MiB (Linux only).
+
+    What it shares with other processes is divided among them.
+    """
     return int(value(client, "__import__('psutil').Process().memory_full_info().pss")) / 2**20

@@ -22,8 +22,7 @@ from tests.pretrained_models import ByteTokenizer, small_model
 
 
 def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list[Row]:
-    """A forward pass of one sequence, and the share of the pairs of query and key that the spans
-    leave."""
+    """A forward pass of one sequence, and the share of pairs that are within the spans."""
     q, k, v = qkv(length, 64, batch=1, heads=heads)
     what = f"forward, B=1 H={heads} L={length} d=64"
     return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target, fewest=fewest)
@@ -40,33 +39,36 @@ def windowed_rows(
     target: float | None = None,
     fewest: int = 3,
 ) -> list[Row]:
-    """The time of `auto`, and the share of pairs within its spans: about the least time that it
-    could take."""
+    """The time of `auto`, and the share of pairs of query and key within its spans.
+
+    The share is about the least time that `auto` could take.
+    """
     choice = choose_backend(q, k, slopes)
     if choice.spans is not None:
         print(f"{what}: spans {' '.join(map(str, choice.spans))}")
     ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias", fewest=fewest)
-    share = 1 - choice.left_out
-    within = Row(
+    pairs = Row(
         name=f"{what}: pairs within the spans",
-        figure=share,
-        target=None,
+        figure=1 - choice.left_out,
         unit="x all visible pairs",
     )
-    return [*rows(ratios, what, target), within]
+    return [*rows(ratios, what, target), pairs]
 
 
 def models() -> list[Row]:
-    """Queries and keys of the published model and of a small BLOOM with random weights; the values
-    are the keys."""
+    """Queries and keys of the published model and of a small BLOOM with random weights.
+
+    The values are the keys.
+    """
     published = study.published_model("alibi").model
     bloom = lab.PretrainedModel(small_model("bloom", heads=8), ByteTokenizer())
     text = bytes(lab.load_text().validation[:16384].tolist()).decode()
-    result = []
-    for name, source, length in (
+    cases = (
         ("published model", ByteModel(published), 16384),
         ("random BLOOM", bloom, 4096),
-    ):
+    )
+    result = []
+    for name, source, length in cases:
         for layer in source.contents:
             reading = source.read(text, layer, source.num_heads or HEADS, length)
             what = f"forward, {name}, {layer}, L={length}"
@@ -78,7 +80,9 @@ def models() -> list[Row]:
 def decoding(batch: int, length: int, heads: int, head_dim: int, target: float) -> Row:
     """One new token for sequences with a cache."""
     q, k, v = qkv(length, head_dim, batch=batch, heads=heads)
-    q, slopes, ball = q[:, :, -1:], alibi_slopes(heads), KeyBall.of(k, v)
+    q = q[:, :, -1:]
+    slopes = alibi_slopes(heads)
+    ball = KeyBall.of(k, v)
     implementations = {
         "no bias": lambda: scaled_dot_product_attention(q, k, v),
         "auto": lambda: alibi_attention(q, k, v, slopes, key_ball=ball),
@@ -90,24 +94,23 @@ def decoding(batch: int, length: int, heads: int, head_dim: int, target: float) 
 
 def peak_memory() -> float:
     """The most memory that this process has held since the peak was last reset, in MiB."""
-    line = next(
-        line
-        for line in Path("/proc/self/status").read_text().splitlines()
-        if line.startswith("VmHWM")
-    )
-    return int(line.split()[1]) / 1024
+    status = Path("/proc/self/status").read_text()
+    for line in status.splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("this system doesn't say how much memory a process has held")
 
 
 def extra_memory(length: int, head_dim: int, batch: int) -> float:
-    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new
-    process."""
+    """Peak memory of one call beyond query, key, value and output, in MiB.
+
+    Correct only in a new process.
+    """
     with torch.no_grad():
         q, k, v = qkv(length, head_dim, batch=batch)
-        short = [t[:, :, :1024] for t in (q, k, v)]
         slopes = alibi_slopes(HEADS)
-        alibi_attention(
-            short[0], short[1], short[2], slopes
-        )  # warm up: threads and library code take memory too
+        # Warm up: threads and the code of libraries take memory, too.
+        alibi_attention(q[:, :, :1024], k[:, :, :1024], v[:, :, :1024], slopes)
         Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
         before = peak_memory()
         output = alibi_attention(q, k, v, slopes)

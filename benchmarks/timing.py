@@ -7,15 +7,12 @@ from statistics import median
 
 import torch
 
-__all__ = ["CORES", "pin", "relative_times", "seconds"]
-
 CORES = 2
 MOST_ROUNDS = 401
 
 
 def pin() -> None:
-    """Restrict this process, and all processes it starts, to two cores (if the system can do that)
-    and two threads."""
+    """Restrict this process and those it starts to two threads, and to two cores where possible."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     torch.set_num_threads(CORES)
@@ -27,10 +24,9 @@ def relative_times(
     budget: float = 0.6,
     fewest: int = 3,
 ) -> dict[str, float]:
-    """How long each function takes relative to the baseline: the median of the ratios within a
-    round.
+    """How long each function takes relative to the baseline.
 
-    In a round each function is called once, so that other work on the machine slows down all of
+    The result is the median of the ratios within a round. In a round each function is called once, so that other work on the machine slows down all of
     them alike. A function drops out once it has run for `budget` seconds and `fewest` rounds, so
     slow ones take part in fewer rounds.
 
@@ -41,27 +37,31 @@ def relative_times(
         budget: seconds for each function.
         fewest: rounds at least; 1 is for functions that take a minute.
 
-    >>> list(relative_times({"a": lambda: sum(range(9)), "b": lambda: sum(range(99))}, "a", budget=0.01))
-    ['b']
+    >>> from benchmarks.timing import relative_times
+    >>> functions = {"short": lambda: sum(range(9)), "long": lambda: sum(range(999))}
+    >>> list(relative_times(functions, "short", budget=0.01))
+    ['long']
     """
     if fewest > 1:
         for function in functions.values():
             function()
     ratios: dict[str, list[float]] = {name: [] for name in functions if name != baseline}
-    spent = dict.fromkeys(ratios, 0.0)
+    spent = dict.fromkeys(ratios, 0.0)  # seconds
     active = list(ratios)
+
+    def is_active(name: str) -> bool:
+        rounds = len(ratios[name])
+        if rounds < fewest:
+            return True
+        return spent[name] < budget and rounds < MOST_ROUNDS
+
     while active:
-        base = seconds(functions[baseline])
+        baseline_seconds = seconds(functions[baseline])
         for name in active:
             taken = seconds(functions[name])
-            ratios[name].append(taken / base)
+            ratios[name].append(taken / baseline_seconds)
             spent[name] += taken
-        active = [
-            name
-            for name in active
-            if len(ratios[name]) < fewest
-            or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
-        ]
+        active = [name for name in active if is_active(name)]
     return {name: median(values) for name, values in ratios.items()}
 
 

@@ -1,7 +1,6 @@
-"""Measure the time from a key press on a slider of BiasExplorer until the page shows the new
-picture and caption.
+"""Measure the time from a key press on a slider until the page shows the new picture and caption.
 
-This happens in JupyterLab in headless Chromium. The same page has a plain slider with a line of
+The slider is one of BiasExplorer, in JupyterLab in headless Chromium. The same page has a plain slider with a line of
 text, which measures JupyterLab itself. The two are moved alternately, and the app's time is divided
 by the plain slider's. The clock stops at the frame after the one in which picture and caption are
 new; frames come every 16.7 ms.
@@ -16,27 +15,27 @@ from benchmarks.row import Row
 from tests.browser import chromium, jupyter
 from tests.browser.notebook_page import NotebookPage
 
-TURNS, PRESSES = (
-    6,
-    6,
-)  # the first press of a turn is not counted: a user drags a slider over many steps
+TURNS = 6
+PRESSES = 6  # in a turn; the first is not counted: a user drags a slider over many steps
 SLIDER_AND_TEXT = """
 import ipywidgets
-slider, text = ipywidgets.IntSlider(min=1, max=256, value=128).add_class("s-bare"), ipywidgets.HTML()
-slider.observe(lambda change: text.set_trait("value", f'<div class="alibi-caption">{change.new}</div>'), "value")
-text.value = '<div class="alibi-caption">128</div>'
+
+slider = ipywidgets.IntSlider(min=1, max=256, value=128).add_class("s-bare")
+text = ipywidgets.HTML('<div class="alibi-caption">128</div>')
+
+def show(change):
+    text.value = f'<div class="alibi-caption">{change.new}</div>'
+
+slider.observe(show, "value")
 ipywidgets.VBox([slider, text]).add_class("bare")
 """
 APP = "from alibi_viz import widgets\nwidgets.BiasExplorer(num_heads={heads}, length={length})"
-CASES = (  # heads, length, the slider that is moved, and the largest ratio allowed
+# Heads, length, the slider that is moved, and the largest ratio allowed. Another number of heads
+# moves all tiles, so plotly lays out the whole figure.
+CASES = (
     (8, 64, "length", None),
     (16, 128, "length", 1.5),
-    (
-        16,
-        128,
-        "heads",
-        1.5,
-    ),  # another number of heads moves all tiles, so plotly lays out the whole figure
+    (16, 128, "heads", 1.5),
     (32, 256, "length", 2.2),
     (32, 256, "heads", 2.2),
 )
@@ -52,7 +51,8 @@ STOPWATCH = """
         const now = state();
         if ((box === ".bare" || now[0] !== image) && now[1] !== caption)
           requestAnimationFrame(() => done(performance.now() - begin));
-        else if (performance.now() - begin > 20000) failed(new Error("the picture has not changed in 20 s"));
+        else if (performance.now() - begin > 20000)
+          failed(new Error("the picture has not changed in 20 s"));
         else requestAnimationFrame(look);
       };
       look();
@@ -63,10 +63,9 @@ STOPWATCH = """
 
 
 def main() -> list[Row]:
-    """For each case, the median time of the app divided by that of the slider with a line of
-    text."""
-    rows: list[Row] = []
-    bare: list[float] = []
+    """Measure the median time of the app divided by that of the plain slider, for each case."""
+    ratios: list[Row] = []
+    all_bare_times: list[float] = []
     with jupyter.serve() as server, chromium.launch() as browser:
         for heads, length, slider, target in CASES:
             server.write("latency", SLIDER_AND_TEXT, APP.format(heads=heads, length=length))
@@ -76,42 +75,37 @@ def main() -> list[Row]:
             notebook.run_all()
             notebook.app().locator(".imagelayer image").first.wait_for()
             time.sleep(2)  # until the page has reported its width and the app has been drawn again
-            bare_times, app_times = [], []
+
+            bare_times = []
+            app_times = []
             for _ in range(TURNS):
                 bare_times += drag(notebook.page, ".bare", "s-bare")
                 app_times += drag(notebook.page, ".alibi-app", f"s-{slider}")
-            name = f"slider to paint: {heads} heads x {length}^2, {slider}"
-            ratio = median(app_times) / median(bare_times)
-            rows.append(
-                {
-                    "name": name,
-                    "figure": ratio,
-                    "target": target,
-                    "unit": "x a slider and a line of text",
-                }
-            )
-            bare += bare_times
             context.close()
             server.clean_kernels()
-    return [
-        {
-            "name": "a slider and a line of text",
-            "figure": median(bare),
-            "target": None,
-            "unit": "ms",
-        },
-        *rows,
-    ]
+
+            all_bare_times += bare_times
+            row = Row(
+                name=f"slider to paint: {heads} heads x {length}^2, {slider}",
+                figure=median(app_times) / median(bare_times),
+                target=target,
+                unit="x a slider and a line of text",
+            )
+            ratios.append(row)
+    bare = Row(name="a slider and a line of text", figure=median(all_bare_times), unit="ms")
+    return [bare, *ratios]
 
 
 def drag(page: Page, box: str, slider: str) -> list[float]:
-    """Move a slider by one step, left and right by turns: milliseconds from key to paint, without
-    the first step."""
+    """Move a slider by one step, left and right by turns.
+
+    Returns the milliseconds from key to paint, without the first step.
+    """
     times = []
     page.locator(f"{box} .{slider} .noUi-handle").first.focus()
     for number in range(PRESSES):
         page.evaluate(STOPWATCH, [box, slider])
-        page.keyboard.press(("ArrowLeft", "ArrowRight")[number % 2])
+        page.keyboard.press("ArrowLeft" if number % 2 == 0 else "ArrowRight")
         times.append(page.evaluate("() => window.painted"))
         time.sleep(0.15)
     return times[1:]
