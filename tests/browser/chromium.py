@@ -14,16 +14,28 @@ MISSING = (
     f"no Chromium on this machine (looked for $CHROMIUM, {', '.join(NAMES)}): install one "
     "to run browser tests"
 )
-# root cannot use the sandbox; the rest disables Chromium's background requests.
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+ARGUMENTS = [
+    "--no-sandbox",  # root can't use it
+    "--disable-gpu",
+    # No requests in the background
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 def find() -> str | None:
-    """The path of Chromium or Chrome: $CHROMIUM, or on the PATH, or macOS's default; None if there
-    is none."""
+    """The path of Chromium or Chrome, or None.
+
+    It is looked for in $CHROMIUM, on the PATH, and where macOS has it.
+    """
     candidates = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), str(MACOS)]
-    return next((path for path in candidates if path and Path(path).exists()), None)
+    for path in candidates:
+        if path and Path(path).exists():
+            return path
+    return None
 
 
 @contextmanager

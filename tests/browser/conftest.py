@@ -1,5 +1,4 @@
-"""Browser tests use a real JupyterLab in a real Chromium, and operate notebooks through menus and
-controls.
+"""Fixtures of the browser tests, which operate a real JupyterLab in a real Chromium.
 
 A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any
 error:
@@ -30,24 +29,24 @@ from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
 
-expect.set_options(
-    timeout=30_000
-)  # milliseconds: a busy machine may need more than the usual five seconds
+# Milliseconds: a busy machine may need more than the usual five seconds.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Headless Chromium. Without one the tests are skipped; in continuous integration they fail."""
     if chromium.find() is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(chromium.MISSING)
+        if os.environ.get("CI") == "true":
+            pytest.fail(chromium.MISSING)
+        pytest.skip(chromium.MISSING)
     with chromium.launch() as browser:
         yield browser
 
 
 @pytest.fixture(scope="session")
 def server(browser: Browser) -> Iterator[Server]:
-    """JupyterLab on a copy of notebooks/. It depends on `browser` to be skipped together with
-    it."""
+    """JupyterLab on a copy of notebooks/; skipped together with `browser`."""
     with jupyter.serve() as server:
         yield server
 
@@ -73,10 +72,11 @@ def page(browser: Browser) -> Iterator[Page]:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text))
-    page.route(
-        lambda url: not url.startswith(("file:", "blob:")),
-        lambda route: problems.append(route.request.url),
-    )
+
+    def needs_network(url: str) -> bool:
+        return not url.startswith(("file:", "blob:"))
+
+    page.route(needs_network, lambda route: problems.append(route.request.url))
     yield page
     page.close()
     assert problems == []

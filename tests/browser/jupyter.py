@@ -1,5 +1,4 @@
-"""Start a private JupyterLab: a free port, a token, a copy of the notebooks, and a home of its
-own."""
+"""Start a private JupyterLab on a copy of the notebooks."""
 
 import json
 import os
@@ -42,14 +41,15 @@ class Server:
 
     def write(self, name: str, *cells: str) -> None:
         """Add a notebook with these code cells."""
-        code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        nbformat.write(
-            nbformat.v4.new_notebook(cells=code, metadata=METADATA), self.folder / f"{name}.ipynb"
-        )
+        code_cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        notebook = nbformat.v4.new_notebook(cells=code_cells, metadata=METADATA)
+        nbformat.write(notebook, self.folder / f"{name}.ipynb")
 
     def share_kernel(self, name: str) -> None:
-        """Connect a notebook to the shared kernel, which has imported everything: a new one takes
-        five seconds."""
+        """Connect a notebook to the shared kernel, which has imported everything.
+
+        A new kernel would take five seconds.
+        """
         if not self.kernel:
             self.kernel = self._ask("POST", "api/kernels", {"name": "python3"})["id"]
         session = {
@@ -81,9 +81,8 @@ class Server:
 
     def _reset(self) -> bool:
         """Reset the shared kernel. False if it does not answer."""
-        client = BlockingKernelClient(
-            connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json")
-        )
+        connection_file = self.home / "runtime" / f"kernel-{self.kernel}.json"
+        client = BlockingKernelClient(connection_file=str(connection_file))
         client.load_connection_file()
         client.start_channels()
         try:
@@ -95,24 +94,26 @@ class Server:
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(
-            self.url + path, data, {"Authorization": f"token {self.token}"}, method=method
-        )
+        headers = {"Authorization": f"token {self.token}"}
+        request = Request(self.url + path, data, headers, method=method)
         with urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or "null")
 
 
 @contextmanager
 def serve() -> Iterator[Server]:
-    """Serve a copy of notebooks/ until the block ends. Raises RuntimeError with the log if it does
-    not start."""
+    """Serve a copy of notebooks/ until the block ends.
+
+    Raises RuntimeError with the log if the server doesn't start.
+    """
     with tempfile.TemporaryDirectory(prefix="alibi-viz-", ignore_cleanup_errors=True) as folder:
-        home, log = Path(folder), Path(folder) / "server.log"
+        home = Path(folder)
+        log = home / "server.log"
         notebooks = home / "notebooks"
-        (config := home / "config" / "labconfig").mkdir(parents=True)
-        disabled = {
-            "@jupyterlab/apputils-extension:announcements": True
-        }  # no news, no look for updates
+        config = home / "config" / "labconfig"
+        config.mkdir(parents=True)
+        # No news, no look for updates
+        disabled = {"@jupyterlab/apputils-extension:announcements": True}
         (config / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
         options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
@@ -131,20 +132,18 @@ def serve() -> Iterator[Server]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """This process's variables, but with all folders that Jupyter and IPython write to inside
-    `home`."""
-    variables = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("JUPYTER", "IPYTHON"))
+    """This process's variables, with all folders of Jupyter and IPython inside `home`."""
+    variables = {}
+    for name, value in os.environ.items():
+        if not name.startswith(("JUPYTER", "IPYTHON")):
+            variables[name] = value
+    return variables | {
+        "HOME": str(home),
+        "IPYTHONDIR": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
     }
-    folders = {
-        "JUPYTER_CONFIG_DIR": "config",
-        "JUPYTER_DATA_DIR": "data",
-        "JUPYTER_RUNTIME_DIR": "runtime",
-    }
-    variables |= {"HOME": str(home), "IPYTHONDIR": str(home)}
-    return variables | {key: str(home / name) for key, name in folders.items()}
 
 
 def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str]:

@@ -1,5 +1,4 @@
-"""A notebook in JupyterLab, operated as a user would: open it, run all cells, press keys on
-sliders."""
+"""Operate a notebook in JupyterLab as a user would: run cells, press keys on sliders."""
 
 import re
 import time
@@ -19,7 +18,43 @@ SECOND = 1000  # playwright counts milliseconds
 # The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a
 # dialog to choose one.
 IDLE = ".jp-StatusBar-TextItem:text-is('Python 3 (ipykernel) | Idle')"
-STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
+# Some cell is running or has an execution count.
+STARTED = r"""[...document.querySelectorAll('.jp-InputPrompt')]
+    .some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"""
+# Every cell with code has an execution count.
+ALL_RUN = r"""() => {
+    const hasCode = cell => cell.querySelector('.cm-content')?.innerText.trim();
+    const hasRun = cell => /\[\d+\]/.test(cell.querySelector('.jp-InputPrompt')?.innerText);
+    return [...document.querySelectorAll('.jp-CodeCell')].filter(hasCode).every(hasRun);
+}"""
+KERNEL_STATE = ".jp-StatusBar-TextItem[title^='Change kernel']"
+IDLE_FOR_30_FRAMES = """async selector => {
+    for (let frames = 0; frames < 30;) {
+        await new Promise(requestAnimationFrame);
+        const isIdle = document.querySelector(selector)?.innerText.endsWith('| Idle');
+        frames = isIdle ? frames + 1 : 0;
+    }
+}"""
+# Plots are as wide as their containers, or have kept their width for 30 frames.
+PLOTS_FILL_THE_WIDTH = """async app => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const plots = [...app.querySelectorAll('.js-plotly-plot')];
+    const unusedWidth = plot =>
+        plot.offsetWidth - plot.querySelector('.main-svg').clientWidth;
+    const space = () => plots.map(unusedWidth);
+    let before = space();
+    let framesUnchanged = 0;
+    for (let n = 0; n < 600 && framesUnchanged < 30; n++) {
+        if (before.every(width => Math.abs(width) < 2)) break;
+        await frame();
+        const now = space();
+        const isUnchanged = now.every((width, i) => width === before[i] && width > -2);
+        framesUnchanged = isUnchanged ? framesUnchanged + 1 : 0;
+        before = now;
+    }
+    await frame();
+    await frame();
+}"""
 
 
 @contextmanager
@@ -41,22 +76,21 @@ class NotebookPage:
     """
 
     def __init__(self, page: Page, server: Server) -> None:
-        self.page, self.server = page, server
+        self.page = page
+        self.server = server
         self.problems: list[str] = []
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
         page.on("request", self._on_request)
 
     def show(self, *cells: str) -> None:
-        """Run these cells after an import of `widgets`, in the kernel that tests share; none may
-        have an error."""
+        """Run these cells after an import of `widgets`, in the shared kernel, without errors."""
         self.write(*cells)
         self.run_all()
         assert self.errors() == []
 
     def write(self, *cells: str) -> None:
-        """Open a new notebook with an import of `widgets` and these cells, connected to the kernel
-        that tests share."""
+        """Open a new notebook with an import of `widgets` and these cells, in the shared kernel."""
         self.server.write("test", "from alibi_viz import widgets", *cells)
         self.server.share_kernel("test")
         self.open("test")
@@ -70,8 +104,10 @@ class NotebookPage:
         self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
 
     def reload(self) -> None:
-        """Reload the page; again if a busy kernel has not sent an app within two seconds, where
-        JupyterLab gives up."""
+        """Reload the page until the apps are there.
+
+        JupyterLab gives up if a busy kernel has not sent an app within two seconds.
+        """
         lost = self.page.get_by_text("Error displaying widget")
         for _ in range(5):
             self.page.reload()
@@ -82,8 +118,10 @@ class NotebookPage:
             self.problems.clear()
 
     def start_all(self) -> None:
-        """Clear the stored outputs, so that everything visible afterwards is new, and run all
-        cells."""
+        """Run all cells, without waiting for their end.
+
+        The stored outputs are cleared first, so everything visible afterwards is new.
+        """
         self.command("Edit", "editmenu:clear-all")
         self.page.wait_for_function(
             "![...document.querySelectorAll('.jp-OutputArea-child')].length"
@@ -97,26 +135,19 @@ class NotebookPage:
         self.wait_until_run(timeout)
 
     def wait_until_run(self, timeout: float = 120) -> None:
-        """Wait at most `timeout` seconds until every visible cell has an execution count, and then
-        for hidden ones."""
-        self.page.wait_for_function(
-            """() => [...document.querySelectorAll('.jp-CodeCell')]
-                .filter(cell => cell.querySelector('.cm-content')?.innerText.trim())
-                .every(cell => /\\[\\d+\\]/.test(cell.querySelector('.jp-InputPrompt')?.innerText))""",
-            timeout=timeout * SECOND,
-        )
+        """Wait until every visible cell has an execution count, and then for hidden ones.
+
+        Each wait takes at most `timeout` seconds.
+        """
+        self.page.wait_for_function(ALL_RUN, timeout=timeout * SECOND)
         self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
 
     def wait_until_quiet(self) -> None:
-        """Wait until the kernel is idle for 30 frames: ipywidgets holds back a value until it has
-        answered the last."""
-        self.page.evaluate(
-            """async idle => {
-                for (let still = 0; still < 30; await new Promise(requestAnimationFrame))
-                    still = document.querySelector(idle)?.innerText.endsWith('| Idle') ? still + 1 : 0;
-            }""",
-            ".jp-StatusBar-TextItem[title^='Change kernel']",
-        )
+        """Wait until the kernel has been idle for 30 frames.
+
+        ipywidgets holds back a value until the kernel has answered the one before.
+        """
+        self.page.evaluate(IDLE_FOR_30_FRAMES, KERNEL_STATE)
 
     def command(self, menu: str, name: str) -> None:
         """Choose an entry of the menu bar by its command."""
@@ -132,11 +163,13 @@ class NotebookPage:
 
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
-        kinds = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
-        texts = self.page.locator(
-            ", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)
-        ).all_inner_texts()
-        return texts + self.page.get_by_text("Error displaying widget").all_inner_texts()
+        tracebacks = self.page.locator('[data-mime-type="application/vnd.jupyter.error"]')
+        stderr = self.page.locator('[data-mime-type="application/vnd.jupyter.stderr"]')
+        missing_widgets = self.page.get_by_text("Error displaying widget")
+        texts = []
+        for errors in (tracebacks, stderr, missing_widgets):
+            texts += errors.all_inner_texts()
+        return texts
 
     def app(self, number: int = 0, css: str = ".alibi-app") -> Locator:
         """Scroll to an app, or to a guess: 0 is the first in the notebook, -1 the last."""
@@ -159,15 +192,16 @@ class NotebookPage:
 
     def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
         """Wait until the caption of an app contains the text."""
-        self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for(
-            timeout=timeout * SECOND
-        )
+        caption = self.app(number).locator(".alibi-caption").filter(has_text=part)
+        caption.wait_for(timeout=timeout * SECOND)
 
     def wait_for_new_picture(self, before: bytes, number: int = 0, timeout: float = 10) -> bytes:
         """Wait until an app's plot differs from an earlier `picture`, and return the new one."""
         end = time.monotonic() + timeout
-        while (picture := self.picture(number)) == before:
+        picture = before
+        while picture == before:
             assert time.monotonic() < end, f"the picture has not changed within {timeout} s"
+            picture = self.picture(number)
         return picture
 
     def settle(self, number: int = 0) -> Locator:
@@ -177,21 +211,7 @@ class NotebookPage:
         no longer changes.
         """
         app = self.app(number)
-        app.evaluate(
-            """async app => {
-                const frame = () => new Promise(requestAnimationFrame);
-                const plots = [...app.querySelectorAll('.js-plotly-plot')];
-                const space = () => plots.map(p => p.offsetWidth - p.querySelector('.main-svg').clientWidth);
-                let before = space(), still = 0;  // frames
-                for (let n = 0; n < 600 && still < 30 && !before.every(s => Math.abs(s) < 2); n++) {
-                    await frame();
-                    const now = space();
-                    still = now.every((s, i) => s === before[i] && s > -2) ? still + 1 : 0;
-                    before = now;
-                }
-                await frame(), await frame();
-            }"""
-        )
+        app.evaluate(PLOTS_FILL_THE_WIDTH)
         return app
 
     def _on_console(self, message: ConsoleMessage) -> None:
@@ -199,7 +219,6 @@ class NotebookPage:
             self.problems.append(f"console: {message.text} {message.location}")
 
     def _on_request(self, request: Request) -> None:
-        if not request.url.startswith(
-            (self.server.url, "ws" + self.server.url[4:], "data:", "blob:")
-        ):
+        websockets = self.server.url.replace("http", "ws", 1)
+        if not request.url.startswith((self.server.url, websockets, "data:", "blob:")):
             self.problems.append(f"request to another host: {request.url}")

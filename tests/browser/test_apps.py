@@ -1,5 +1,7 @@
-"""All apps on one page of JupyterLab, operated by mouse and keyboard. Every test leaves its app as
-it was."""
+"""All apps on one page of JupyterLab, operated by mouse and keyboard.
+
+Every test leaves its app as it was.
+"""
 
 import re
 from collections.abc import Iterator
@@ -13,14 +15,20 @@ from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
 
 APPS = [name for name in widgets.__all__ if name != "App"]
+# In an accessibility snapshot, a line of a control without a name in quotation marks
 UNNAMED = re.compile(
     r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M
 )
 FOCUSABLE = "select, input, textarea, button, summary, .noUi-handle"
-# Focus one control after the other.
-VISIT = f"""(app, controls) => [...app.querySelectorAll(controls)]
-    .filter(control => control.checkVisibility() && !control.disabled)
-    .map(control => (control.focus(), ({FOCUS})()))"""
+# Focus one control after the other, and say which element has the focus and how it shows that.
+FOCUS_EACH = f"""(app, selector) => {{
+    const controls = [...app.querySelectorAll(selector)];
+    const usable = controls.filter(control => control.checkVisibility() && !control.disabled);
+    return usable.map(control => {{
+        control.focus();
+        return ({FOCUS})();
+    }});
+}}"""
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
@@ -37,20 +45,25 @@ def shared(browser: Browser, server: Server) -> Iterator[NotebookPage]:
 def page(shared: NotebookPage) -> Iterator[NotebookPage]:
     """The page with all apps. A problem fails the test in which it happens."""
     yield shared
-    problems, shared.problems = shared.problems, []
+    problems = shared.problems
+    shared.problems = []
     assert not problems, "\n".join(problems)
     assert shared.errors() == []
 
 
 def at(name: str) -> int:
+    """The place of an app on the page."""
     return APPS.index(name)
 
 
-def move(app: Locator) -> None:
-    """Move every visible control to both of its ends; sliders last, because they change what menus
-    offer."""
+def move_controls(app: Locator) -> None:
+    """Move every visible control to both of its ends.
+
+    Sliders come last, because they change what menus offer.
+    """
     for menu in app.locator(".alibi-controls select:visible").all():
-        for index in (menu.locator("option").count() - 1, 0):
+        last_option = menu.locator("option").count() - 1
+        for index in (last_option, 0):
             if menu.is_enabled():
                 menu.select_option(index=index)
     for buttons in app.locator(".alibi-controls .widget-toggle-buttons:visible").all():
@@ -65,52 +78,73 @@ def move(app: Locator) -> None:
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage, name: str) -> None:
+def test_app_shows_a_figure_and_a_caption_that_is_announced(page: NotebookPage, name: str) -> None:
     app = page.settle(at(name))
-    caption, controls = page.caption(at(name)), app.locator(".alibi-controls")
+    assert app.locator(".js-plotly-plot .main-svg").first.is_visible()
+    assert len(page.caption(at(name))) > 30
     expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
-    assert app.locator(".js-plotly-plot .main-svg").first.is_visible() and len(caption) > 30
-    move(app)
-    controls.locator(
-        ".s-reset"
-    ).click()  # at once: it waits for the values that ipywidgets holds back
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_reset_undoes_all_moves_of_the_controls(page: NotebookPage, name: str) -> None:
+    app = page.settle(at(name))
+    caption = page.caption(at(name))
+    move_controls(app)
+    # At once: a reset waits for the values that ipywidgets holds back.
+    app.locator(".alibi-controls .s-reset").click()
     page.wait_until_quiet()
     expect(app.locator(".alibi-caption")).to_have_text(caption)
-    style, snapshot = page.page.add_style_tag(content=SHOW_ALL), controls.aria_snapshot()
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_every_control_has_a_name(page: NotebookPage, name: str) -> None:
+    controls = page.settle(at(name)).locator(".alibi-controls")
+    style = page.page.add_style_tag(content=SHOW_ALL)
+    snapshot = controls.aria_snapshot()
     style.evaluate("style => style.remove()")
     assert len(snapshot.splitlines()) > 2, "no controls found"
-    assert UNNAMED.findall(snapshot) == [], "controls without a name"
+    assert UNNAMED.findall(snapshot) == []
 
 
-def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: NotebookPage) -> None:
+def test_arrow_key_on_a_slider_changes_caption_and_picture(page: NotebookPage) -> None:
     number = at("SlopeExplorer")
-    app, before = page.app(number), page.picture(number)
-    region = app.locator(".alibi-caption").element_handle()
+    app = page.app(number)
+    before = page.picture(number)
+    caption = app.locator(".alibi-caption").element_handle()
     page.press_slider("s-heads", "ArrowRight", number=number)
     page.wait_for_caption("9 heads", number=number)
-    assert region.evaluate("region => region.isConnected && region.textContent").startswith(
-        "9 heads"
-    )
-    expect(app.locator(".alibi-figure")).to_have_attribute("role", "img")
-    expect(app.locator(".alibi-figure")).to_have_attribute("aria-label", re.compile("^9 heads"))
+    # A screen reader announces changes only in an element that stays.
+    assert caption.evaluate("caption => caption.isConnected")
+    assert caption.evaluate("caption => caption.textContent").startswith("9 heads")
     changed = page.wait_for_new_picture(before, number=number)
-    field = app.get_by_role("textbox", name="heads", exact=True)
-    field.fill("<b>65</b>")
-    field.press("Enter")
-    expect(app.locator(".alibi-error")).to_contain_text(
-        "num_heads must be an integer from 1 to 64, got '<b>65</b>'"
-    )
-    expect(field).to_have_value("9")
+
     app.locator(".s-reset").click()
     page.wait_for_caption("8 heads", number=number)
-    expect(app.locator(".alibi-error")).to_have_count(0)
     page.wait_for_new_picture(changed, number=number)
 
 
-@pytest.mark.parametrize(
-    "theme", ["Dark", "Light"]
-)  # the second is the one that the other tests see
-def test_apps_are_accessible_and_show_the_focus(page: NotebookPage, theme: str) -> None:
+def test_figure_is_an_image_described_by_the_caption(page: NotebookPage) -> None:
+    figure = page.app(at("SlopeExplorer")).locator(".alibi-figure")
+    expect(figure).to_have_attribute("role", "img")
+    expect(figure).to_have_attribute("aria-label", re.compile("^8 heads"))
+
+
+def test_bad_number_is_a_message_in_the_app_and_the_old_value_stays(page: NotebookPage) -> None:
+    app = page.app(at("SlopeExplorer"))
+    field = app.get_by_role("textbox", name="heads", exact=True)
+    field.fill("<b>65</b>")
+    field.press("Enter")
+    message = app.locator(".alibi-error")
+    expect(message).to_contain_text("num_heads must be an integer from 1 to 64, got '<b>65</b>'")
+    expect(field).to_have_value("8")
+
+    app.locator(".s-reset").click()
+    expect(message).to_have_count(0)
+
+
+# The second theme is the one that the other tests see.
+@pytest.mark.parametrize("theme", ["Dark", "Light"])
+def test_apps_are_accessible_in_both_themes(page: NotebookPage, theme: str) -> None:
     page.choose_theme(f"JupyterLab {theme}")
     problems = []
     for name in APPS:
@@ -118,57 +152,90 @@ def test_apps_are_accessible_and_show_the_focus(page: NotebookPage, theme: str) 
         app.evaluate("app => (app.id = 'checked')")
         problems += [f"{name}: {finding}" for finding in findings(page.page, "#checked")]
         app.evaluate("app => app.removeAttribute('id')")
-        page.page.keyboard.press("Shift")  # now the browser knows that somebody uses the keyboard
-        focused = app.evaluate(VISIT, f".alibi-controls :is({FOCUSABLE})")
-        assert len(focused) > 1, f"{name}: no controls found"
-        problems += [
-            f"{name}: no visible focus: {element}" for element, width in focused if width < 2
-        ]
     assert problems == [], "\n".join(problems)
 
 
-def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) -> None:
+@pytest.mark.parametrize("theme", ["Dark", "Light"])
+def test_focus_is_visible_on_every_control_in_both_themes(page: NotebookPage, theme: str) -> None:
+    page.choose_theme(f"JupyterLab {theme}")
+    page.page.keyboard.press("Shift")  # now the browser knows that somebody uses the keyboard
+    problems = []
+    for name in APPS:
+        app = page.settle(at(name))
+        focused = app.evaluate(FOCUS_EACH, f".alibi-controls :is({FOCUSABLE})")
+        assert len(focused) > 1, f"{name}: no controls found"
+        for element, outline_width in focused:
+            if outline_width < 2:
+                problems.append(f"{name}: {element}")
+    assert problems == [], "\n".join(problems)
+
+
+def test_figure_takes_the_colors_of_the_theme(page: NotebookPage) -> None:
     app = page.settle(at("SlopeExplorer"))
-    page.page.evaluate(
-        "document.body.style.setProperty('--jp-content-font-color1', 'rgb(1, 2, 3)')"
-    )
+    body = page.page.locator("body")
+    body.evaluate("body => body.style.setProperty('--jp-content-font-color1', 'rgb(1, 2, 3)')")
     expect(app.locator(".xtick text").first).to_have_css("fill", "rgb(1, 2, 3)")
-    page.page.evaluate("document.body.style.removeProperty('--jp-content-font-color1')")
-    for width in (1024, 1280):
-        page.page.set_viewport_size({"width": width, "height": 900})
-        fills = "app => Math.abs(app.clientWidth - app.querySelector('.main-svg').clientWidth) < 20"
-        page.page.wait_for_function(fills, arg=page.app(at("SlopeExplorer")).element_handle())
-        fits = "app => app.scrollWidth <= app.clientWidth"
-        page.page.wait_for_function(fits, arg=page.app(at("ComparisonExplorer")).element_handle())
+    body.evaluate("body => body.style.removeProperty('--jp-content-font-color1')")
 
 
-def test_click_hover_and_typed_markup_in_the_attention_explorer(page: NotebookPage) -> None:
-    number = at("AttentionExplorer")
-    app = page.app(number)
-    app.locator(".js-plotly-plot .nsewdrag").first.scroll_into_view_if_needed()
-    row = app.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
-    assert row is not None
-    page.page.mouse.click(row["x"] + 3, row["y"] + 8.5 * row["height"] / 18)  # the ninth of 18 rows
-    page.wait_for_caption("Query 8 “dog”", number=number)
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_figure_fills_the_width_of_the_page(page: NotebookPage, width: int) -> None:
+    page.page.set_viewport_size({"width": width, "height": 900})
+    app = page.app(at("SlopeExplorer")).element_handle()
+    fills = "app => Math.abs(app.clientWidth - app.querySelector('.main-svg').clientWidth) < 20"
+    page.page.wait_for_function(fills, arg=app)
 
+
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_widest_app_fits_the_page(page: NotebookPage, width: int) -> None:
+    page.page.set_viewport_size({"width": width, "height": 900})
+    app = page.app(at("ComparisonExplorer")).element_handle()
+    page.page.wait_for_function("app => app.scrollWidth <= app.clientWidth", arg=app)
+
+
+def test_click_on_a_row_chooses_the_query(page: NotebookPage) -> None:
+    app = page.app(at("AttentionExplorer"))
+    heatmap = app.locator(".js-plotly-plot .nsewdrag").first
+    heatmap.scroll_into_view_if_needed()
+    box = heatmap.bounding_box()
+    assert box is not None
+    row_height = box["height"] / 18  # of 18 queries
+    page.page.mouse.click(box["x"] + 3, box["y"] + 8.5 * row_height)
+    page.wait_for_caption("Query 8 “dog”", number=at("AttentionExplorer"))
+
+    app.locator(".s-reset").click()
+    page.wait_for_caption("Head 3 of 8", number=at("AttentionExplorer"))
+
+
+def test_hover_names_a_head_and_a_click_chooses_it(page: NotebookPage) -> None:
+    app = page.app(at("AttentionExplorer"))
     app.locator(".js-plotly-plot .nsewdrag").last.scroll_into_view_if_needed()
     title = app.locator(".scatterlayer .textpoint text").nth(6).bounding_box()
     assert title is not None
-    x, y = title["x"] + 10, title["y"] + title["height"] + 30
-    page.page.mouse.move(x, y)
+    inside_x = title["x"] + 10
+    inside_y = title["y"] + title["height"] + 30
+    page.page.mouse.move(inside_x, inside_y)
     expect(app.locator(".hoverlayer .hovertext")).to_contain_text("head 7")
-    page.page.mouse.click(x, y)
-    page.wait_for_caption("Head 7 of 8", number=number)
+    page.page.mouse.click(inside_x, inside_y)
+    page.wait_for_caption("Head 7 of 8", number=at("AttentionExplorer"))
 
+    app.locator(".s-reset").click()
+    page.wait_for_caption("Head 3 of 8", number=at("AttentionExplorer"))
+
+
+def test_typed_markup_is_shown_as_text(page: NotebookPage) -> None:
+    app = page.app(at("AttentionExplorer"))
     box = app.locator(".s-text textarea")
     box.fill("")
     expect(app.locator(".alibi-error")).to_contain_text("text must have at least one word, got ''")
     box.press_sequentially(SCRIPT)
-    page.wait_for_caption("“T”", number=number)
+    page.wait_for_caption("“T”", number=at("AttentionExplorer"))
     expect(app.get_by_text("AT", exact=True).first).to_be_visible()
-    assert page.page.evaluate("window.hurt") is None and app.locator("img, script").count() == 0
+    assert app.locator("img, script").count() == 0
+    assert page.page.evaluate("window.hurt") is None
+
     app.locator(".s-reset").click()
-    page.wait_for_caption("Head 3 of 8", number=number)
+    page.wait_for_caption("Head 3 of 8", number=at("AttentionExplorer"))
 
 
 def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPage) -> None:
@@ -178,11 +245,21 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     answer.focus()
     answer.press("Enter")
     expect(app.locator(".s-verdict")).to_contain_text("Right: it is sign reversed")
+    expect(app.locator(".s-code")).to_be_visible()
     expect(answer).to_be_focused()
+
+    app.locator(".s-reset").click()
+    expect(app.locator(".s-code")).to_be_hidden()
+
+
+def test_error_in_a_repair_names_its_line(page: NotebookPage) -> None:
+    app = page.app(at("SpotTheBug"))
+    app.get_by_role("button", name="sign reversed").click()
     code = app.get_by_role("textbox", name="your repair", exact=True)
     code.fill("def bias(n, q, k):\n    return <b>undefined</b>")
     code.blur()
     app.get_by_role("button", name="Check").click()
     expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
+
     app.locator(".s-reset").click()
     expect(app.locator(".s-code")).to_be_hidden()

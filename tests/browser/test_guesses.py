@@ -11,27 +11,32 @@ from alibi_viz.lessons import guesses
 guesses.FILE = pathlib.Path(tempfile.mkdtemp(), "guesses.json")"""
 # The kernel has answered: the last circle is drawn on its point again.
 SETTLED = """() => {
-    const last = css => [...document.querySelectorAll(`.alibi-guess ${css}`)].at(-1)?.getBoundingClientRect();
-    const circle = last('.shapelayer path'), point = last('.scatterlayer .point');
-    const apart = (start, size) => Math.abs(circle[start] + circle[size] / 2 - point[start] - point[size] / 2);
-    return circle?.width && point && apart('x', 'width') < 1 && apart('y', 'height') < 1;
+    const lastBox = css =>
+        [...document.querySelectorAll(`.alibi-guess ${css}`)].at(-1)?.getBoundingClientRect();
+    const circle = lastBox('.shapelayer path');
+    const point = lastBox('.scatterlayer .point');
+    if (!circle?.width || !point) return false;
+    const center = box => ({ x: box.x + box.width / 2, y: box.y + box.height / 2 });
+    const isNear = axis => Math.abs(center(circle)[axis] - center(point)[axis]) < 1;
+    return isNear('x') && isNear('y');
 }"""
 CURVE = 'lessons.guess_curve("loss", "How high?", [64, 128, 256], [1.0, 4.0, 5.0], low=0, high=10)'
 
 
 def test_the_end_of_a_curve_is_dragged_within_the_axes_and_counts(notebook: NotebookPage) -> None:
     notebook.show(SCORE, CURVE)
-    guess, mouse = notebook.page.locator(".alibi-guess"), notebook.page.mouse
+    guess = notebook.page.locator(".alibi-guess")
+    mouse = notebook.page.mouse
     readouts = guess.locator(".widget-readout")
     expect(guess.locator(".shapelayer path")).to_have_count(2)
 
     def drag(pixels: float) -> None:
-        """Drag the circle at the end of the curve down by so many pixels, and a little to the
-        left."""
+        """Drag the circle at the end of the curve down, and a little to the left."""
         notebook.page.wait_for_function(SETTLED)
         box = guess.locator(".shapelayer path").last.bounding_box()
         assert box is not None
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        x = box["x"] + box["width"] / 2
+        y = box["y"] + box["height"] / 2
         mouse.move(x, y)
         mouse.down()
         mouse.move(x - 20, y + pixels, steps=5)

@@ -1,12 +1,25 @@
-"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race,
-races are cut off."""
-
-import time
+"""The life of an app: restarted kernels, two tabs, sliders moved during a race, races cut off."""
 
 from playwright.sync_api import expect
 
 from tests.browser.notebook_page import SECOND, NotebookPage
 
+# Press the right and the left arrow in turn, 200 times, and in the end go ten steps to the right.
+MOVE_200_TIMES = """async handle => {
+    const keys = [...Array(95).fill(['Right', 'Left']).flat(), ...Array(10).fill('Right')];
+    for (const key of keys) {
+        const press = { key: `Arrow${key}`, bubbles: true, cancelable: true };
+        handle.dispatchEvent(new KeyboardEvent('keydown', press));
+        await new Promise(done => setTimeout(done, 25));
+    }
+}"""
+# Blobs as large as plotly's code are loaded only after four seconds.
+SLOW_SCRIPTS = """
+const createObjectURL = URL.createObjectURL;
+const wait = "await new Promise(done => setTimeout(done, 4000));";
+URL.createObjectURL = blob =>
+    createObjectURL(blob.size > 1e6 ? new Blob([wait, blob], blob) : blob);
+"""
 RACE = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
 
 
@@ -29,13 +42,17 @@ def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> N
     save(notebook)
     other = NotebookPage(notebook.page.context.new_page(), notebook.server)
     other.open("test")
-    for moved, key, heads in ((notebook, "ArrowRight", "9 heads"), (other, "End", "64 heads")):
-        moved.page.bring_to_front()
-        moved.press_slider("s-heads", key)
-        for tab in (notebook, other):
-            tab.page.bring_to_front()
-            tab.wait_for_caption(heads)
-    assert not other.problems
+    notebook.page.bring_to_front()
+    notebook.press_slider("s-heads", "ArrowRight")
+    for tab in (notebook, other):
+        tab.page.bring_to_front()
+        tab.wait_for_caption("9 heads")
+
+    other.press_slider("s-heads", "End")
+    for tab in (other, notebook):
+        tab.page.bring_to_front()
+        tab.wait_for_caption("64 heads")
+    assert other.problems == []
 
 
 def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
@@ -49,39 +66,34 @@ def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
     notebook.wait_for_caption("9 heads")
 
 
-def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(
-    notebook: NotebookPage,
-) -> None:
-    notebook.show(RACE, "widgets.BiasExplorer()")
-    before, lines = notebook.picture(0), notebook.app(0).locator(".scatterlayer .js-line")
-    assert lines.count() == 0
+def test_a_race_is_drawn_while_it_runs_and_its_curves_stay(notebook: NotebookPage) -> None:
+    notebook.show(RACE)
+    app = notebook.app()
+    lines = app.locator(".scatterlayer .js-line")
+    expect(lines).to_have_count(0)
+    empty = notebook.picture()
     start_race(notebook)
-    expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2)
-    notebook.wait_for_new_picture(notebook.wait_for_new_picture(before, timeout=60), timeout=60)
+    expect(app.locator(".s-lanes .progress-bar")).to_have_count(2)
+    first = notebook.wait_for_new_picture(empty, timeout=60)
+    notebook.wait_for_new_picture(first, timeout=60)
+
+    app.locator(".s-stop").click()
+    expect(app.locator(".s-train")).to_be_enabled()
+    notebook.settle()
+    expect(lines).not_to_have_count(0)
+    assert notebook.errors() == []
+
+
+def test_another_app_shows_the_last_of_200_moves_made_during_a_race(notebook: NotebookPage) -> None:
+    notebook.show(RACE, "widgets.BiasExplorer()")
+    start_race(notebook)
     handle = notebook.app(1).locator(".s-heads .noUi-handle").first
     handle.focus()
-    took = handle.evaluate(
-        """async handle => {
-            const keys = [...Array(95).fill(['Right', 'Left']).flat(), ...Array(10).fill('Right')];
-            const begin = performance.now();
-            for (const [number, key] of keys.entries()) {
-                const press = {key: `Arrow${key}`, bubbles: true, cancelable: true};
-                handle.dispatchEvent(new KeyboardEvent('keydown', press));
-                await new Promise(done => setTimeout(done, begin + 25 * (number + 1) - performance.now()));
-            }
-            return (performance.now() - begin) / 1000;
-        }"""
-    )
-    assert took > 4.5, "one move in 25 ms"
-    notebook.wait_for_caption("18 heads", number=1, timeout=20)
-    pressed = time.monotonic()
+    handle.evaluate(MOVE_200_TIMES)
+    notebook.wait_for_caption("18 heads", number=1)
+
     notebook.app(0).locator(".s-stop").click()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled()
-    assert time.monotonic() - pressed < 5, (
-        "Stop takes a fraction of a second; a busy machine may need more"
-    )
-    notebook.settle(0)
-    assert lines.count() > 0, "the curves stay"
     assert notebook.errors() == []
 
 
@@ -117,16 +129,14 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
     notebook.server.interrupt_kernels()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled()
     notebook.wait_until_run()
-    assert ["CancelledError" in error for error in notebook.errors()] == [True]
+    (error,) = notebook.errors()
+    assert "CancelledError" in error
 
 
 def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(
     notebook: NotebookPage,
 ) -> None:
-    notebook.page.add_init_script(
-        """const create = URL.createObjectURL, wait = "await new Promise(done => setTimeout(done, 4000));";
-        URL.createObjectURL = blob => create(blob.size > 1e6 ? new Blob([wait, blob], blob) : blob);"""
-    )
+    notebook.page.add_init_script(SLOW_SCRIPTS)
     notebook.show("widgets.SlopeExplorer()")
     notebook.press_slider("s-heads", "End")
     notebook.wait_for_caption("64 heads")

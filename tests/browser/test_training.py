@@ -8,10 +8,8 @@ from tests.notebooks.pictures import capture
 
 
 def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
-    notebook.show(
-        'widgets.LengthLab(methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, '
-        "simple=True)"
-    )
+    settings = 'methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, simple=True'
+    notebook.show(f"widgets.LengthLab({settings})")
     app = notebook.app()
     expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
     app.locator(".s-train").click()
@@ -27,8 +25,8 @@ def test_picture_of_a_race_that_asks_for_guesses_does_not_answer_them(
     browser: Browser, server: Server
 ) -> None:
     code = 'widgets.LengthLab(methods=["alibi"], length=8, steps=30, guesses={"alibi": None})'
+    cells = ["from alibi_viz import widgets", code]
     server.share_kernel("guess")
-    (shot, caption), trained = capture(
-        "guess", ["from alibi_viz import widgets", code], browser, server
-    )
-    assert "guessed" not in caption and 10_000 < len(shot) < len(trained) < 300_000
+    (untrained_picture, caption), trained_picture = capture("guess", cells, browser, server)
+    assert "guessed" not in caption
+    assert 10_000 < len(untrained_picture) < len(trained_picture) < 300_000  # bytes
