@@ -1,5 +1,4 @@
-"""The page without a kernel holds the numbers of the library, and every lesson and public name has
-a page."""
+"""The page without a kernel holds the numbers of the library, and links its lessons."""
 
 import base64
 import io
@@ -7,6 +6,7 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,121 +23,186 @@ from alibi_viz.site.pages import MODULES
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole site."""
     return build.build_site(tmp_path_factory.mktemp("made") / "site").parent
 
 
-def test_the_page_is_small_and_links_every_lesson_in_order(folder: Path) -> None:
-    page = (folder / "index.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(page: str) -> dict[str, Any]:
+    """What the page computes with."""
+    element = page.split('id="data">')[1].split("</script>")[0]
+    return json.loads(element)
+
+
+@pytest.fixture(scope="module")
+def lessons(folder: Path) -> dict[str, str]:
+    """The pages of the lessons by name, in order."""
+    pages = {}
+    for path in sorted((folder / "lessons").glob("*.html")):
+        if path.stem != "report":
+            pages[path.stem] = path.read_text(encoding="utf-8")
+    return pages
+
+
+@pytest.fixture(scope="module")
+def slopes_lesson(lessons: dict[str, str]) -> str:
+    return lessons["01_slopes"]
+
+
+def image(source: str) -> Image.Image:
+    """The image in a data URL."""
+    return Image.open(io.BytesIO(base64.b64decode(source.split(",")[1])))
+
+
+def test_page_and_site_are_small(folder: Path, page: str) -> None:
     assert len(page) < 2_500_000
-    heads = re.findall(
-        r'base64,(\S+)" alt="Weights of head \d of 8"', page
-    )  # for a page without JavaScript
-    assert [Image.open(io.BytesIO(base64.b64decode(head))).size for head in heads] == [(32, 32)] * 8
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < 25_000_000
+
+
+def test_without_javascript_the_page_shows_eight_heads(page: str) -> None:
+    sources = re.findall(r'"(data:\S+)" alt="Weights of head \d of 8"', page)
+    assert [image(source).size for source in sources] == [(32, 32)] * 8
+
+
+def test_without_javascript_each_of_three_models_has_written_256_bytes_after_the_beginning(
+    page: str,
+) -> None:
     stored = re.findall(
         r'model writes"><noscript>(.*?)<span class="beyond">(.*?)</span>', page, re.DOTALL
     )
-    assert [[len(Markup(part).unescape()) for part in parts] for parts in stored] == [
-        [64, 29 + 256 - 64]
-    ] * 3
-    assert page.count("<th>key 2047</th>") == 1, "one bug's keys end at 2,048"
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 25_000_000
-    pages = sorted(path for path in (folder / "lessons").glob("*.html") if path.stem != "report")
-    assert all(
-        f'href="lessons/{name}.html"' in page for name in (*(path.stem for path in pages), "report")
-    )
+    assert len(stored) == 3
+    for within, beyond in stored:
+        assert len(Markup(within).unescape()) == 64  # up to the training length
+        assert len(Markup(beyond).unescape()) == len(build.BEGINNING) + 256 - 64
+
+
+def test_one_bug_has_keys_up_to_2048(page: str) -> None:
+    assert page.count("<th>key 2047</th>") == 1
+
+
+def test_page_links_every_lesson_and_the_report(page: str, lessons: dict[str, str]) -> None:
+    for name in [*lessons, "report"]:
+        assert f'href="lessons/{name}.html"' in page
     assert '04_a_zoo_of_positions.html">A zoo of positions</a></li>' in page
-    for n, path in enumerate(pages):
-        text = path.read_text(encoding="utf-8")
-        for rel, neighbor in (("prev", pages[:n][-1:]), ("next", pages[n + 1 : n + 2])):
-            assert set(re.findall(rf'href="(\S+)" rel="{rel}"', text)) == {
-                each.name for each in neighbor
-            }
-        assert '.ipynb"' not in text, "links go to the pages"
-    slopes = pages[1].read_text(encoding="utf-8")
-    assert "<title>Results of the study" in (folder / "lessons" / "report.html").read_text(
-        encoding="utf-8"
-    )
-    assert "<details><summary>Code</summary>" in slopes, "the source of a guess contains its answer"
-    assert '<h2 id="What-a-slope-does">What a slope does</h2>' in slopes, (
-        "where links of lessons lead"
-    )
-    assert "<details><summary><b>Who uses which rule</b></summary>" in slopes, (
-        "tags in lessons are kept"
-    )
+
+
+def test_each_lesson_links_the_one_before_and_the_one_after(lessons: dict[str, str]) -> None:
+    names = list(lessons)
+    for n, name in enumerate(names):
+        previous_links = set(re.findall(r'href="(\S+)" rel="prev"', lessons[name]))
+        next_links = set(re.findall(r'href="(\S+)" rel="next"', lessons[name]))
+        assert previous_links == {f"{before}.html" for before in names[:n][-1:]}
+        assert next_links == {f"{after}.html" for after in names[n + 1 :][:1]}
+
+
+def test_lessons_link_pages_and_not_notebooks(lessons: dict[str, str]) -> None:
+    for name, text in lessons.items():
+        assert '.ipynb"' not in text, name
+
+
+def test_report_is_a_page(folder: Path) -> None:
+    report = (folder / "lessons" / "report.html").read_text(encoding="utf-8")
+    assert "<title>Results of the study" in report
+
+
+def test_code_of_a_lesson_is_folded_since_a_guess_contains_its_answer(slopes_lesson: str) -> None:
+    assert "<details><summary>Code</summary>" in slopes_lesson
+
+
+def test_headings_have_the_anchors_that_links_of_lessons_use(slopes_lesson: str) -> None:
+    assert '<h2 id="What-a-slope-does">What a slope does</h2>' in slopes_lesson
+
+
+def test_tags_in_a_lesson_are_kept(slopes_lesson: str) -> None:
+    assert "<details><summary><b>Who uses which rule</b></summary>" in slopes_lesson
+
+
+def test_formulas_are_mathml_and_have_a_name(slopes_lesson: str) -> None:
+    formula = '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
+    assert f'aria-label="Formula">{formula}' in slopes_lesson
+
+
+def test_wide_tables_scroll_by_keyboard(slopes_lesson: str) -> None:
     assert (
-        'aria-label="Formula"><math xmlns="http://www.w3.org/1998/Math/MathML" display="block">'
-        in slopes
+        '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes_lesson
     )
-    assert '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes
 
 
-def test_every_public_name_is_in_the_reference(folder: Path) -> None:
-    assert 'href="api/alibi_viz.html"' in (folder / "index.html").read_text(encoding="utf-8")
-    for name in MODULES:
-        page = (folder / "api" / f"{name.replace('.', '/')}.html").read_text(encoding="utf-8")
-        for member in (module := import_module(name)).__all__:
-            assert f'id="{member}"' in page, name
-            assert (f"<summary>Source of {member}</summary>" in page) == callable(
-                getattr(module, member)
-            ), member
+def test_page_links_the_reference(page: str) -> None:
+    assert 'href="api/alibi_viz.html"' in page
 
 
-def test_the_page_computes_with_the_models_words_and_tales_of_the_library(folder: Path) -> None:
-    page = (folder / "index.html").read_text(encoding="utf-8")
-    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    for name, packed in data["models"].items():
-        model, weights = (
-            study.published_model(name).model,
-            np.frombuffer(base64.b64decode(packed["weights"]), "<f2"),
-        )
-        expected = torch.cat(
-            [value.detach().flatten() for value in model.state_dict().values()]
-        ).half()
-        np.testing.assert_array_equal(weights, expected.numpy())
-        assert packed["config"] == {
-            "layers": 2,
-            "width": 64,
-            "heads": 8,
-            "vocabulary": 256,
-            "position": name,
-        }
-    assert set(WORD.findall(bytes(lab.load_text().train.tolist()).decode())) == set(data["words"])
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_is_in_the_reference_and_every_function_with_its_source(
+    folder: Path, name: str
+) -> None:
+    reference = (folder / "api" / f"{name.replace('.', '/')}.html").read_text(encoding="utf-8")
+    module = import_module(name)
+    for member in module.__all__:
+        assert f'id="{member}"' in reference
+        has_source = f"<summary>Source of {member}</summary>" in reference
+        assert has_source == callable(getattr(module, member)), member
+
+
+@pytest.mark.parametrize("name", ["alibi", "rotary", "sinusoidal"])
+def test_page_has_the_weights_of_the_published_models(data: dict[str, Any], name: str) -> None:
+    packed = data["models"][name]
+    weights = np.frombuffer(base64.b64decode(packed["weights"]), "<f2")
+    parameters = study.published_model(name).model.state_dict().values()
+    expected = torch.cat([parameter.flatten() for parameter in parameters]).half()
+    np.testing.assert_array_equal(weights, expected.numpy())
+    sizes = {"layers": 2, "width": 64, "heads": 8, "vocabulary": 256}
+    assert packed["config"] == {**sizes, "position": name}
+
+
+def test_page_knows_the_words_of_the_tales(data: dict[str, Any]) -> None:
+    text = bytes(lab.load_text().train.tolist()).decode()
+    assert set(data["words"]) == set(WORD.findall(text))
+
+
+def test_race_in_the_page_is_tested_on_other_tales(data: dict[str, Any]) -> None:
     race = data["race"]
-    assert set(race["training"]) == set(race["characters"]) >= set(race["validation"])
-    assert (
-        len(race["training"]) >= build.TRAINING
-        and race["validation"][:2000] not in race["training"]
-    ), "other tales"
-    assert len(data["models"]) == 3 and (race["settings"], race["config"]) == (
-        build.RACE,
-        build.RACE_MODEL,
-    )
-    verdicts = study.verdict_table(study.published_results(by_block=True)).query(
-        "setting == 'tales'"
-    )
-    assert all(
-        f"<span>{escape(row.text)} <small>{row.numbers}</small></span>" in page
-        for row in verdicts.itertuples()
-    )
-    assert not re.search(
-        r"^(import|export) ", build.script("model.js", "worker.js", "page.js"), re.M
-    )
+    assert len(race["training"]) >= build.TRAINING
+    assert race["validation"][:2000] not in race["training"]
+    assert set(race["validation"]) <= set(race["characters"])
+    assert set(race["training"]) == set(race["characters"])
+    assert race["settings"] == build.RACE
+    assert race["config"] == build.RACE_MODEL
+
+
+def test_page_states_every_verdict_on_the_tales(page: str) -> None:
+    verdicts = study.verdict_table(study.published_results(by_block=True))
+    for row in verdicts.query("setting == 'tales'").itertuples():
+        assert f"<span>{escape(row.text)} <small>{row.numbers}</small></span>" in page
+
+
+def test_script_of_the_page_has_no_modules_which_browsers_refuse_from_files() -> None:
+    script = build.script("model.js", "worker.js", "page.js")
+    assert not re.search(r"^(import|export) ", script, re.M)
 
 
 def test_a_picture_has_the_colors_of_its_weights_with_the_first_query_on_top() -> None:
-    source = build._picture(np.array([[0, 0.25, 0.5], [0.75, 1, 0]], dtype=np.float32))
-    pixels = np.asarray(
-        Image.open(io.BytesIO(base64.b64decode(source.split(",")[1]))).convert("RGB")
-    )
-    colors = [[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in build.COLORS]
+    weights = np.array([[0, 0.25, 0.5], [0.75, 1, 0]], dtype=np.float32)
+    pixels = np.asarray(image(build._picture(weights)).convert("RGB"))
+    assert pixels.shape == (2, 3, 3)  # rows, columns, channels
+    # The five colors of the scale, from 0 to 1: white to dark brown
+    colors = [(255, 255, 255), (248, 207, 160), (232, 151, 74), (184, 86, 15), (94, 36, 3)]
     np.testing.assert_allclose(pixels.reshape(-1, 3)[:5], colors, atol=1)
-    assert pixels.shape == (2, 3, 3)
 
 
-def test_a_claim_without_results_has_no_place_and_others_an_interval_within_the_axis() -> None:
+def test_a_claim_has_an_interval_within_the_axis() -> None:
     words = {"verdict": "seen here", "text": "It does.", "numbers": "1"}
-    shown = build._claim(pd.Series({**words, "margin": 0.1, "low": -8.0, "high": 8.0}))
-    assert shown == {**words, "x": pytest.approx(17.366, abs=1e-3), "low": -100, "high": 100}
-    assert build._claim(
-        pd.Series(words | dict.fromkeys(("margin", "low", "high"), np.nan))
-    ) == words | {"x": None}
+    claim = build._claim(pd.Series({**words, "margin": 0.1, "low": -8.0, "high": 8.0}))
+    assert claim == {**words, "x": pytest.approx(17.366, abs=1e-3), "low": -100, "high": 100}
+
+
+def test_a_claim_without_results_has_no_place_on_the_axis() -> None:
+    words = {"verdict": "not tested", "text": "It does.", "numbers": ""}
+    unknown = {"margin": np.nan, "low": np.nan, "high": np.nan}
+    assert build._claim(pd.Series({**words, **unknown})) == {**words, "x": None}
