@@ -35,7 +35,7 @@ def page(folder: Path) -> str:
 @pytest.fixture(scope="module")
 def data(page: str) -> dict[str, Any]:
     """What the page computes with."""
-    element = page.split('id="data">')[1].split("</script>")[0]
+    element = page.split('id="data">')[1].split("</script>", maxsplit=1)[0]
     return json.loads(element)
 
 

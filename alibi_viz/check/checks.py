@@ -12,30 +12,30 @@ from torch import Tensor
 from alibi_viz import arguments
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, count, to_tensor, try_each
-from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
+from alibi_viz.check.explain import diagnose
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
-from alibi_viz.memory import check_memory
+from alibi_viz.check.rules import Expectation, Slopes
+from alibi_viz.check.slope_rules import Tolerance, name_slopes
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
-_OF_AXES = {
-    "unknown fault",
+# What a check of a right function finds if it is called with swapped axes
+_FINDINGS_OF_SWAPPED_AXES = {
+    "batch rows mixed",
+    "content depends on position",
+    "does not finish",
     "no bias",
+    "not a weighted average",
+    "raises an error",
+    "returns NaN",
+    "unknown fault",
     "window",
     "wrong shape",
     "wrong type",
-    "raises an error",
-    "does not finish",
-}
-_OF_AXES |= {
-    "returns NaN",
-    "not a weighted average",
-    "batch rows mixed",
-    "content depends on position",
 }
 _PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
-_Read = Callable[[Probe], Observation]  # reads what a call shows
+_Read = Callable[[Probe], Observation]  # makes a call, and reads what it shows
 
 
 def slopes(
@@ -63,26 +63,27 @@ def slopes(
     (False, ['first slope is 1'])
     """
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds)
-    eps = 2e-6  # grows to that of the coarsest dtype
+    relative_tolerance = 2e-6
 
     def read(heads: int) -> Tensor:
-        nonlocal eps
+        nonlocal relative_tolerance
         case = count(heads, "head")
-        value, dtype = to_tensor(call(function, heads, seconds=seconds, description=case), case)
+        returned = call(function, heads, seconds=seconds, description=case)
+        value, dtype = to_tensor(returned, case)
         if value.numel() != heads:
-            raise Unusable(
-                "wrong shape", f"{case}: returned {list(value.shape)}, expected [{heads}]"
-            )
-        eps = max(eps, torch.finfo(dtype).eps)
+            shape = list(value.shape)
+            raise Unusable("wrong shape", f"{case}: returned {shape}, expected [{heads}]")
+        # As exact as the coarsest dtype that was returned
+        relative_tolerance = max(relative_tolerance, torch.finfo(dtype).eps)
         return value.flatten()
 
     with torch.device("cpu"):
-        got, findings = try_each(read, num_heads)
-        return Report(
-            subject,
-            findings
-            + (name_slopes(got, Expectation(reference), eps, factors=False) if got else []),
-        )
+        slopes_by_heads, findings = try_each(read, num_heads)
+        if slopes_by_heads:
+            tolerance = Tolerance(relative_tolerance)
+            expected = Expectation(reference)
+            findings += name_slopes(slopes_by_heads, expected, tolerance, factors=False)
+    return Report(subject, findings)
 
 
 def bias(
@@ -122,17 +123,16 @@ def bias(
     subject, num_heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
+    calls = probes(num_heads, decoding, length)
+    expected = Expectation(reference, causal)
+
+    def run(read_dtype: torch.dtype = torch.float32) -> Report:
+        read = partial(read_bias, function, causal=causal, seconds=seconds, read_dtype=read_dtype)
+        return examine_bias(read, subject, calls, expected)
+
     with torch.device("cpu"):
-
-        def run(read_dtype: torch.dtype = torch.float32) -> Report:
-            read = partial(
-                read_bias, function, causal=causal, seconds=seconds, read_dtype=read_dtype
-            )
-            return examine_bias(
-                read, subject, probes(num_heads, decoding, length), Expectation(reference, causal)
-            )
-
-        return _with_hint(run(), partial(run, torch.bfloat16), "return that dtype")
+        report = run()
+        return _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
 
 
 def attention(
@@ -198,7 +198,8 @@ def attention(
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
-    calls, expected = probes(num_heads, decoding, length), Expectation(reference, causal)
+    calls = probes(num_heads, decoding, length)
+    expected = Expectation(reference, causal)
 
     def run(layout: str, calls: Sequence[Probe], read_dtype: torch.dtype = torch.float32) -> Report:
         reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, read_dtype)
@@ -206,55 +207,70 @@ def attention(
 
     with torch.device("cpu"):
         report = run(layout, calls)
-        if report.ok or any(finding.name == "does not finish" for finding in report.findings):
+        if report.ok or "does not finish" in _names(report):
             return report
-        others = [
-            order
-            for order in map("".join, permutations(layout))
-            if order.index("d") == layout.index("d")
-        ]
-        tried = {order: run(order, calls[:1]) for order in others}  # most orders fail this call
-        for order in sorted(others, key=lambda order: len(tried[order].findings)):
-            if (
-                order != layout
-                and _is_explained(tried[order])
-                and _is_explained(again := run(order, calls))
-            ):
-                what = (
-                    f"the only fault is {again.findings[0].name}"
-                    if again.findings
-                    else "it has no fault"
-                )
-                finding = Finding(
-                    "wrong layout", f"with layout {order} instead of {layout}, {what}"
-                )
-                if again.ok or (not _is_explained(tried[layout]) and len(report.findings) > 1):
-                    return replace(again, findings=[finding, *again.findings])
+        with_other_layout = _try_other_layouts(run, layout, calls, report)
+        if with_other_layout is not None:
+            return with_other_layout
+        is_half_precision = dtype.itemsize == 2
+        if is_half_precision:
+            return report
         rerun = partial(run, layout, calls, torch.bfloat16)
-        return report if dtype.itemsize == 2 else _with_hint(report, rerun, "pass `dtype`")
+        return _with_hint(report, rerun, advice="pass `dtype`")
+
+
+def _try_other_layouts(
+    run: Callable[[str, Sequence[Probe]], Report],
+    layout: str,
+    calls: Sequence[Probe],
+    report: Report,
+) -> Report | None:
+    """The report with another order of the axes, if that explains more than `report`.
+
+    None if no other order does.
+    """
+    orders = ["".join(axes) for axes in permutations(layout)]
+    orders = [order for order in orders if order.index("d") == layout.index("d")]
+    first_call = {order: run(order, calls[:1]) for order in orders}  # most orders fail it
+    is_unclear = not _is_explained(first_call[layout]) and len(report.findings) > 1
+    for order in sorted(orders, key=lambda order: len(first_call[order].findings)):
+        if order == layout or not _is_explained(first_call[order]):
+            continue
+        other = run(order, calls)
+        if not _is_explained(other):
+            continue
+        if other.ok or is_unclear:
+            only_fault = f"the only fault is {other.findings[0].name}" if other.findings else ""
+            result = only_fault or "it has no fault"
+            evidence = f"with layout {order} instead of {layout}, {result}"
+            return replace(other, findings=[Finding("wrong layout", evidence), *other.findings])
+    return None
+
+
+def _names(report: Report) -> set[str]:
+    return {finding.name for finding in report.findings}
 
 
 def _is_explained(report: Report) -> bool:
     """Whether there is at most one fault, and none that swapped axes look like."""
-    return len(report.findings) < 2 and not {finding.name for finding in report.findings} & _OF_AXES
+    return len(report.findings) < 2 and not _names(report) & _FINDINGS_OF_SWAPPED_AXES
 
 
 def _with_hint(report: Report, rerun: Callable[[], Report], advice: str) -> Report:
-    """Say if what no rule explains is right within the rounding of bfloat16, where `rerun` reads no
-    more exactly."""
-    names = {finding.name for finding in report.findings}
-    possible = {
-        "unknown fault",
-        "length cap",
-        "colliding positions",
-    }  # the last two, for some of the calls
-    if "unknown fault" not in names or not names <= possible or not rerun().ok:
+    """Say if what no rule explains is right within the rounding of bfloat16.
+
+    `rerun` makes the same check, but reads no more exactly than bfloat16.
+    """
+    names = _names(report)
+    # The last two are found for some of the calls.
+    of_rounding = {"unknown fault", "length cap", "colliding positions"}
+    if "unknown fault" not in names or not names <= of_rounding:
         return report
-    hint = (
-        f"{report.findings[-1].evidence}; right within the rounding of bfloat16: if it "
-        f"computes so, {advice}"
-    )
-    return replace(report, findings=[Finding("unknown fault", hint)])
+    if not rerun().ok:
+        return report
+    evidence = report.findings[-1].evidence
+    hint = f"right within the rounding of bfloat16: if it computes so, {advice}"
+    return replace(report, findings=[Finding("unknown fault", f"{evidence}; {hint}")])
 
 
 def _check_arguments(
@@ -277,22 +293,20 @@ def _check_arguments(
         arguments.check_choice("slopes", slopes, SCHEMES)
 
     def reference(heads: int) -> Tensor:
-        value = (
-            alibi_slopes(heads, slopes)
-            if isinstance(slopes, str)
-            else torch.as_tensor(slopes(heads)).detach()
-        )
+        if isinstance(slopes, str):
+            value = alibi_slopes(heads, slopes)
+        else:
+            value = torch.as_tensor(slopes(heads)).detach()
         if value.shape != (heads,):
             raise ValueError(
                 f"slopes({heads}) must return [{heads}], got shape {list(value.shape)}"
             )
         return value.double().cpu()
 
-    heads = arguments.positive_integers(
-        "num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads]
-    )
-    check_memory("num_heads", max(heads), lambda number: 32 * number * SHORT**2)
-    return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
+    several = num_heads if isinstance(num_heads, Iterable) else [num_heads]
+    heads = arguments.positive_integers("num_heads", several)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(name), heads, reference
 
 
 def examine_bias(
@@ -316,24 +330,28 @@ def examine_attention(
     """Check the bias, the scale of the content, padding, and finally the output for random
     inputs."""
     results, findings = _observe_all(reader.observe, calls)
-    hangs = any(
-        finding.name == "does not finish" for finding in findings
-    )  # that call goes on, and may disturb others
-    small = [probe for probe in results if probe.key_length <= SHORT and not hangs]
-    factors, unreadable = try_each(reader.content_factor, small)
     faults, comparison = diagnose(
         list(results.values()), replace(expected, head_dim=reader.head_dim)
     )
-    findings += (unreadable or _name_content(factors, reader)) + faults
+    # A call that does not finish goes on, and may disturb others.
+    hangs = any(finding.name == "does not finish" for finding in findings)
+    small_calls = []
+    if not hangs:
+        small_calls = [probe for probe in results if probe.key_length <= SHORT]
+
+    factors, unreadable = try_each(reader.content_factor, small_calls)
+    findings += unreadable if unreadable else _name_content(factors, reader)
+    findings += faults
+
     if padding and not findings:
-        padded = try_each(lambda probe: _check_padding(reader, probe, expected), small[:1])[1]
-        findings += [
-            Finding(each.name, f"with padding in front: {each.evidence}") for each in padded
-        ]
+        check_padding = partial(_check_padding, reader, expected=expected)
+        _, faults_of_padding = try_each(check_padding, small_calls[:1])
+        for fault in faults_of_padding:
+            findings.append(Finding(fault.name, f"with padding in front: {fault.evidence}"))
     if not findings:
-        findings += try_each(
-            lambda probe: _check_output(reader, probe, expected, group_size), results
-        )[1]
+        check_output = partial(_check_output, reader, expected=expected, group_size=group_size)
+        _, faults_of_output = try_each(check_output, results)
+        findings += faults_of_output
     return Report(subject, findings, comparison=comparison)
 
 
@@ -342,14 +360,13 @@ def _observe_all(
 ) -> tuple[dict[Probe, Observation], list[Finding]]:
     """The observations of all calls, and findings for those that failed."""
     results, findings = try_each(read, calls)
-    # If only the longest calls fail, and not only while decoding, the function has a maximum
-    # length.
-    longest, short = calls[-1], [probe for probe in calls if probe.key_length <= SHORT]
-    if longest not in results and all(probe in results for probe in short):
-        capped = ("raises an error", "wrong shape")
-        findings = [
-            replace(each, name="length cap") if each.name in capped else each for each in findings
-        ]
+    longest = calls[-1]
+    short_calls_work = all(probe in results for probe in calls if probe.key_length <= SHORT)
+    if longest not in results and short_calls_work:
+        # Only the longest calls fail, and not only while decoding: there is a maximum length.
+        for n, finding in enumerate(findings):
+            if finding.name in ("raises an error", "wrong shape"):
+                findings[n] = replace(finding, name="length cap")
     return results, findings
 
 
@@ -363,47 +380,42 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader) -> li
     def are_all(predict: Callable[[Probe], float]) -> bool:
         return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
 
-    is_weak, is_unscaled = (
-        are_all(lambda probe: probe.num_heads**-0.5),
-        are_all(lambda _: reader.head_dim**0.5),
-    )
-    name = (
-        "content too weak"
-        if is_weak
-        else "content not scaled"
-        if is_unscaled
-        else "content multiplied"
-    )
+    if are_all(lambda probe: probe.num_heads**-0.5):
+        name = "content too weak"
+    elif are_all(lambda _: reader.head_dim**0.5):
+        name = "content not scaled"
+    else:
+        name = "content multiplied"
+
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
-    place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
-    return [
-        Finding(
-            name,
-            f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}",
-        )
-    ]
+    evidence = f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times"
+    if len(wrong) < len(factors):
+        evidence += f" (only with {'; '.join(map(str, wrong))})"
+    return [Finding(name, evidence)]
 
 
 def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> None:
-    """Put padding in front of some sequences. Raise Unusable if the weights of their real tokens
-    change."""
+    """Raise Unusable if padding in front of a sequence changes the weights of its real tokens."""
     mask = torch.arange(probe.key_length) >= torch.tensor(_PADDING)[:, None]  # [batch, key]
     tolerance = 8 * reader.precision.absolute
-    for padding, weights in zip(
-        _PADDING, reader.output(probe, mask), strict=True
-    ):  # [heads, query, key]
-        hidden, real = weights[:, padding:].split([padding, probe.key_length - padding], dim=-1)
-        if bool(real.isnan().any()):
+    output = reader.output(probe, mask)  # [batch, heads, query, key]
+    for padding, weights in zip(_PADDING, output, strict=True):
+        of_real_queries = weights[:, padding:]
+        on_padding = of_real_queries[..., :padding]
+        on_real_keys = of_real_queries[..., padding:]
+        if bool(on_real_keys.isnan().any()):
             raise Unusable("returns NaN", f"{probe}: weights of real tokens are NaN")
-        if padding and (largest := float(hidden.max())) > tolerance:
-            raise Unusable(
-                "padding not masked", f"{probe}: padding gets a weight of up to {largest:.3g}"
-            )
-        correct = expected.bias(Probe(probe.num_heads, *real.shape[1:])).softmax(-1)
-        if (difference := float((real - correct).abs().max())) > tolerance:
-            raise Unusable(
-                "padding changes the bias", f"{probe}: a weight is off by {difference:.3g}"
-            )
+        if padding:
+            largest = float(on_padding.max())
+            if largest > tolerance:
+                evidence = f"{probe}: padding gets a weight of up to {largest:.3g}"
+                raise Unusable("padding not masked", evidence)
+        sequence = Probe(probe.num_heads, *on_real_keys.shape[1:])
+        correct = expected.bias(sequence).softmax(-1)
+        difference = float((on_real_keys - correct).abs().max())
+        if difference > tolerance:
+            evidence = f"{probe}: a weight is off by {difference:.3g}"
+            raise Unusable("padding changes the bias", evidence)
 
 
 def _check_output(
@@ -414,29 +426,32 @@ def _check_output(
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
     key, value = torch.randn(2, 3, heads, key_length, reader.head_dim, generator=generator)
-    got = reader(query, key, value)
-    query, key, value = (
-        each.to(reader.dtype).double() for each in (query, key, value)
-    )  # as the function gets them
-    differences = {}
-    for group in (group for group in range(1, heads + 1) if heads % group == 0):
-        k, v = (each[:, ::group].repeat_interleave(group, dim=1) for each in (key, value))
-        correct = (
-            attention_trace(query, k, expected.slopes(heads), causal=expected.causal).weights @ v
-        )
-        differences[group] = float((got - correct).abs().max())
+    output = reader(query, key, value)
+
+    # As the function gets them
+    query = query.to(reader.dtype).double()
+    key = key.to(reader.dtype).double()
+    value = value.to(reader.dtype).double()
+    slopes = expected.slopes(heads)
+    differences = {}  # by the number of heads that share a key
+    for size in range(1, heads + 1):
+        if heads % size:
+            continue
+        shared_key = key[:, ::size].repeat_interleave(size, dim=1)
+        shared_value = value[:, ::size].repeat_interleave(size, dim=1)
+        trace = attention_trace(query, shared_key, slopes, causal=expected.causal)
+        correct = trace.weights @ shared_value
+        differences[size] = float((output - correct).abs().max())
+
     tolerance = 4 * reader.precision.absolute
-    if not differences[group_size] <= tolerance:
-        evidence = (
-            f"{probe}: for random inputs, the output is off by up to {differences[group_size]:.3g}"
-        )
-        if shared := [
-            str(group) for group, difference in differences.items() if difference <= tolerance
-        ]:
-            raise Unusable(
-                "wrong keys", f"{evidence}, but right if heads share a key in groups of {shared[0]}"
-            )
-        is_half = reader.dtype.itemsize == 2
-        raise Unusable(
-            "unknown fault", evidence + f"; perhaps logits are rounded to {reader.dtype}" * is_half
-        )
+    difference = differences[group_size]
+    if difference <= tolerance:  # False for NaN
+        return
+    evidence = f"{probe}: for random inputs, the output is off by up to {difference:.3g}"
+    for size, of_size in differences.items():
+        if of_size <= tolerance:
+            right = f"right if heads share a key in groups of {size}"
+            raise Unusable("wrong keys", f"{evidence}, but {right}")
+    if reader.dtype.itemsize == 2:
+        evidence += f"; perhaps logits are rounded to {reader.dtype}"
+    raise Unusable("unknown fault", evidence)

@@ -15,10 +15,10 @@ from alibi_viz.arguments import (
     check_positive_integers,
 )
 from alibi_viz.check.checks import examine_attention
-from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.gallery import EXHIBITS
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
+from alibi_viz.check.rules import Expectation
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
 

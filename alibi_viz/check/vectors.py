@@ -28,9 +28,9 @@ from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.checks import examine_attention, examine_bias, slopes
-from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
+from alibi_viz.check.rules import Expectation
 from alibi_viz.files import write
 from alibi_viz.slopes import alibi_slopes
 
