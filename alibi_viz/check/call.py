@@ -9,15 +9,24 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.report import Finding
+from alibi_viz.check.words import count
 
 A = TypeVar("A")
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
+# Dtypes of arrays that are kept, by their names in NumPy
+_KEPT_DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
 
 
 class Unusable(Exception):
-    """The function under test raised, hung, or returned something unreadable. `fault` is the name
-    of the fault."""
+    """The function under test raised, hung, or returned something unreadable.
+
+    `fault` is the name of the fault.
+    """
 
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
@@ -32,11 +41,13 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     """
     results: list[Any] = []
     errors: list[BaseException] = []
-    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()  # of this thread
+    # A new thread has torch's defaults, not what the caller has chosen.
+    grad_mode = torch.is_grad_enabled()
+    inference_mode = torch.is_inference_mode_enabled()
 
     def run() -> None:
         try:
-            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+            with torch.inference_mode(inference_mode), torch.set_grad_enabled(grad_mode):
                 results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
@@ -53,16 +64,12 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     return results[0]
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun: "1 query", "2 queries"."""
-    return (
-        f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
-    )
-
-
 def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R], list[Finding]]:
-    """Apply `read` to each argument: the results, and a finding for every kind of fault that made
-    it raise Unusable."""
+    """Apply `read` to each argument.
+
+    Returns the results, and a finding for every kind of fault that made it raise Unusable. A call
+    that does not finish is the last.
+    """
     results: dict[A, R] = {}
     failures: dict[str, list[str]] = {}
     for argument in arguments:
@@ -72,19 +79,25 @@ def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R]
             failures.setdefault(error.fault, []).append(str(error))
             if error.fault == "does not finish":
                 break
-    return results, [
-        Finding(fault, f"{message} (and {count(len(more), 'more call')})" if more else message)
-        for fault, (message, *more) in failures.items()
-    ]
+    findings = []
+    for fault, messages in failures.items():
+        evidence = messages[0]
+        if len(messages) > 1:
+            evidence += f" (and {count(len(messages) - 1, 'more call')})"
+        findings.append(Finding(fault, evidence))
+    return results, findings
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
-    """A float64 tensor on the CPU, and its own dtype. Raises Unusable unless all are real numbers,
-    or NaN if `nan`."""
+    """A float64 tensor on the CPU, and its own dtype.
+
+    Raises Unusable unless all elements are real numbers; NaN is allowed if `nan`.
+    """
     try:
-        tensor = (
-            value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
-        )
+        if isinstance(value, Tensor):
+            tensor = value.detach().to_dense().cpu()
+        else:
+            tensor = _from_array(value)
         if tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"expected real numbers, got {tensor.dtype}")
         numbers = tensor.double()
@@ -103,19 +116,22 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
 
 
 def _from_array(value: Any) -> Tensor:
-    """The array in its dtype if torch has it and it is at most float32 (JAX's bfloat16 too),
-    otherwise in float64."""
+    """The array as a tensor of the same dtype, if that is float32 or less; otherwise in float64.
+
+    JAX's bfloat16 is kept, too.
+    """
     if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
         raise TypeError("expected an array, got a tuple of arrays")
     array = np.asarray(value)
     if array.dtype.kind not in "fiuV":  # bfloat16 is a V
         raise TypeError(f"expected real numbers, got {array.dtype}")
-    name = array.dtype.name
-    dtype = getattr(torch, name) if name in ("float32", "float16", "bfloat16") else torch.float64
+    dtype = _KEPT_DTYPES.get(array.dtype.name, torch.float64)
     return torch.from_numpy(array.astype(np.float64)).to(dtype)
 
 
 def _message(error: BaseException) -> str:
     """The type and the text of an error, shortened."""
     text = str(error)
-    return f"{type(error).__name__}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"
+    if len(text) > _SHOWN:
+        text = text[:_SHOWN] + "…"
+    return f"{type(error).__name__}: {text}"

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from alibi_viz import arguments
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable, call, count, to_tensor, try_each
+from alibi_viz.check.call import Unusable, call, to_tensor, try_each
 from alibi_viz.check.explain import diagnose
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.check.slope_rules import Tolerance, name_slopes
+from alibi_viz.check.words import count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)

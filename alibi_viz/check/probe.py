@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from alibi_viz.bias import causal_mask
-from alibi_viz.check.call import Unusable, call, count, to_tensor
-from alibi_viz.memory import check_memory
+from alibi_viz.check.call import Unusable, call, to_tensor
+from alibi_viz.check.words import count
 
 SHORT = 16  # keys of the small calls
-_MAX_SQUARE = 512
-_BATCH = 3
+_MAX_SQUARE = 512  # keys of the largest call that has as many queries
+_BATCH = 3  # sequences in each call
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
 
 
@@ -38,27 +38,33 @@ class Probe(NamedTuple):
 
 
 def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
-    """The calls of a check: a short one per head count; with the first, also some with few queries,
-    and a long one."""
+    """The calls of a check.
+
+    There is a short one per head count. With the first head count, there are also some with few
+    queries, as in decoding, and a long one.
+    """
     first = num_heads[0]
+    is_long = length > SHORT
     calls = [Probe(heads, SHORT, SHORT) for heads in num_heads]
     if decoding:
         calls += [Probe(first, 1, SHORT), Probe(first, 5, SHORT)]
-        calls += [Probe(first, 1, length)] * (length > SHORT)
-    if length > SHORT:
-        # With many keys a few queries are enough, and save memory: positions that collide do so for
-        # every query.
-        calls.append(Probe(first, SHORT if decoding and length > _MAX_SQUARE else length, length))
-    queries = calls[-1].query_length
-    check_memory(
-        "length", length, lambda keys: 32 * first * keys * (keys if queries == length else queries)
-    )
+        if is_long:
+            calls.append(Probe(first, 1, length))
+    if is_long:
+        queries = length
+        if decoding and length > _MAX_SQUARE:
+            # A few queries are enough, and save memory: positions that collide do so for every
+            # query.
+            queries = SHORT
+        calls.append(Probe(first, queries, length))
     return calls
 
 
 class Precision(NamedTuple):
-    """How exactly logarithms of weights can be read in a dtype: `absolute + relative * size`, above
-    `floor`."""
+    """How exactly logarithms of weights can be read in a dtype.
+
+    The error is up to `absolute + relative * size`. Nothing can be read below the `floor`.
+    """
 
     absolute: float
     relative: float
@@ -66,29 +72,34 @@ class Precision(NamedTuple):
 
 
 def precision(dtype: torch.dtype) -> Precision:
-    """How exactly correct implementations in `dtype` reproduce log weights: to a few units in the
-    last place."""
-    half = {
-        torch.bfloat16: Precision(2**-5, 2**-7, -8.0),
-        torch.float16: Precision(2**-7, 2**-9, -8.0),
-    }
-    return half.get(dtype, Precision(2e-4, 5e-5, -16.0))
+    """How exactly correct implementations in `dtype` reproduce log weights.
+
+    They do so to a few units in the last place.
+    """
+    if dtype == torch.bfloat16:
+        return Precision(absolute=2**-5, relative=2**-7, floor=-8.0)
+    if dtype == torch.float16:
+        return Precision(absolute=2**-7, relative=2**-9, floor=-8.0)
+    return Precision(absolute=2e-4, relative=5e-5, floor=-16.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The attention weights of a function at equal content, for one call."""
+    """The attention weights of a function at equal content, for one call.
+
+    Attributes:
+        probe: the sizes of the call.
+        logits: float64 [heads, query, key], up to a constant per row; -inf where a key is masked.
+        precision: how exactly they could be read.
+    """
 
     probe: Probe
-    logits: (
-        Tensor  # float64 [heads, query, key], up to a constant per row; -inf where a key is masked
-    )
+    logits: Tensor
     precision: Precision
 
     @cached_property
     def log_weights(self) -> Tensor:
-        """The logarithm of the weights, float64 [heads, query, key], at least the floor of the
-        precision."""
+        """The logarithm of the weights, float64 [heads, query, key], at least the floor."""
         return self.normalize(self.logits)
 
     @property
@@ -108,37 +119,48 @@ class Observation:
     @property
     def cap(self) -> int | None:
         """The distance from which on the bias of the last query is constant, if there is one."""
-        step = self.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
-        moving = (step > self.precision.absolute / 10).nonzero()
-        cap = int(moving.max()) + 1 if len(moving) else 0
-        return cap if 0 < cap < self.probe.key_length - 1 else None
+        by_distance = self.log_weights[:, -1].flip(-1)
+        largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
+        changes = (largest_step > self.precision.absolute / 10).nonzero()
+        if len(changes) == 0:
+            return None
+        cap = int(changes.max()) + 1
+        largest_distance = self.probe.key_length - 1
+        return cap if cap < largest_distance else None
 
     def normalize(self, bias: Tensor) -> Tensor:
-        """The log weights of a bias [heads, query, key]: here rows that differ by a constant become
-        equal."""
+        """The log weights of a bias [heads, query, key].
+
+        Rows that differ by a constant become equal.
+        """
         floor = self.precision.floor
         return bias.double().log_softmax(-1).nan_to_num(nan=floor).clamp(min=floor)
 
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
-        """Whether the weights in these rows are those of `bias` [heads, rows, key], where a query
-        sees any key."""
+        """Whether the weights in these rows are those of `bias` [heads, rows, key].
+
+        Rows in which a query sees no key don't count.
+        """
         expected = self.normalize(bias)
-        size = torch.maximum(
-            expected.abs(), bias.nan_to_num(neginf=0.0).abs()
-        )  # large before softmax: rounded by more
-        rounded = 2.0**-22 * bias.nan_to_num(neginf=0.0).abs().amax(
-            (-2, -1), keepdim=True
-        )  # m j, for any form
-        tolerance = self.precision.absolute + self.precision.relative * size + rounded
+        bias_size = bias.nan_to_num(neginf=0.0).abs()
+        # A logit that is large before the softmax is rounded by more.
+        size = torch.maximum(expected.abs(), bias_size)
+        # Some forms of the bias have its largest size in every row.
+        rounding = 2.0**-22 * bias_size.amax((-2, -1), keepdim=True)
+        tolerance = self.precision.absolute + self.precision.relative * size + rounding
         is_close = (self.log_weights[:, rows] - expected).abs() <= tolerance
-        return bool((is_close | bias.isneginf().all(-1, keepdim=True)).all())
+        sees_no_key = bias.isneginf().all(-1, keepdim=True)
+        return bool((is_close | sees_no_key).all())
 
     def largest_difference(self, bias: Tensor) -> tuple[float, tuple[int, int, int]]:
-        """The largest difference of a weight from those of `bias`, or else of its logarithm; its
-        (head, query, key)."""
-        difference = (self.weights - self.normalize(bias).exp()).abs()
+        """The largest difference of a weight from those of `bias`, and its (head, query, key).
+
+        If all weights are close, it is that of a logarithm.
+        """
+        expected = self.normalize(bias)
+        difference = (self.weights - expected.exp()).abs()
         if float(difference.max()) < 1e-3:
-            difference = (self.log_weights - self.normalize(bias)).abs()
+            difference = (self.log_weights - expected).abs()
         head, query, key = map(int, np.unravel_index(int(difference.argmax()), difference.shape))
         return float(difference.max()), (head, query, key)
 
@@ -150,20 +172,18 @@ def read_bias(
     seconds: float,
     read_dtype: torch.dtype = torch.float32,
 ) -> Observation:
-    """What a bias function gives for these sizes, read as exactly as its dtype and `read_dtype`
-    are.
+    """What a bias function gives for these sizes.
 
-    Raises Unusable if the function fails, or returns something that isn't a bias of these sizes.
+    It is read as exactly as its dtype and `read_dtype` are. Raises Unusable if the function fails, or returns something that isn't a bias of these sizes.
     """
-    value, dtype = to_tensor(
-        call(function, *probe, seconds=seconds, description=str(probe)), str(probe)
-    )
+    returned = call(function, *probe, seconds=seconds, description=str(probe))
+    value, dtype = to_tensor(returned, str(probe))
     visible = causal_mask(probe.query_length, probe.key_length)
-    visible = visible if causal else torch.ones_like(visible)
+    if not causal:
+        visible = torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
-    return Observation(
-        probe, logits, precision(_coarser(dtype, read_dtype))._replace(floor=_BIAS_FLOOR)
-    )
+    of_dtype = precision(_coarser(dtype, read_dtype))
+    return Observation(probe, logits, of_dtype._replace(floor=_BIAS_FLOOR))
 
 
 def _coarser(*dtypes: torch.dtype) -> torch.dtype:
@@ -171,8 +191,10 @@ def _coarser(*dtypes: torch.dtype) -> torch.dtype:
 
 
 def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
-    """Expand a bias to [heads, query, key]. Further heads must be without a bias where it counts,
-    and are dropped."""
+    """Expand a bias to [heads, query, key].
+
+    Further heads are dropped if they have no bias, that is if each of their rows is constant.
+    """
     shape = list(bias.shape)
     while bias.ndim > 3 and bias.shape[0] == 1:
         bias = bias[0]
@@ -180,13 +202,13 @@ def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
         if bias.ndim == 3 and len(bias) > probe.num_heads:
             further = bias[probe.num_heads :].expand(-1, probe.query_length, probe.key_length)
             highest = further.masked_fill(~visible, -math.inf).amax(-1)
-            if bool((highest == further.masked_fill(~visible, math.inf).amin(-1)).all()):
+            lowest = further.masked_fill(~visible, math.inf).amin(-1)
+            if torch.equal(highest, lowest):
                 bias = bias[: probe.num_heads]
         return bias.expand(probe)
     except RuntimeError:
-        raise Unusable(
-            "wrong shape", f"{probe}: returned {shape}, expected {list(probe)}"
-        ) from None
+        message = f"{probe}: returned {shape}, expected {list(probe)}"
+        raise Unusable("wrong shape", message) from None
 
 
 @dataclass
@@ -213,25 +235,32 @@ class AttentionReader:
         self.precision = precision(self.read_dtype)  # with which weights can be read
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
-        """The output for inputs [batch, heads, length, head_dim], in float64; a mask is bool
-        [batch, key]."""
-        inputs = query, key, value, *mask
+        """The output for inputs [batch, heads, length, head_dim], in float64.
+
+        A mask is bool [batch, key].
+        """
+        inputs = (query, key, value, *mask)
         if "b" in self.layout:
             return self._call("bhld", *inputs)
-        return torch.stack([self._call("hld", *sequence) for sequence in zip(*inputs, strict=True)])
+        sequences = zip(*inputs, strict=True)
+        return torch.stack([self._call("hld", *sequence) for sequence in sequences])
 
     def _call(self, axes: str, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
         probe = Probe(query.shape[-3], query.shape[-2], key.shape[-2])
-        inputs = [  # clones, because the function may change its arguments
-            torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(
-                memory_format=torch.contiguous_format
-            )
-            for tensor in (query, key, value)
-        ]
+        inputs = []
+        for tensor in (query, key, value):
+            in_layout = torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype))
+            inputs.append(in_layout)
         shape = inputs[0].shape
-        inputs += [each.clone() for each in mask]
-        run = lambda *given: self.function(*map(self.convert, given))  # noqa: E731  # what `convert` raises is a finding
-        result = call(run, *inputs, seconds=self.seconds, description=str(probe))
+        # The function may change its arguments, so it gets clones.
+        clones = [tensor.clone(memory_format=torch.contiguous_format) for tensor in inputs]
+        clones += [tensor.clone() for tensor in mask]
+
+        def run(*arguments: Tensor) -> Any:
+            # Here, so that what `convert` raises becomes a finding
+            return self.function(*map(self.convert, arguments))
+
+        result = call(run, *clones, seconds=self.seconds, description=str(probe))
         output, dtype = to_tensor(result, str(probe), nan=bool(mask))
         if output.shape != shape:
             expected = f"{list(shape)} ({', '.join(self.layout)})"
@@ -244,24 +273,28 @@ class AttentionReader:
     def output(
         self, probe: Probe, *mask: Tensor, query: Tensor | None = None, key: Tensor | None = None
     ) -> Tensor:
-        """The output for one-hot values, which is the weights in equal sequences: float32 [3,
-        heads, query, key]."""
+        """The output for one-hot values, which is the weights: float32 [3, heads, query, key].
+
+        The three sequences are equal. All positions and heads share one `query` [head_dim]; by
+        default it is 0, which makes all content equal, whatever the keys are. All heads share the
+        `key` [key, head_dim], by default random.
+        """
         heads, query_length, key_length = probe
-        # All positions and heads share one query [head_dim]. Zeros make all content equal, whatever
-        # the keys are.
-        query = torch.zeros(self.head_dim) if query is None else query
-        key = (
-            torch.randn(key_length, self.head_dim, generator=torch.Generator().manual_seed(0))
-            if key is None
-            else key
-        )
+        if query is None:
+            query = torch.zeros(self.head_dim)
+        if key is None:
+            generator = torch.Generator().manual_seed(0)
+            key = torch.randn(key_length, self.head_dim, generator=generator)
+        queries = query.expand(_BATCH, heads, query_length, -1)
+        keys = key.expand(_BATCH, heads, -1, -1)
+
         # One-hot values for as many keys as fit into head_dim; further keys need further calls.
-        one_hot, starts = torch.eye(key_length, self.head_dim), range(0, key_length, self.head_dim)
-        inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
-        blocks = (one_hot.roll(start, dims=0).expand(_BATCH, heads, -1, -1) for start in starts)
-        return torch.cat([self(*inputs, block, *mask).float() for block in blocks], dim=-1)[
-            ..., :key_length
-        ]
+        one_hot = torch.eye(key_length, self.head_dim)
+        outputs = []
+        for first_key in range(0, key_length, self.head_dim):
+            values = one_hot.roll(first_key, dims=0).expand(_BATCH, heads, -1, -1)
+            outputs.append(self(queries, keys, values, *mask).float())
+        return torch.cat(outputs, dim=-1)[..., :key_length]
 
     def weights(
         self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None
@@ -269,64 +302,64 @@ class AttentionReader:
         """`output` without a mask. Raises Unusable if a row is not a weighted average."""
         weights = self.output(probe, query=query, key=key)
         total = weights.sum(-1)
-        worst = float(total.flatten()[(total - 1).abs().argmax()])
-        tolerance = max(self.precision.absolute, 4e-3)  # sums of weights that were rounded inside
-        if float(weights.min()) < -tolerance or abs(worst - 1) > tolerance:
-            found = (
-                f"the weights of a query add up to {worst:.4g}, and the smallest is "
-                f"{float(weights.min()):.3g}"
-            )
-            message = (
-                f"{probe}: with one-hot values, {found}; expected a sum of 1 and no negative weight"
-            )
-            raise Unusable("not a weighted average", message)
-        return weights
+        worst_total = float(total.flatten()[(total - 1).abs().argmax()])
+        smallest = float(weights.min())
+        # Weights may have been rounded inside the function before they were added.
+        tolerance = max(self.precision.absolute, 4e-3)
+        if smallest >= -tolerance and abs(worst_total - 1) <= tolerance:
+            return weights
+        sums = f"the weights of a query add up to {worst_total:.4g}"
+        raise Unusable(
+            "not a weighted average",
+            f"{probe}: with one-hot values, {sums}, and the smallest is {smallest:.3g}; "
+            "expected a sum of 1 and no negative weight",
+        )
 
     def observe(self, probe: Probe) -> Observation:
         """The weights at equal content. Raises Unusable if they cannot be read, or differ within a
         batch."""
         weights = self.weights(probe)
-        if (difference := float((weights - weights[0]).abs().max())) > self.precision.absolute:
-            raise Unusable(
-                "batch rows mixed", f"{probe}: equal sequences differ by {difference:.3g}"
-            )
+        difference = float((weights - weights[0]).abs().max())
+        if difference > self.precision.absolute:
+            message = f"{probe}: equal sequences differ by {difference:.3g}"
+            raise Unusable("batch rows mixed", message)
         return Observation(probe, weights[0].clamp(min=0).log(), self.precision)
 
     def content_factor(self, probe: Probe) -> float:
-        """The factor of q . k, relative to 1 / sqrt(head_dim). Every third key gets a content, the
-        others none.
+        """The factor of q . k, relative to 1 / sqrt(head_dim).
 
-        The log weight of a key changes by its content, and by a constant of the row, which the
-        other keys show. Raises Unusable if the factor depends on the position.
+        Every third key gets a content, and the others none. The log weight of a key changes by its
+        content, and by a constant of the row, which the other keys show.
+
+        Raises Unusable if the factor depends on the position.
         """
-        base, smallest = self.weights(probe), math.exp(max(self.precision.floor, -15.0))
-        direction = torch.randn(self.head_dim, generator=torch.Generator().manual_seed(0))
-        matching = torch.arange(probe.key_length) % 3 == 1
+        without_content = self.weights(probe)
+        smallest = math.exp(max(self.precision.floor, -15.0))
+        generator = torch.Generator().manual_seed(0)
+        direction = torch.randn(self.head_dim, generator=generator)
+        has_content = torch.arange(probe.key_length) % 3 == 1
+        keys = has_content[:, None] * direction
         for content in (1.0, 0.1):  # a small one for functions that don't scale it
             query = content * direction * self.head_dim**0.5 / direction.square().sum()
-            changed = self.weights(
-                probe, query, matching[:, None] * direction
-            )  # [sequence, heads, query, key]
-            readable = (changed > smallest) & (base > smallest)
-            change = (changed / base).log().where(readable, torch.nan).transpose(0, 1) / content
-            others = change.where(~matching, torch.nan).nanmean(-1, keepdim=True)
-            factors = (change - others)[..., matching].flatten(
-                1
-            )  # [heads, all], NaN where it can't be read
-            heads = factors.nanmedian(-1).values
-            if not bool(heads.isnan().all()):
+            with_content = self.weights(probe, query, keys)  # [batch, heads, query, key]
+            readable = (with_content > smallest) & (without_content > smallest)
+            log_ratio = (with_content / without_content).log()
+            change = log_ratio.where(readable, torch.nan).transpose(0, 1) / content
+            of_row = change.where(~has_content, torch.nan).nanmean(-1, keepdim=True)
+            factors = (change - of_row)[..., has_content].flatten(1)  # [heads, places], or NaN
+            factor_of_head = factors.nanmedian(-1).values
+            if not bool(factor_of_head.isnan().all()):
                 break
         else:
             return 1.0  # no query sees two keys
-        largest = max(1.0, float(heads.abs().nan_to_num(0.0).max()))
+
+        largest = max(1.0, float(factor_of_head.abs().nan_to_num(0.0).max()))
         tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
-        if (
-            float((factors - heads[:, None]).abs().flatten().nanquantile(0.75)) > tolerance
-        ):  # not one odd query
-            low, high = (float(each) for each in factors[~factors.isnan()].aminmax())
-            message = (
-                f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, "
-                "expected 1"
-            )
+        deviations = (factors - factor_of_head[:, None]).abs().flatten()
+        # Of most places: one odd query doesn't count.
+        if float(deviations.nanquantile(0.75)) > tolerance:
+            low, high = factors[~factors.isnan()].aminmax()
+            scores = f"between {float(low):.3g} and {float(high):.3g}"
+            message = f"{probe}: equal queries and keys score {scores}, expected 1"
             raise Unusable("content depends on position", message)
-        return float(heads.nanmedian())
+        return float(factor_of_head.nanmedian())

@@ -9,24 +9,23 @@ from importlib.resources import files
 from torch import Tensor
 
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
+from alibi_viz.check.words import count
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A way in which implementations of ALiBi go wrong: a name, what is computed, and what to
-    change."""
+    """A way in which implementations of ALiBi go wrong.
+
+    It has a name, what is computed instead, and what to change.
+    """
 
     name: str
     problem: str
     fix: str
 
 
-FAULTS = {
-    name: Fault(name, **sentences)
-    for name, sentences in tomllib.loads(
-        (files("alibi_viz.check") / "faults.toml").read_text("utf-8")
-    ).items()
-}
+_SENTENCES = tomllib.loads((files("alibi_viz.check") / "faults.toml").read_text("utf-8"))
+FAULTS = {name: Fault(name, **sentences) for name, sentences in _SENTENCES.items()}
 
 
 class AlibiFaultError(AssertionError):
@@ -35,8 +34,10 @@ class AlibiFaultError(AssertionError):
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault that a check found: its name, a key of `alibi_viz.check.FAULTS`, and the numbers that
-    show it."""
+    """A fault that a check found.
+
+    It has a name, which is a key of `alibi_viz.check.FAULTS`, and the numbers that show it.
+    """
 
     name: str
     evidence: str
@@ -47,9 +48,12 @@ class Finding:
         return [exhibit for exhibit in EXHIBITS if exhibit.fault == self.name]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {FAULTS[self.name].problem}", f"  Found: {self.evidence}"]
-        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in]
-        return "\n".join([*lines, f"  Fix: {FAULTS[self.name].fix}"])
+        fault = FAULTS[self.name]
+        lines = [f"{self.name}: {fault.problem}", f"  Found: {self.evidence}"]
+        for exhibit in self.seen_in:
+            lines.append(f"  Seen in: {exhibit.system} ({exhibit.source})")
+        lines.append(f"  Fix: {fault.fix}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,8 @@ class Comparison:
 
     def __str__(self) -> str:
         head, query, key = self.place
-        got, wanted = float(self.got[self.place]), float(self.wanted[self.place])
+        got = float(self.got[self.place])
+        wanted = float(self.wanted[self.place])
         given = f"head {head + 1} gives key {key} the weight {got:.3g} for query {query}"
         return f"with {self.title}, {given}, expected {wanted:.3g}"
 
@@ -75,9 +80,8 @@ class Report:
     subject: str  # what was checked
     findings: list[Finding]  # the faults, empty if there are none
     notes: list[str] = field(default_factory=list)  # facts that are not faults
-    comparison: Comparison | None = (
-        None  # the call with the largest difference, if anything could be compared
-    )
+    # The call with the largest difference, if anything could be compared
+    comparison: Comparison | None = None
 
     @property
     def ok(self) -> bool:
@@ -90,31 +94,31 @@ class Report:
             raise AlibiFaultError(str(self))
 
     def __str__(self) -> str:
-        verdict = (
-            "no fault found"
-            if self.ok
-            else f"{len(self.findings)} fault{'s' * (len(self.findings) > 1)}"
-        )
-        parts = [f"ALiBi check of {self.subject}: {verdict}", *map(str, self.findings), *self.notes]
-        place = str(self.comparison)
-        if self.comparison and not any(place in finding.evidence for finding in self.findings):
-            parts.append(f"Weights at equal content: {place}")
+        verdict = "no fault found" if self.ok else count(len(self.findings), "fault")
+        parts = [f"ALiBi check of {self.subject}: {verdict}"]
+        parts += [str(finding) for finding in self.findings]
+        parts += self.notes
+        if self.comparison is not None:
+            difference = str(self.comparison)
+            is_said = any(difference in finding.evidence for finding in self.findings)
+            if not is_said:
+                parts.append(f"Weights at equal content: {difference}")
         return "\n".join(parts)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         text = str(self)
-        return notebook_html(
-            text,
-            self.comparison,
-            [text.splitlines()[0], *(f"{one.name}:" for one in self.findings)],
-        )
+        title = text.splitlines()[0]
+        names = [f"{finding.name}:" for finding in self.findings]
+        return notebook_html(text, self.comparison, bold=[title, *names])
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:
-    """The text, with parts of it in bold, and pictures of the weights in the head that differs
-    most."""
+    """The text, with parts of it in bold, and pictures of the weights.
+
+    They show the head that differs most.
+    """
     text = html.escape(text)
     for part in map(html.escape, bold):
         text = text.replace(part, f"<b>{part}</b>", 1)
@@ -124,7 +128,8 @@ def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] 
     if comparison is None:
         return text
     try:
-        from alibi_viz.figures.matrices import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
+        # A check in CI shouldn't load plotly.
+        from alibi_viz.figures.matrices import comparison_html  # noqa: PLC0415
     except ModuleNotFoundError:  # installed without the extra: the text says it all
         return text
     return text + comparison_html(comparison.wanted, comparison.got, comparison.place)
