@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,26 +16,39 @@ from alibi_viz.arguments import (
     check_positive_integers,
 )
 from alibi_viz.check.checks import examine_attention
-from alibi_viz.check.gallery import EXHIBITS
+from alibi_viz.check.gallery import EXHIBITS, Exhibit
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
 
-# Names of the projection to queries, keys and values, and of the output projection. The first holds
-# them per head or per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim). The
-# number is where the 3 goes.
+_HEADS = ("num_attention_heads", "n_heads", "n_head")  # names of the field of a configuration
+
+
+@dataclass(frozen=True)
+class _Projections:
+    """Names of the projection to queries, keys and values, and of the output projection.
+
+    The first returns them per head or per kind: its last axis is (heads, 3, head_dim), with the 3
+    on axis 3 of [batch, length, ...], or (3, heads, head_dim), with the 3 on axis 2.
+    """
+
+    inputs: str
+    output: str
+    axis: int
+
+
 _PROJECTIONS = [
-    ("query_key_value", "dense", 3),  # BLOOM, Falcon, GPT-NeoX
-    ("Wqkv", "out_proj", 2),  # MPT
+    _Projections("query_key_value", "dense", axis=3),  # BLOOM, Falcon, GPT-NeoX
+    _Projections("Wqkv", "out_proj", axis=2),  # MPT
 ]
-_HEADS = ("num_attention_heads", "n_heads", "n_head")
 
 
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
-    """Check the attention of one layer, as the model runs it: with its own mask, cache, dtype and
-    implementation.
+    """Check the attention of one layer, as the model runs it.
+
+    That is with its own mask, cache, dtype and implementation.
 
     Its queries, keys and values are replaced by chosen ones, and the input of its output projection
     is read. So the weights don't matter, and a tiny model with random weights shows what a large
@@ -50,12 +64,11 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         seconds: time limit of a call.
 
     Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has
-    no such layer, shares keys between heads, is quantized, or allows fewer than 16 tokens;
-    MemoryError for too long a `length`.
+    no such layer, shares keys between heads, is quantized, or allows fewer than 16 tokens.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)
-    heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
+    heads = _num_heads(config)
     layers = _find_layers(model, heads)
     check_integer("layer", layer, 0, len(layers) - 1)
     check_positive("seconds", seconds)
@@ -64,86 +77,109 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         raise ValueError(
             f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}"
         )
-    attention, parameter = layers[layer], next(model.parameters())
-    if not isinstance(weight := attention.inputs.weight, Tensor):
-        raise ValueError(
-            "the projections must have plain weights, not quantized ones, got "
-            f"{type(attention.inputs)}"
-        )
-    if (width := len(weight)) != (expected := 3 * heads * attention.head_dim):
-        raise ValueError(
-            f"the projection must return {expected} numbers, as keys aren't shared by heads, got "
-            f"{width}"
-        )
-    subject, family = (
-        f"{type(model).__name__}, layer {layer}",
-        str(getattr(config, "model_type", "")),
-    )
+    attention = layers[layer]
+    _check_projection(attention)
+    longest = longest_context(model) or max(length, SHORT)
+    if longest < SHORT:
+        raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
+
+    parameter = next(model.parameters())
+    family = str(getattr(config, "model_type", ""))
+    # What the weights of this family were trained with, by the name of the fault
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
-    half = (
-        bool(trained) and parameter.dtype != torch.float32
-    )  # the sum of q . k and the bias is rounded too
+    # The sum of q . k and the bias is rounded, too.
+    is_rounded = bool(trained) and parameter.dtype != torch.float32
 
     def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
         """Compare with the official slopes, divided by `divisor`."""
-        sizes = "bhld", attention.head_dim, parameter.dtype
         reader = AttentionReader(
-            attention, *sizes, lambda tensor: tensor.to(parameter.device), seconds, read_dtype
+            attention,
+            layout="bhld",
+            head_dim=attention.head_dim,
+            dtype=parameter.dtype,
+            convert=lambda tensor: tensor.to(parameter.device),
+            seconds=seconds,
+            read_dtype=read_dtype,
         )
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
-        return examine_attention(
-            reader, subject, probes([heads], True, length), expected, padding=True
+        calls = probes([heads], decoding=True, length=length)
+        subject = f"{type(model).__name__}, layer {layer}"
+        return examine_attention(reader, subject, calls, expected, padding=True)
+
+    with torch.device("cpu"):
+        read_dtype = torch.bfloat16 if is_rounded else torch.float32
+        report = examine(min(length, longest), divisor=1.0, read_dtype=read_dtype)
+        findings = {finding.name: finding for finding in report.findings}
+        if is_rounded:
+            # The longer the text, the more rounded logits differ: below we look at a short one.
+            findings.pop("unknown fault", None)
+        notes = _notes_on_training(family, trained, set(findings))
+        if trained:
+            # These differences can hide faults, so we compare also with what the weights were
+            # trained with.
+            divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
+            for finding in examine(SHORT, divisor, torch.bfloat16).findings:
+                findings[finding.name] = finding
+
+    bias_max = getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)
+    if bias_max != 8:
+        asked = f"The config asks for a flattest slope of 2^-{bias_max}"
+        notes.append(f"{asked}; transformers has 2^-8 all the same")
+
+    faults = [finding for name, finding in findings.items() if name not in trained]
+    comparison = report.comparison if faults else None
+    report = Report(report.subject, faults, comparison=comparison)
+    sizes = f"{family}, {heads} heads of size {attention.head_dim}"
+    if is_rounded:
+        sizes += f", judged by {SHORT} tokens, as longer texts are rounded more"
+    return replace(report, notes=[f"{_state(report)} ({sizes}).", *notes])
+
+
+def _num_heads(config: Any) -> int:
+    """The number of heads in a configuration, 0 if it doesn't say."""
+    for name in _HEADS:
+        if hasattr(config, name):
+            return int(getattr(config, name))
+    return 0
+
+
+def _check_projection(attention: "_Layer") -> None:
+    """Raise ValueError unless the projection has plain weights, and keys for each head."""
+    weight = attention.inputs.weight
+    if not isinstance(weight, Tensor):
+        kind = type(attention.inputs)
+        raise ValueError(f"the projections must have plain weights, not quantized ones, got {kind}")
+    expected = 3 * attention.heads * attention.head_dim
+    if len(weight) != expected:
+        raise ValueError(
+            f"the projection must return {expected} numbers, as keys aren't shared by heads, got "
+            f"{len(weight)}"
         )
 
-    if (longest := longest_context(model) or max(length, SHORT)) < SHORT:
-        raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
-    whose = (
-        "right for BLOOM-176B; smaller ones had float16"
-        if family == "bloom"
-        else "right for these weights"
-    )
-    with torch.device("cpu"):
-        report = examine(min(length, longest), 1.0, torch.bfloat16 if half else torch.float32)
-        found = {finding.name: finding for finding in report.findings}
-        if (
-            half
-        ):  # rounded logits differ more, the longer the text: what follows looks at a short one
-            found.pop("unknown fault", None)
-        notes = [
-            f"Differs from the paper; {whose}: {exhibit.effect} ({exhibit.system}, "
-            f"{exhibit.source})"
-            for name, exhibit in trained.items()
-            if name in found
-        ]
-        # These differences can hide faults, so compare also with what the weights were trained with
-        if trained:
-            divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
-            found |= {
-                finding.name: finding
-                for finding in examine(SHORT, divisor, torch.bfloat16).findings
-            }
-    if (bias_max := getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)) != 8:
-        notes.append(
-            f"The config asks for a flattest slope of 2^-{bias_max}; transformers has 2^-8 all "
-            "the same"
-        )
-    findings = [finding for name, finding in found.items() if name not in trained]
-    report = Report(subject, findings, comparison=report.comparison if findings else None)
-    seen = f", judged by {SHORT} tokens, as longer texts are rounded more" * half
-    of = f"({family}, {heads} heads of size {attention.head_dim}{seen})"
-    return replace(report, notes=[f"{_state(report)} {of}.", *notes])
+
+def _notes_on_training(family: str, trained: Mapping[str, Exhibit], found: set[str]) -> list[str]:
+    """Notes on differences from the paper that the weights were trained with."""
+    right_for = "right for these weights"
+    if family == "bloom":
+        right_for = "right for BLOOM-176B; smaller ones had float16"
+    notes = []
+    for name, exhibit in trained.items():
+        if name in found:
+            source = f"{exhibit.system}, {exhibit.source}"
+            notes.append(f"Differs from the paper; {right_for}: {exhibit.effect} ({source})")
+    return notes
 
 
 def _state(report: Report) -> str:
+    """Whether ALiBi is on, in words."""
     names = {finding.name for finding in report.findings}
     if "no bias" in names:
         return "ALiBi is off: the layer adds no bias"
-    failed = names & {"raises an error", "does not finish"} and report.comparison is None
-    return (
-        "Calls of the layer failed"
-        if failed
-        else "ALiBi is on" + ", with the official slopes" * report.ok
-    )
+    if names & {"raises an error", "does not finish"} and report.comparison is None:
+        return "Calls of the layer failed"
+    if report.ok:
+        return "ALiBi is on, with the official slopes"
+    return "ALiBi is on"
 
 
 @dataclass(frozen=True)
@@ -164,52 +200,66 @@ class _Layer:
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        before, cache = key.shape[2] - query.shape[2], {}
+        cached_length = key.shape[2] - query.shape[2]
+        cache = {}
         with evaluation_mode(self.model):
-            # The first keys go into the cache, which has had two names; their queries don't matter
-            if before:
-                first = torch.zeros_like(query[:, :, :1]).expand(-1, -1, before, -1)
-                name = (
-                    "cache"
-                    if "cache" in inspect.signature(self.model.forward).parameters
-                    else "past_key_values"
-                )
-                cache = {
-                    name: getattr(
-                        self._run((first, key[:, :, :before], value[:, :, :before]))[0], name
-                    )
-                }
-            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), mask, **cache)
-        return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
+            if cached_length:
+                # The first keys go into the cache; their queries don't matter.
+                no_query = torch.zeros_like(query[:, :, :1]).expand(-1, -1, cached_length, -1)
+                first_key = key[:, :, :cached_length]
+                first_value = value[:, :, :cached_length]
+                output, _ = self._run((no_query, first_key, first_value))
+                cache = {self._cache_name: getattr(output, self._cache_name)}
+            last_key = key[:, :, cached_length:]
+            last_value = value[:, :, cached_length:]
+            _, attended = self._run((query, last_key, last_value), mask, **cache)
+        return attended.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
+
+    @property
+    def _cache_name(self) -> str:
+        """The name of the cache among the arguments of the model; transformers 5.24 renamed it."""
+        parameters = inspect.signature(self.model.forward).parameters
+        return "cache" if "cache" in parameters else "past_key_values"
 
     def _run(
         self, inputs: tuple[Tensor, ...], mask: Tensor | None = None, **cache: Any
     ) -> tuple[Any, Tensor]:
-        """Run the model with these queries, keys and values; its output, and the input of the
-        output projection."""
+        """Run the model with these queries, keys and values.
+
+        Returns its output, and the input of the output projection.
+        """
         captured: list[Tensor] = []
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
         projected = torch.stack(parts, dim=self.axis).flatten(2)
-        ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
-        real = None if mask is None else mask.long()
+        batch, length = parts[0].shape[:2]
+        any_tokens = torch.zeros(batch, length, dtype=torch.long, device=projected.device)
+        attention_mask = None if mask is None else mask.long()
+
+        def capture(_module: nn.Module, arguments: Any, _named: Any) -> None:
+            captured.append(arguments[0])
+
         with (
             self.inputs.register_forward_hook(lambda *_: projected),
-            hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])),
+            hooked([self.output], capture),
         ):
-            output = self.model(input_ids=ids, attention_mask=real, use_cache=True, **cache)
+            output = self.model(
+                input_ids=any_tokens, attention_mask=attention_mask, use_cache=True, **cache
+            )
         return output, captured[0]
 
 
 def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
+    """The attention of every layer. Raises ValueError if there is none that we know."""
     base = getattr(model, "base_model", model)  # without the head, whose logits would be large
     layers = []
     for module in model.modules():
-        for inputs, output, axis in _PROJECTIONS:
-            first, last = getattr(module, inputs, None), getattr(module, output, None)
-            if isinstance(first, nn.Module) and isinstance(last, nn.Module):
-                layers.append(_Layer(base, first, last, axis, heads))
+        for names in _PROJECTIONS:
+            inputs = getattr(module, names.inputs, None)
+            output = getattr(module, names.output, None)
+            if isinstance(inputs, nn.Module) and isinstance(output, nn.Module):
+                layers.append(_Layer(base, inputs, output, names.axis, heads))
     if not layers:
-        known = "; ".join(f"{inputs}, {output}" for inputs, output, _ in _PROJECTIONS)
+        known = "; ".join(f"{names.inputs}, {names.output}" for names in _PROJECTIONS)
         raise ValueError(
             f"{type(model).__name__} has no attention layer with one of these projections: {known}"
         )

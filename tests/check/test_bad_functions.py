@@ -41,11 +41,6 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
     [
         ({"num_heads": []}, "num_heads must have at least one integer"),
         ({"seconds": math.nan}, "seconds must be a positive, finite number"),
-        ({"num_heads": [8, 10**9]}, "^num_heads=1000000000 would take"),
-        (
-            {"length": 10**6, "decoding": False},
-            r" would take 238,418.* GiB.* largest length that fits is [1-9]\d{3,}$",
-        ),
         ({"dtype": torch.int64}, "dtype must be a floating-point torch.dtype, got torch.int64"),
         ({"head_dim": 2**16 + 1, "length": 16}, "head_dim must be between 1 and 65536, got 65537"),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
@@ -54,7 +49,7 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
     ],
 )
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((MemoryError, TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         check.attention(**{"function": attend} | arguments)
 
 
