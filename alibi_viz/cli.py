@@ -389,7 +389,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
     parser.set_defaults(command=lambda _: parser.print_help())  # without a command
     subparsers = parser.add_subparsers(metavar="command")
-    methods = "".join(f"\n  {name:16}{method.summary}" for name, method in POSITIONS.items())
+    methods = "".join(f"\n  {name:16}{method.summary()}" for name, method in POSITIONS.items())
     for function, names in COMMANDS.items():
         command = subparsers.add_parser(
             function.__name__.removeprefix("_"),

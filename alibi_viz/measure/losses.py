@@ -114,7 +114,7 @@ def needed_memory(model: LanguageModel, length: int) -> int:
     """The bytes that a forward pass on one sequence takes at least: per token, and a bias for each
     pair of tokens."""
     config, position = model.config, model.transformer.position
-    dense = not position.is_additive or (position.has_bias and not position.uses_key_ball)
+    dense = position.has_bias and not position.uses_key_ball
     per_token = 8 * (config.vocabulary + (config.expansion_factor + 4) * config.d_model)
     return (
         length * per_token

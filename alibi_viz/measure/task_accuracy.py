@@ -47,8 +47,6 @@ def examples_at_once(model: LanguageModel, length: int) -> int:
     """How many examples to evaluate at a time: many if they share one bias, few if each has its own
     bias or weights."""
     position = model.transformer.position
-    has_kernel = (
-        type(position).attend in (Position.attend, Alibi.attend) and position.is_additive
-    )  # stores no weights
+    has_kernel = type(position).attend in (Position.attend, Alibi.attend)  # stores no weights
     shares_bias = has_kernel and not position.reads_input
     return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)

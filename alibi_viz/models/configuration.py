@@ -13,12 +13,11 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
-from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
-POSITIONS: dict[
-    str, type[Any]
-] = {}  # position methods by name, in the order of menus; `positions` adds them
+# Position methods by name, in the order of menus. `positions` adds its own, and `register_method`
+# those of the reader.
+POSITIONS: dict[str, type[Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -71,20 +70,19 @@ class TransformerConfig:
             )
         check_dropout(self.dropout)
         check_positive("slope_scale", self.slope_scale)
-        for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
-            check_choice(name, getattr(self, name), allowed)
+        check_choice("position", self.position, POSITIONS)
+        check_choice("scheme", self.scheme, SCHEMES)
         check_flag("causal", self.causal)
         check_flag("learned_slopes", self.learned_slopes)
-        layer = 8 * self.expansion_factor * self.d_model**2  # bytes of the two larger matrices
-        check_memory("num_layers", self.num_layers, lambda layers: layers * layer)
-        check_memory("vocabulary", self.vocabulary, lambda tokens: 4 * self.d_model * tokens)
 
     @property
     def head_dim(self) -> int:
         return self.d_model // self.num_heads
 
     def slopes(self) -> Tensor:
-        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU also for a
-        model on "meta"."""
+        """The slopes of the scheme times `slope_scale`: float32 [heads].
+
+        They are on the CPU, also for a model on "meta".
+        """
         with torch.device("cpu"):
             return self.slope_scale * alibi_slopes(self.num_heads, self.scheme)

@@ -162,9 +162,7 @@ def has_sinks(model: Any) -> bool:
     read the input."""
     position = model.transformer.position
     rotates = position.transform.__func__ is not Position.transform
-    return (
-        position.is_relative and position.is_additive and not rotates and not position.reads_input
-    )
+    return position.is_relative and not rotates and not position.reads_input
 
 
 @dataclass(frozen=True)
@@ -246,10 +244,7 @@ class Change:
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _KEPT = (
-        "max_length is_relative reads_input is_additive decoder_only supports_cache is_random "
-        "embed weigh "
-    )
+    _KEPT = "max_length is_relative reads_input decoder_only supports_cache is_random embed "
     _KEPT += "is_defined_at check_causal"
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:

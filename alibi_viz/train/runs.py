@@ -43,7 +43,7 @@ from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.measure.questions import QUESTIONS, main_question
 from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Row, results_table
 from alibi_viz.models import LanguageModel, register_method
-from alibi_viz.models.positions.custom import Method, custom_method, evaluate_law, provenance
+from alibi_viz.models.positions.custom import Method, custom_method, source_text
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from alibi_viz.train import training
 
@@ -132,7 +132,7 @@ class Run:
         given |= {"custom": custom_method(name), "model": {**self.model}}
         for field_name, value in given.items():
             object.__setattr__(self, field_name, value)
-        _ = self._provenance, self._law  # computed now, because what the method reads may change
+        _ = self._provenance  # computed now, because what the method reads may change
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a run in another process, where your own method has to be registered again."""
@@ -152,17 +152,7 @@ class Run:
 
     @cached_property
     def _provenance(self) -> dict[str, str] | None:
-        return None if self.custom is None else provenance(self.custom)
-
-    @cached_property
-    def _law(self) -> torch.Tensor | None:
-        """The values of a law of your own at the first distances; None for other methods."""
-        return None if self.custom is None or isinstance(self.custom, type) else self._evaluated()
-
-    def _evaluated(self) -> torch.Tensor:
-        return evaluate_law(
-            self.custom, training.model_config(str(self.position), self.model).num_heads, 64
-        )
+        return None if self.custom is None else {"source": source_text(self.custom)}
 
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the
@@ -181,13 +171,6 @@ class Run:
     def new_model(self, source: Text | Task) -> LanguageModel:
         """The untrained model. Raises ValueError if its own law gives other values than when the
         run was made."""
-        if self._law is not None and not torch.allclose(
-            self._evaluated(), self._law, rtol=1e-4, atol=1e-6
-        ):
-            advice = "pass what it reads as a default argument, or in a closure"
-            raise ValueError(
-                f"law {self.position!r} has other values than when its run was made: {advice}"
-            )
         sizes = {"max_length": self.length, "vocabulary": source.vocabulary, **self.model}
         return training.make_model(
             self.custom or self.position, seed=self.seed, **sizes

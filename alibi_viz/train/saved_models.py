@@ -19,7 +19,7 @@ from safetensors.torch import load_model, save_model
 from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Law, Method, custom_method, provenance
+from alibi_viz.models.positions.custom import Law, Method, custom_method, source_text
 from alibi_viz.train.runs import check_new, versions
 
 FORMAT = "alibi_viz run 4"
@@ -94,7 +94,7 @@ def save_run(
     content = {
         "format": FORMAT,
         "config": asdict(model.config),
-        "custom": None if custom is None else provenance(custom),
+        "custom": None if custom is None else {"source": source_text(custom)},
         "settings": settings or {},
         "results": table.where(table.notna(), None).to_dict(
             "split", index=False
@@ -160,10 +160,10 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
             f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, "
             f"{name})"
         )
-    if provenance(custom) != saved:
+    if source_text(custom) != saved["source"]:
         raise BadRun(
-            f"position method {name!r} has changed since {str(path)!r} was saved "
-            f"with\n{saved['source']}"
+            f"position method {name!r} has changed since {str(path)!r} was saved with\n"
+            f"{saved['source']}"
         )
 
 

@@ -5,14 +5,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.memory import check_memory
 from alibi_viz.models.positions.base import Position
 
 
 class Sinusoidal(Position):
-    """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017,
-    section 3.5)."""
+    """sin and cos of i * 10000^(-2k / d_model), added to even and odd channels.
 
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    is_relative = False
     config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
 
     def __init__(self, d_model: int) -> None:
@@ -22,30 +24,30 @@ class Sinusoidal(Position):
     def table(self, positions: Tensor) -> Tensor:
         """float32 [length, d_model] for integer positions [length]."""
         even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float64)
-        angle = positions.double()[:, None] * 10000.0 ** (
-            -even / self.d_model
-        )  # [length, d_model / 2]
-        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model].float()
+        frequency = 10000.0 ** (-even / self.d_model)
+        angle = positions.double()[:, None] * frequency  # [length, d_model / 2, rounded up]
+        pairs = torch.stack((angle.sin(), angle.cos()), dim=-1)
+        return pairs.flatten(1)[:, : self.d_model].float()
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        return tokens + self.table(
-            torch.arange(start, start + tokens.shape[1], device=tokens.device)
-        ).to(tokens.dtype)
+        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        return tokens + self.table(positions).to(tokens.dtype)
 
 
 class Learned(Position):
-    """One trained vector per position, added to the token vectors (Vaswani et al. 2017, table 3,
-    row E; GPT-2).
+    """One trained vector per position, added to the token vectors, as in GPT-2.
 
     Raises ValueError beyond the end of the table.
+
+    Source: Vaswani et al. 2017, table 3, row E.
     """
 
+    is_relative = False
     config_fields = ("d_model", "max_length")
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
         self.max_length = max_length
-        check_memory("max_length", max_length, lambda positions: 4 * d_model * positions)
         self.table = nn.Embedding(max_length, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 

@@ -1,18 +1,16 @@
 """The interface of position methods.
 
-A method can act at four points; most methods use only one:
+A method can act at three points; most methods use only one:
 
     embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
     transform  changes the queries and keys of every layer                 rotary, xpos
     bias       adds to the attention logits of every layer                 all others, except none
-    weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
-from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.arguments import check_flag
@@ -22,54 +20,61 @@ from alibi_viz.models.configuration import TransformerConfig
 
 
 class Position(nn.Module):
-    """Base class of position methods; on its own it adds nothing. A subclass may set these
-    attributes."""
+    """Base class of position methods; on its own it adds nothing.
 
-    name: ClassVar[str]  # the name under which it is in `POSITIONS`
-    summary: ClassVar[str]  # the first line of its docstring, for menus and help texts
-    config_fields: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the fields of `TransformerConfig` that the constructor takes
-    # By default, False for a class that defines `embed`, which adds absolute positions to tokens
+    A subclass overrides `embed`, `transform` or `bias`, and sets those of these attributes that
+    differ.
+
+    Attributes:
+        name: the name under which it is known; set when it is registered.
+        config_fields: the fields of `TransformerConfig` that the constructor takes.
+        is_relative: False for a method that adds absolute positions to token vectors.
+        is_per_layer: whether each layer has its own parameters.
+        reads_input: whether `bias` needs `x`; a cache then stores `x`, too.
+        max_length: the largest number of tokens for which it is defined; None for no limit.
+        decoder_only: whether it needs a causal mask.
+        supports_cache: False if a new token changes the positions of earlier ones.
+        is_random: whether it draws random numbers during training.
+    """
+
+    name: ClassVar[str]
+    config_fields: ClassVar[tuple[str, ...]] = ()
     is_relative = True
-    is_per_layer = False  # whether each layer has its own parameters
-    reads_input = False  # whether `bias` needs `x`; a cache then stores `x` too
-    # Whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`
-    uses_key_ball = False
-    max_length: int | None = (
-        None  # the largest number of tokens for which it is defined; None for no limit
-    )
-    # Are the weights the softmax of content plus bias? By default, not if it defines `weigh`
-    is_additive = True
-    decoder_only = False  # whether it needs a causal mask
-    supports_cache = True  # False if a new token changes the positions of earlier ones
-    is_random = False  # whether it draws random numbers during training
-
-    def __init_subclass__(cls) -> None:
-        cls.summary = (cls.__doc__ or "").partition("\n")[0]
-        own = {
-            name for each in cls.__mro__[: cls.__mro__.index(Position)] for name in vars(each)
-        }  # mixins too
-        for method, flag in (("embed", "is_relative"), ("weigh", "is_additive")):
-            if method in own and flag not in own:
-                setattr(cls, flag, False)
+    is_per_layer = False
+    reads_input = False
+    max_length: int | None = None
+    decoder_only = False
+    supports_cache = True
+    is_random = False
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":
-        """The method for a transformer with these settings. Override it if `config_fields` don't
-        say enough."""
+        """The method for a transformer with these settings.
+
+        Override it if `config_fields` don't say enough.
+        """
         return cls(*(getattr(config, field) for field in cls.config_fields))
 
     @property
     def has_bias(self) -> bool:
         return type(self).bias is not Position.bias
 
-    def is_defined_at(self, length: int) -> bool:  # in tokens
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring, for menus and help texts."""
+        return (cls.__doc__ or "").partition("\n")[0]
+
+    @property
+    def uses_key_ball(self) -> bool:
+        """Whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`."""
+        return False
+
+    def is_defined_at(self, length: int) -> bool:
+        """Whether there are positions for so many tokens."""
         return self.max_length is None or length <= self.max_length
 
     def check_causal(self, causal: bool) -> None:
-        """Raise TypeError if `causal` is no bool, ValueError if it is False and the method needs
-        causal attention."""
+        """Raise TypeError if `causal` is no bool, and ValueError if the method needs it to be True."""
         check_flag("causal", causal)
         if self.decoder_only and not causal:
             raise ValueError(
@@ -77,17 +82,22 @@ class Position(nn.Module):
             )
 
     def for_layer(self, layer: int) -> "Position":
-        """The module for layer 0, 1, ...: this one, shared by all layers, unless each has its own
-        parameters."""
-        return deepcopy(self) if layer and self.is_per_layer else self
+        """The module for layer 0, 1, ....
+
+        All layers share this one, unless each has its own parameters.
+        """
+        is_shared = layer == 0 or not self.is_per_layer
+        return self if is_shared else deepcopy(self)
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Token vectors [batch, length, d_model] with positions start, start + 1, ... added."""
         return tokens
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys [batch, heads, length, head_dim]; the queries are the last positions of
-        the keys."""
+        """Queries and keys [batch, heads, length, head_dim].
+
+        The queries are the last positions of the keys.
+        """
         return query, key
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
@@ -114,54 +124,49 @@ class Position(nn.Module):
         """
         self.check_causal(causal)
         query, key = self.transform(query, key)
-        query_length, key_length = query.shape[-2], key.shape[-2]
+        query_length = query.shape[-2]
+        key_length = key.shape[-2]
         mask = self.bias(query_length, key_length, x)
-        if not self.is_additive:
-            weights = drop(
-                self.weigh(query, key, mask, causal=causal), dropout, training=dropout > 0
-            )
-            value = value.repeat_interleave(
-                query.shape[1] // value.shape[1], dim=1
-            )  # grouped-query attention
-            return weights.to(value.dtype) @ value
-        flags: dict[str, Any] = {"enable_gqa": query.shape[1] != key.shape[1]}
-        if causal and mask is None and query_length == key_length:
-            flags["is_causal"] = (
-                True  # aligns the first query with the first key, so it needs equal lengths
-            )
-        elif causal:
+        # torch aligns the first query with the first key, so it needs equal lengths.
+        is_causal = causal and mask is None and query_length == key_length
+        if causal and not is_causal:
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
-            # torch's blockwise kernel on CPUs needs a mask with 4 axes; with 3, torch uses one that
-            # stores all weights
+            # torch's blockwise kernel on CPUs needs a mask with 4 axes. With 3, torch uses one that
+            # stores all weights.
             mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
         return scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, **flags
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=dropout,
+            is_causal=is_causal,
+            enable_gqa=query.shape[1] != key.shape[1],
         )
-
-    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
-        """Weights [batch, heads, query, key] from the outputs of `transform` and `bias`; at least
-        float32."""
-        logits = attention_trace(query, key, None, causal=causal).logits.float()
-        return (logits if bias is None else logits + bias).softmax(-1)
 
     def weights(
         self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
     ) -> Tensor:
-        """The attention weights that `attend` applies to the values: float32 [batch, heads, query,
-        key].
+        """The attention weights that `attend` applies to the values.
 
+        Returns float32 [batch, heads, query, key].
+
+        >>> import torch
+        >>> from alibi_viz.models.positions.relative import Alibi
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
-        >>> av.models.positions.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
+        >>> Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
         """
         self.check_causal(causal)
         query, key = self.transform(query, key)
-        return self.weigh(
-            query, key, self.bias(query.shape[-2], key.shape[-2], x), causal=causal
-        ).float()
+        bias = self.bias(query.shape[-2], key.shape[-2], x)
+        logits = attention_trace(query, key, None, causal=causal).logits.float()
+        if bias is not None:
+            logits = logits + bias
+        return logits.softmax(-1).float()
 
 
 class NoPosition(Position):

@@ -1,5 +1,4 @@
-"""Biases computed from the distance d = i - j: ALiBi, and others that are one curve over d for each
-head."""
+"""Biases computed from the distance d = i - j: ALiBi, and others that are a curve per head."""
 
 import math
 from typing import Any, ClassVar
@@ -16,26 +15,18 @@ from alibi_viz.slopes import LearnedSlopes
 
 
 class Alibi(Position):
-    """Bias -m |i - j| with one slope m per head (Press et al. 2021): in a decoder, which masks j >
-    i, -m (i - j).
+    """Bias -m |i - j| with one slope m per head (Press et al. 2021).
+
+    In a decoder, which masks the keys j > i, this is -m (i - j).
+
+    A subclass may change `slopes`. One that changes the bias or the queries and keys attends as any
+    other method does, with a mask.
 
     Args:
         num_heads: number of heads.
         learned: make the slopes trainable.
         options: `scheme` or `slopes`, as in `AlibiBias`.
     """
-
-    uses_key_ball = True
-
-    def __init_subclass__(cls) -> None:
-        """A subclass that changes more than the slopes attends as any other method does."""
-        super().__init_subclass__()
-        changed = any(
-            getattr(cls, name) is not getattr(Alibi, name)
-            for name in ("bias", "transform", "weigh")
-        )
-        if changed and cls.attend is Alibi.attend:
-            cls.attend, cls.uses_key_ball = Position.attend, False  # type: ignore[assignment, method-assign]
 
     def __init__(self, num_heads: int, *, learned: bool = False, **options: Any) -> None:
         super().__init__()
@@ -51,16 +42,31 @@ class Alibi(Position):
     def slopes(self) -> Tensor:  # float32 [heads]
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
+    @property
+    def uses_key_ball(self) -> bool:
+        return not self._changes_more_than_slopes
+
+    @property
+    def _changes_more_than_slopes(self) -> bool:
+        """Whether a subclass changes what `alibi_attention` would compute itself."""
+        own = type(self)
+        return own.bias is not Alibi.bias or own.transform is not Alibi.transform
+
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        if self.learned is None and type(self).slopes is Alibi.slopes:
+        has_fixed_slopes = self.learned is None and type(self).slopes is Alibi.slopes
+        if has_fixed_slopes:
             return self.cached_bias(query_length, key_length)
         return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any
     ) -> Tensor:
-        """As `Position.attend`; `options` are those of `alibi_attention`, such as
-        `key_padding_mask`."""
+        """Attention as in `Position.attend`.
+
+        The `options` are those of `alibi_attention`, such as `key_padding_mask`.
+        """
+        if self._changes_more_than_slopes:
+            return super().attend(query, key, value, x=x, **options)
         return alibi_attention(query, key, value, self.slopes, **options)
 
 
@@ -77,9 +83,16 @@ class Relative(Position):
         """float32 [heads, distances] for distances d >= 0, int64 [distances]."""
         raise NotImplementedError
 
+    @property
+    def _device(self) -> torch.device:
+        """That of the parameters; without any, the default device."""
+        for parameter in self.parameters():
+            return parameter.device
+        return torch.empty(0).device
+
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         check_lengths(query_length, key_length)
-        device = next(self.parameters(), torch.empty(0)).device if x is None else x.device
+        device = self._device if x is None else x.device
         if query_length == 0:
             return torch.zeros(self.num_heads, 0, key_length, device=device)
         # Each row of the bias is a slice of one curve, from d = key_length - 1 down to 0, and up
@@ -109,13 +122,12 @@ class T5Buckets(Relative):
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
-        exact, last = self.num_buckets // 2, self.num_buckets - 1
-        fraction = torch.log(distance.double().clamp(min=exact) / exact) / math.log(
-            self.max_distance / exact
-        )
-        far = (
-            exact + (fraction * (self.num_buckets - exact) + 1e-9).long()
-        )  # 1e-9: ln 4 / ln 2 can round to below 2
+        exact = self.num_buckets // 2  # buckets of one distance each
+        last = self.num_buckets - 1
+        times_exact = distance.double().clamp(min=exact) / exact
+        fraction = torch.log(times_exact) / math.log(self.max_distance / exact)
+        # ln 4 / ln 2 can round to below 2, therefore the 1e-9.
+        far = exact + (fraction * (self.num_buckets - exact) + 1e-9).long()
         return torch.where(distance < exact, distance, far.clamp(max=last))
 
     def curve(self, distance: Tensor) -> Tensor:
@@ -135,60 +147,30 @@ class KerpleLog(Relative):
         self.a = nn.Parameter(torch.rand(num_heads))
 
     def curve(self, distance: Tensor) -> Tensor:
-        p, a = (
-            x.clamp(min=0.01).detach() + (x - x.detach())
-            for x in (self.p[:, None], self.a[:, None])
-        )
+        p = _at_least(0.01, self.p)[:, None]
+        a = _at_least(0.01, self.a)[:, None]
         return -p * torch.log1p(a * distance.float())
 
 
-class Bam(Relative):
-    """Bias -exp(a) (d + 1e-5)^b with a and b learned per head and layer (BAM, Bianchessi et al.
-    2025).
+def _at_least(smallest: float, parameter: Tensor) -> Tensor:
+    """The parameter, but at least `smallest`, with the gradient as if it weren't clamped.
 
-    This is a generalized Gaussian prior of the position (arXiv 2505.22842): b = 1 is ALiBi with
-    slope exp(a), b = 0 no positions, and a negative b attends to distant tokens. a and b start at
-    zero, as in the authors' code, so training starts without positions. The scalable softmax of the
-    paper is not part of this class.
+    This "straight-through" gradient lets a parameter that has become too small grow again.
     """
-
-    is_per_layer = True
-
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
-        self.log_scale = nn.Parameter(torch.zeros(num_heads))  # theta_alpha in the paper
-        self.shape = nn.Parameter(torch.zeros(num_heads))  # theta_beta
-
-    def curve(self, distance: Tensor) -> Tensor:
-        scale, shape = self.log_scale.float().exp()[:, None], self.shape.float()[:, None]
-        return -scale * (distance.float() + 1e-5) ** shape
-
-
-class Sandwich(Relative):
-    """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023,
-    section 4.1).
-
-    Nothing is learned. The sum is the dot product of two sinusoidal positions at distance d. Heads
-    are h = 1..H.
-    """
-
-    def curve(self, distance: Tensor) -> Tensor:
-        k = torch.arange(1, 65, device=distance.device, dtype=torch.float64)
-        total = (
-            torch.cos(distance.double()[:, None] * 10000.0 ** (-2 * k / 128)).sum(-1) - 64
-        )  # [distances]
-        head = torch.arange(1, self.num_heads + 1, device=distance.device, dtype=torch.float64)
-        return (total / (8 * head[:, None] / self.num_heads)).float()
+    clamped = parameter.clamp(min=smallest).detach()
+    only_gradient = parameter - parameter.detach()  # 0
+    return clamped + only_gradient
 
 
 class Fire(Position):
-    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE, Li et al. 2024,
-    section 3).
+    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE).
 
     All layers share it, as in the paper's variant FIRE-S. The paper's max(i, tau) is the same in a
     decoder, where j <= i. So the network's input is between 0 and 1 at any length, and longer texts
     produce no unseen inputs. c starts at 0.1 and tau at a quarter of the training length (512 for
     the paper's 2,048); both are learned.
+
+    Source: Li et al. 2024, section 3.
     """
 
     config_fields = ("num_heads", "max_length")
@@ -201,7 +183,8 @@ class Fire(Position):
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
-        scale, threshold = self.log_scale.float().exp(), self.log_threshold.float().exp()
+        scale = self.log_scale.float().exp()
+        threshold = self.log_threshold.float().exp()
         distance = (queries[:, None] - keys).abs().float()
         largest = torch.maximum(torch.maximum(queries[:, None], keys).float(), threshold)
         ratio = torch.log1p(scale * distance) / torch.log1p(scale * largest)  # [query, key]
@@ -221,12 +204,11 @@ class Decay(Relative):
 
     def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
-        slopes = [
-            -math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)
-        ]
-        self.slopes = torch.tensor(
-            slopes, device="cpu"
-        )  # no buffer, so they stay float32 in any model
+        slopes = []
+        for head in range(num_heads):
+            log_gamma = math.log1p(-(2.0 ** (-5 - head)))
+            slopes.append(-log_gamma * 2048 / trained_length)
+        self.slopes = torch.tensor(slopes, device="cpu")  # no buffer, so they stay float32
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes.to(distance.device)[:, None] * distance.float()

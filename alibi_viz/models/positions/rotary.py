@@ -3,9 +3,12 @@
 At length L', with training length L and s = L' / L, and without the fine-tuning that pi was
 designed for:
 
-    pi    position interpolation: i -> i / s, between positions seen in training (Chen et al. 2023)
-    ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
-    yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention (Peng et al. 2023)
+    pi    position interpolation: i -> i / s, between positions seen in training
+          (Chen et al. 2023)
+    ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s
+          (bloc97 2023)
+    yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention
+          (Peng et al. 2023)
 """
 
 import math
@@ -23,14 +26,16 @@ BASE = 10000.0
 
 
 def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
-    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim /
-    2]."""
-    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu") / head_dim)
+    """The angle per position of each pair of channels: base^(-2k / head_dim).
+
+    Returns float64 [head_dim / 2].
+    """
+    even = torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu")
+    return base ** (-even / head_dim)
 
 
 class Rotary(Position):
-    """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al.
-    2021).
+    """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE).
 
     The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a
     pair, as in GPT-NeoX and in transformers; in the paper and in Meta's LLaMA, neighbors do.
@@ -40,6 +45,8 @@ class Rotary(Position):
         frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of
             10000^(-2k / head_dim).
         scale: multiplies queries and keys.
+
+    Source: Su et al. 2021.
     """
 
     config_fields: ClassVar[tuple[str, ...]] = ("head_dim",)
@@ -53,13 +60,16 @@ class Rotary(Position):
                 "rotary positions rotate pairs of channels, so head_dim must be even, got "
                 f"{head_dim}"
             )
-        self.head_dim, self.scale = head_dim, scale
+        self.head_dim = head_dim
+        self.scale = scale
         self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def rotate(self, vectors: Tensor, positions: Tensor, end: int) -> Tensor:
         """[..., length, head_dim] rotated by their integer positions [length], all below `end`."""
-        cos, sin = (table[positions] for table in self._cos_sin(end, positions.device))
+        cos_table, sin_table = self._cos_sin(end, positions.device)
+        cos = cos_table[positions]
+        sin = sin_table[positions]
         first, second = vectors.float().chunk(2, dim=-1)
         rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
         return (rotated * self.scale).to(vectors.dtype)
@@ -70,17 +80,18 @@ class Rotary(Position):
         return self.rotate(query, query_positions, end), self.rotate(key, key_positions, end)
 
     def _cos_sin(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of the angles at positions 0, 1, ..., each float32 [at least length,
-        head_dim / 2]."""
-        if (
-            torch.compiler.is_compiling()
-        ):  # a cached table would need a graph for each of its lengths
+        """Cosine and sine of the angles at positions 0, 1, ....
+
+        Each is float32 [at least length, head_dim / 2].
+        """
+        if torch.compiler.is_compiling():
+            # A cached table would need a graph for each of its lengths.
             return self._make_tables(length, device)
         tables = self._tables.get(device)
         if tables is None or len(tables[0]) < length:
-            tables = self._tables[device] = self._make_tables(
-                1 << (length - 1).bit_length(), device
-            )
+            next_power_of_two = 1 << (length - 1).bit_length()
+            tables = self._make_tables(next_power_of_two, device)
+            self._tables[device] = tables
         return tables
 
     def _make_tables(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -100,21 +111,23 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     fastest pair, halfway to a single turn on the ramp's scale.
     """
     frequencies = rotary_frequencies(head_dim)
-    most = trained_length / math.tau  # turns of the fastest pair
-    # The indices, not rounded, of the pairs that turn so often within the training length
-    turns = (32 if most > 32 else math.sqrt(most), 1)
-    fast, slow = (head_dim * math.log(most / each) / (2 * math.log(BASE)) for each in turns)
-    first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
+    most_turns = trained_length / math.tau  # of the fastest pair, within the training length
+
+    def pair_that_turns(turns: float) -> float:
+        """The index of the pair, not rounded, that turns so often within the training length."""
+        return head_dim * math.log(most_turns / turns) / (2 * math.log(BASE))
+
+    turns_of_kept = 32 if most_turns > 32 else math.sqrt(most_turns)
+    first = max(math.floor(pair_that_turns(turns_of_kept)), 0)
+    last = min(math.ceil(pair_that_turns(1)), head_dim - 1)
     index = torch.arange(head_dim // 2, dtype=torch.float64, device="cpu")
-    slowed = ((index - first) / max(last - first, 0.001)).clamp(
-        0, 1
-    )  # no division by zero for short lengths
+    ramp_width = max(last - first, 0.001)  # no division by zero for short lengths
+    slowed = ((index - first) / ramp_width).clamp(0, 1)
     return frequencies * (1 - slowed) + frequencies / s * slowed
 
 
 class ScaledRotary(Rotary):
-    """Rotary positions scaled by a rule when there are more keys than the training length, and
-    plain otherwise.
+    """Rotary positions that a rule scales when there are more keys than the training length.
 
     Raises ValueError for an unknown rule, a training length below 1, and `head_dim` 2 with "ntk".
     """
@@ -127,11 +140,13 @@ class ScaledRotary(Rotary):
             raise ValueError(
                 f"rule 'ntk' divides by head_dim - 2, so head_dim must be above 2, got {head_dim}"
             )
-        self.rule, self.trained_length = rule, trained_length
+        self.rule = rule
+        self.trained_length = trained_length
 
     def for_length(self, length: int) -> Rotary:
         """The rotary positions for this number of keys."""
-        s, dim = length / self.trained_length, self.head_dim
+        s = length / self.trained_length
+        dim = self.head_dim
         if s <= 1 or self.rule == "plain":
             return self
         if self.rule == "pi":
@@ -150,11 +165,10 @@ class ScaledRotary(Rotary):
 
 
 class Xpos(Rotary):
-    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos,
-    Sun et al. 2022).
+    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos).
 
-    z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and
-    the authors' code in torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j /
+    z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (Sun et al. 2022, arXiv
+    2212.10554, and the authors' code in torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j /
     s). Fast pairs decay most. Decoders only, because the factor of a key after the query would
     grow. s is half the training length, as the authors' 512 for 1,024. The paper's blockwise causal
     attention is not part of this class.
@@ -163,6 +177,8 @@ class Xpos(Rotary):
     products as they are. Up to 64 s tokens, factors and products then fit into float32 and
     bfloat16, up to 4 s into float16; ValueError beyond.
 
+    >>> import torch
+    >>> from alibi_viz.models.positions.rotary import Xpos
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
             [0.2857, 0.6429, 0.2857, 0.6429]])
@@ -174,20 +190,23 @@ class Xpos(Rotary):
 
     def __init__(self, head_dim: int, trained_length: int = 1024) -> None:
         super().__init__(head_dim)
-        self.scale_base, self.max_length = trained_length / 2, 32 * trained_length
+        self.scale_base = trained_length / 2
+        self.max_length = 32 * trained_length
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        middle = len(keys) // 2
-        limit = self.max_length // (16 if query.dtype == torch.float16 else 1)
-        if len(keys) > limit:
+        limit = self.max_length
+        if query.dtype == torch.float16:
+            limit //= 16
+        end = len(keys)
+        if end > limit:
             raise ValueError(
-                f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}"
+                f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {end}"
             )
-        rotated = self.rotate(query, queries, len(keys)) * self.growth(queries - middle)
-        return rotated.to(query.dtype), (
-            self.rotate(key, keys, len(keys)) * self.growth(middle - keys)
-        ).to(key.dtype)
+        middle = end // 2
+        new_query = self.rotate(query, queries, end) * self.growth(queries - middle)
+        new_key = self.rotate(key, keys, end) * self.growth(middle - keys)
+        return new_query.to(query.dtype), new_key.to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
         """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""

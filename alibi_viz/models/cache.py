@@ -1,0 +1,102 @@
+"""A key-value cache for decoding."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from alibi_viz.attention import KeyBall
+
+
+class KeyValueCache:
+    """Keys and values of one layer, each [..., length, channels]. The capacity grows by doubling.
+
+    ALiBi needs nothing else: its bias counts back from the last key. Pad on the left, or padding
+    counts as distance.
+
+    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones.
+
+    >>> import torch
+    >>> import alibi_viz as av
+    >>> cache = av.KeyValueCache()
+    >>> for _ in range(3):
+    ...     keys, values = cache.append(torch.zeros(1, 8, 1, 32), torch.zeros(1, 8, 1, 32))
+    >>> keys.shape, cache.length
+    (torch.Size([1, 8, 3, 32]), 3)
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._buffers: tuple[Tensor, ...] = ()
+        self._ball: KeyBall | None = None
+        self._length_of_ball = 0  # tokens that the ball includes
+
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """Add new tokens, and return all tokens so far, one tensor per argument.
+
+        The results are views of the cache. Raises ValueError when the new tensors do not fit the
+        cached ones, or when they require a gradient.
+        """
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
+            raise ValueError(
+                "a cache stores no gradients: decode under torch.no_grad() or "
+                "torch.inference_mode()"
+            )
+        if self.length == 0:  # an empty cache takes any shapes
+            self._buffers = tuple(tensor[..., :0, :] for tensor in new)
+        self._check_fit(new)
+        self._length_of_ball = min(self._length_of_ball, self.length)  # tokens may be removed
+
+        end = self.length + new[0].shape[-2]
+        self._reserve(end)
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            buffer[..., self.length : end, :] = tensor
+        self.length = end
+        return tuple(buffer[..., :end, :] for buffer in self._buffers)
+
+    def _check_fit(self, new: tuple[Tensor, ...]) -> None:
+        """Raise ValueError unless the new tensors continue those in the cache."""
+        if len(new) != len(self._buffers):
+            raise ValueError(
+                f"the cache stores {len(self._buffers)} tensors per token, got {len(new)}"
+            )
+        new_length = new[0].shape[-2]
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            shape = [*buffer.shape[:-2], new_length, buffer.shape[-1]]
+            has_shape = list(tensor.shape) == shape
+            if has_shape and tensor.dtype == buffer.dtype and tensor.device == buffer.device:
+                continue
+            expected = f"{shape} of {buffer.dtype} on {buffer.device}"
+            got = f"{list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
+            raise ValueError(f"tensors appended to the cache must be {expected}, got {got}")
+
+    def _reserve(self, length: int) -> None:
+        """Make room for so many tokens, and up to twice as many."""
+        capacity = self._buffers[0].shape[-2]
+        if length <= capacity:
+            return
+        next_power_of_two = 1 << (length - 1).bit_length()
+        added = next_power_of_two - capacity
+        with torch.inference_mode(False):  # so that decoding can continue outside inference mode
+            self._buffers = tuple(pad(buffer, (0, 0, 0, added)) for buffer in self._buffers)
+
+    def key_ball(self) -> KeyBall:
+        """A ball around the cached keys, the `key_ball` of `alibi_attention`.
+
+        Each token is read only once. The first two cached tensors must be keys and values. Raises
+        ValueError if the cache is empty.
+        """
+        if self.length == 0:
+            raise ValueError(
+                "an empty cache has no ball of keys: append the keys and values of some tokens "
+                "first"
+            )
+        if self._ball is None or self._length_of_ball < self.length:
+            key, value = (
+                buffer[..., self._length_of_ball : self.length, :] for buffer in self._buffers[:2]
+            )
+            if self._ball is None or self._length_of_ball == 0:
+                self._ball = KeyBall.of(key, value)
+            else:
+                self._ball = self._ball.including(key, value)
+            self._length_of_ball = self.length
+        return self._ball
