@@ -101,8 +101,6 @@ def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches() -> Non
     at_once = {name: examples_at_once(lab.make_model(name), 2048) for name in POSITIONS}
     assert {name for name, size in at_once.items() if size == 2} == {
         "forget",
-        "stick-breaking",
-        "cope",
     }
     assert {*at_once.values()} == {2, 32} and examples_at_once(
         lab.make_model("forget"), 10_000

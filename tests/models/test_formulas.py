@@ -12,14 +12,12 @@ from torch import Tensor
 from alibi_viz import alibi_slopes
 from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import Position
-from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
+from alibi_viz.models.positions.forget_gate import Forget
 from alibi_viz.models.positions.relative import (
     Alibi,
-    Bam,
     Decay,
     Fire,
     KerpleLog,
-    Sandwich,
     T5Buckets,
 )
 from alibi_viz.models.positions.rotary import (
@@ -33,12 +31,6 @@ from tests.attention.cases import normal
 
 HEADS, DIM = 3, 6
 Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the bias
-
-
-def sandwich(h: int, i: int, j: int) -> float:
-    return (sum(math.cos((i - j) * 10000 ** (-2 * k / 128)) for k in range(1, 65)) - 64) / (
-        8 * (h + 1) / HEADS
-    )
 
 
 def kerple(position: KerpleLog) -> Formula:
@@ -80,25 +72,17 @@ def fire(position: Fire, tau: float) -> Formula:
     return bias
 
 
-def bam(position: Bam) -> Formula:
-    a, b = position.log_scale.tolist(), position.shape.tolist()
-    return lambda h, i, j: -math.exp(a[h]) * (abs(i - j) + 1e-5) ** b[h]
-
-
 def cases() -> dict[str, tuple[Position, Formula]]:
     torch.manual_seed(0)
-    kerple_log, network, gaussian = KerpleLog(HEADS), Fire(HEADS, 32), Bam(HEADS)
-    original, buckets, learned = (
-        T5Buckets(HEADS, 512),
-        T5Buckets(HEADS, 128),
-        Alibi(HEADS, learned=True),
-    )
+    kerple_log = KerpleLog(HEADS)
+    network = Fire(HEADS, 32)
+    original = T5Buckets(HEADS, 512)
+    buckets = T5Buckets(HEADS, 128)
+    learned = Alibi(HEADS, learned=True)
     slopes = alibi_slopes(HEADS).tolist()
     with torch.no_grad():
         learned.learned.log_slopes += math.log(2)  # type: ignore[union-attr]
         kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
-        gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
-        gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
     return {
         "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * abs(i - j)),
         "learned alibi": (learned, lambda h, i, j: -2 * slopes[h] * abs(i - j)),
@@ -110,9 +94,7 @@ def cases() -> dict[str, tuple[Position, Formula]]:
             Decay(HEADS, 64),
             lambda h, i, j: 32 * abs(i - j) * math.log(1 - 2 ** (-5 - h)),
         ),
-        "sandwich": (Sandwich(HEADS), sandwich),
         "kerple-log": (kerple_log, kerple(kerple_log)),
-        "bam": (gaussian, bam(gaussian)),
         "t5 of its paper": (original, t5(original, 128)),
         "t5": (buckets, t5(buckets, 32)),
         "fire": (network, fire(network, 8)),
@@ -315,61 +297,3 @@ def test_xpos_products_are_finite_at_the_largest_length_and_longer_ones_raise(
         match=f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}",
     ):
         xpos.transform(*vectors)
-
-
-def cope_weights(query: Tensor, keys: list[Tensor], vectors: Tensor) -> list[float]:
-    """softmax of q . (k_j + e[p_j]) / sqrt(d) over the visible keys, where p_j sums the gates from
-    j on."""
-    scale = DIM**-0.5
-    gates, logits = [sigmoid(float(query @ key) * scale) for key in keys], []
-    for j, key in enumerate(keys):
-        p = min(sum(gates[j:]), len(vectors) - 1)
-        below = min(math.floor(p), len(vectors) - 2)
-        vector = (below + 1 - p) * vectors[below] + (p - below) * vectors[below + 1]
-        logits.append(float(query @ (key + vector)) * scale)
-    return [math.exp(logit) / sum(map(math.exp, logits)) for logit in logits]
-
-
-def stick_weights(query: Tensor, keys: list[Tensor], _: Tensor) -> list[float]:
-    """The nearest key takes its share first, and the query's own token what is left."""
-    left, weights = 1.0, []
-    for key in keys[-2::-1]:
-        share = sigmoid(float(query @ key) * DIM**-0.5)
-        weights.insert(0, share * left)
-        left *= 1 - share
-    return [*weights, left]
-
-
-@pytest.mark.parametrize("window", [None, 4])
-@pytest.mark.parametrize(
-    ("position", "formula"), [(Cope(DIM, 12), cope_weights), (StickBreaking(), stick_weights)]
-)
-def test_weights_equal_the_formula_within_a_window(
-    position: Position, formula: Callable, window: int | None
-) -> None:
-    """Keys that a window hides (bias -inf) count for nothing, and nearer keys keep their
-    positions."""
-    vectors = normal(4, DIM, seed=2)
-    if isinstance(position, Cope):
-        assert (
-            position.vectors.shape == vectors.shape
-        )  # the position is capped at a quarter of 12 tokens
-        position.double().vectors = torch.nn.Parameter(vectors)
-    query, key = normal(2, HEADS, 6, DIM), normal(2, HEADS, 9, DIM, seed=1)
-    bias = torch.zeros(6, 9).masked_fill(
-        torch.arange(3, 9)[:, None] - torch.arange(9) >= (window or 9), -math.inf
-    )
-    weights = position.weigh(query, key, bias, causal=True)
-    for b, h, row in product(range(2), range(HEADS), range(6)):
-        visible = slice(0 if window is None else max(0, row + 3 - window + 1), row + 4)
-        expected = formula(query[b, h, row], [*key[b, h, visible]], vectors)
-        assert weights[b, h, row, visible].tolist() == pytest.approx(expected, abs=1e-6)
-        assert weights[b, h, row].sum().item() == pytest.approx(1)
-
-
-def test_stick_breaking_of_many_equal_keys_is_geometric() -> None:
-    """Products of 4,000 factors underflow; far keys get weight 0 and near ones the exact share."""
-    query = key = torch.zeros(1, 1, 4000, 2)
-    last = StickBreaking().weights(query[:, :, -1:], key)[0, 0, 0]
-    torch.testing.assert_close(last[-2:], torch.tensor([0.5, 0.0]), atol=1e-6, rtol=0)
-    assert float(last[-21]) == pytest.approx(2.0**-20)

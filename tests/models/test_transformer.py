@@ -17,10 +17,8 @@ from alibi_viz import (
     LanguageModel,
     TransformerConfig,
     alibi_slopes,
-    memory,
 )
 from alibi_viz.models import POSITIONS, SelfAttention
-from alibi_viz.models.positions.absolute import Learned
 from alibi_viz.models.positions.rotary import Rotary
 
 SMALL: dict[str, Any] = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
@@ -64,24 +62,12 @@ INVALID: dict[str, Callable[[], object]] = {
     "dropout must be at least 0 and below 1, got 1": lambda: AlibiSelfAttention(24, 6, dropout=1),
     "cache must be an instance of KeyValueCache": lambda: AlibiSelfAttention(24, 6)(X, X),  # type: ignore[arg-type]
     "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
-    # 1 GiB has room for 16 bytes per pair of channels, 32 in each layer, 4 per number of a table
-    "largest d_model that fits is 8192": lambda: AlibiSelfAttention(8193, 1),
-    "largest num_layers that fits is 2048": lambda: TransformerConfig(num_layers=2049, d_model=128),
-    "largest vocabulary that fits is 2097152": lambda: TransformerConfig(
-        vocabulary=2**21 + 1, d_model=128
-    ),
-    "max_length that fits is 4194304": lambda: Learned(64, 2**22 + 1),
 }
 
 
 @pytest.mark.parametrize("message", INVALID)
-def test_invalid_argument_is_named_with_its_value(
-    message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        memory, "free_memory", lambda device: 2**32
-    )  # of which a call may take a quarter
-    with pytest.raises((TypeError, ValueError, MemoryError), match=re.escape(message)):
+def test_invalid_argument_is_named_with_its_value(message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         INVALID[message]()
 
 

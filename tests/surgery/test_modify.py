@@ -85,9 +85,7 @@ def test_multiplied_slopes_equal_a_model_with_those_slopes() -> None:
     )  # in every layer
 
 
-@pytest.mark.parametrize(
-    "position", [name for name, method in POSITIONS.items() if method.is_additive]
-)
+@pytest.mark.parametrize("position", list(POSITIONS))
 def test_a_window_masks_keys_further_back(position: str) -> None:
     torch.manual_seed(0)
     model = lab.make_model(position, max_length=40, num_heads=4)
@@ -147,9 +145,7 @@ def test_variants_are_those_that_change_the_method() -> None:
     assert all(
         names[position] == ["window", "window and sinks"] for position in ("none", "t5", "fire")
     )
-    assert all(
-        names[position] == ["window"] for position in ("forget", "xpos", "stick-breaking", "cope")
-    )
+    assert all(names[position] == ["window"] for position in ("forget", "xpos"))
     assert {name for variants in names.values() for name in variants} == {*VARIANTS}
     assert [*evaluation_variants(lab.make_model("rotary", d_model=16), 8)] == [
         "window",
@@ -196,10 +192,9 @@ def test_a_change_is_described() -> None:
         ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
         ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
         ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
-        ("cope", {"slopes": 2}, "slopes must be None without a bias .* 'cope'"),
         *(
             (name, {"window": 4, "sinks": 1}, f"sinks must be 0 where distances .* '{name}'")
-            for name in ("rotary", "sinusoidal", "xpos", "stick-breaking")
+            for name in ("rotary", "sinusoidal", "xpos")
         ),
         (
             "alibi",

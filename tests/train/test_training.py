@@ -145,9 +145,7 @@ def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
             if len(steps) == 2:
                 model.head.weight.data.fill_(math.nan)
     assert steps == [1, 2]
-    run = lab.Run(
-        "cope", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16
-    )
+    run = lab.Run("t5", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16)
     assert "the loss became nan at step 2" in lab.measure(run)["error"]
 
 

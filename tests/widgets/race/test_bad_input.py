@@ -25,7 +25,7 @@ from tests.widgets.race.small_race import (
             ["alibbi"],
             "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned",
         ),
-        ("methods", ["a"] * 2, "; cope, got ['a', 'a']"),
+        ("methods", ["a"] * 2, "; xpos, got ['a', 'a']"),
         (
             "methods",
             ["alibi", None],
