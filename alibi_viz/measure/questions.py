@@ -166,7 +166,7 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
         padded = b" " * context + changed
         retold.append(padded[-context - 1 :])
 
-    sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy(), device="cpu")
+    sizes = torch.tensor((facts["stop"] - facts["start"]).to_list(), device="cpu")
     longest = int(sizes.max())
     bits_without_memory = sequence_losses(model, _stacked(retold), last=longest)
     bits_with_memory = sequence_losses(model, _stacked(told), last=longest)
@@ -246,7 +246,7 @@ class Question:
     note: str = ""  # a sentence on how to read the values
     log: bool = True  # whether the horizontal axis is one of tokens
     task: str = "text"  # what the models are trained on
-    # How models may be changed before they are measured: "as trained", or `lab.modify.VARIANTS`
+    # How models may be changed before they are measured: "as trained", or `VARIANTS` in surgery
     variants: tuple[str, ...] = (AS_TRAINED,)
     # Whether a race answers it at each checkpoint, instead of measuring trained models
     while_training: bool = False
