@@ -31,7 +31,8 @@ TALE_BYTES = (360, 2900)
 PLOTS = ("lost", "promise", "loan", "secret")
 # About as long as what ends a plot, or a tale.
 ENDING_BYTES = 90
-# How many sentences to choose from, so that facts come back after each distance about equally often.
+# How many sentences to choose from, so that facts come back after each distance about equally
+# often.
 CANDIDATES = 8
 PRONOUNS = {"he": "she", "his": "her", "him": "her"}
 # A gap in a sentence, such as {hero}, {new spot}, {a color}, {spot noun}, {hero He} or {~time}.

@@ -95,7 +95,7 @@ def _make_induction(
 
 
 def _ask(inputs: Tensor, distance: int) -> tuple[Tensor, Tensor]:
-    """End the inputs with the mark, and ask there, and only there, for the token `distance` back."""
+    """End the inputs with the mark, and ask only there, for the token `distance` back."""
     inputs[:, -1] = MARK
     targets = torch.full_like(inputs, NOT_ASKED)
     targets[:, -1] = inputs[:, -1 - distance]

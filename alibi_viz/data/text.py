@@ -173,9 +173,9 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
 def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0) -> Text:
     """Small tales in plain English, as many as you like.
 
-    A record says what they recall from how far back, see `Text.facts`. The training part and the validation part are different tales, each whole and in order, except
-    that the last tale of each is cut. Equal arguments give equal bytes on every platform and with
-    every version of Python.
+    A record says what they recall from how far back, see `Text.facts`. The training part and the
+    validation part are different tales, each whole and in order, except that the last tale of each
+    is cut. Equal arguments give equal bytes on every platform and with every version of Python.
 
     Args:
         train: the bytes of the training part.
@@ -208,9 +208,9 @@ _built_in = cache(tales_text)
 def python_text() -> Text:
     """The language reference of the Python that is running, as `help()` shows it.
 
-    It is a real text of about 470 kB, read from Python's own `pydoc_data`. The last 15% of every 160 to 320 kB are for
-    validation, about 70 kB. Each version of Python has another: compare `fingerprint` before
-    results. Raises ImportError if this one has none.
+    It is a real text of about 470 kB, read from Python's own `pydoc_data`. The last 15% of every
+    160 to 320 kB are for validation, about 70 kB. Each version of Python has another: compare
+    `fingerprint` before results. Raises ImportError if this one has none.
 
     >>> from alibi_viz import lab
     >>> lab.python_text().name.startswith("Python 3.")

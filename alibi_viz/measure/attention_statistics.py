@@ -19,14 +19,16 @@ from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
 
-# Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend on it.
+# Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
+# on it.
 _TRACED = 2**23
 
 
 @dataclass(frozen=True)
 class AttentionStats:
-    """Statistics of attention at one length, averaged over queries; each is float32 [layers,
-    heads].
+    """Statistics of attention at one length, averaged over queries.
+
+    Each is float32 [layers, heads].
 
     The denominator of a row is the sum of exp(logit - largest logit), which is 1 / (largest
     weight). If all keys have equal content, it is their number without a bias, and less than 1 / (1

@@ -1,8 +1,8 @@
 """Measure a causal language model of transformers with more and more context.
 
 Losses are in bits per byte, which compare models with different tokenizers: each predicts the same
-bytes, and its loss is per byte. That needs tokenizers that keep every byte: unknown tokens, lost capitals or lost
-spaces make the number too low.
+bytes, and its loss is per byte. That needs tokenizers that keep every byte: unknown tokens, lost
+capitals or lost spaces make the number too low.
 """
 
 import math

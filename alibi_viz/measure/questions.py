@@ -283,7 +283,11 @@ class Question:
 
     def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
         """The axes of its figure, for values at `xs`."""
-        words = {"title": self.title, "x_title": self.x_title, "point": self.point}
+        words: dict[str, Any] = {
+            "title": self.title,
+            "x_title": self.x_title,
+            "point": self.point,
+        }
         scale = asdict(self.scale)
         if not self.log:
             return Axes(**words, **scale, ticks=_step_ticks(max(xs, default=1)), log=False)

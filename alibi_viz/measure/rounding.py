@@ -1,6 +1,7 @@
 """Measure what a dtype does to the bias of one head.
 
-Which keys get the same bias, and what is the error of the attention weights? The slope itself is not rounded, and all content is equal, so the error is that of the bias.
+Which keys get the same bias, and what is the error of the attention weights? The slope itself is
+not rounded, and all content is equal, so the error is that of the bias.
 """
 
 import math
@@ -113,8 +114,8 @@ def groups(bias: Tensor) -> list[range]:
 def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -> WeightErrors:
     """Compare the attention weights of one head with those of the exact bias.
 
-    All queries and keys are compared, and all content is equal. The bias is rounded to `dtype`, and the softmax is in float64. Arguments
-    as in `rounded_bias`.
+    All queries and keys are compared, and all content is equal. The bias is rounded to `dtype`, and
+    the softmax is in float64. Arguments as in `rounded_bias`.
 
     >>> import torch
     >>> from alibi_viz.measure.rounding import weight_errors

@@ -256,7 +256,7 @@ class Change:
         places = sinks + skipped[..., None]  # [..., query, sink]
 
         def columns(positions: Tensor) -> Tensor:
-            """The column of the token at each position, which differs from it where keys are padded."""
+            """The column of the token at each position. Padding makes the two differ."""
             flat = positions.flatten(-2).contiguous()
             columns = torch.searchsorted(keys, flat).view(positions.shape)
             columns = columns.clamp(max=keys.shape[-1] - 1)
