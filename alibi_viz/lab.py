@@ -4,23 +4,35 @@ Each step gives the next: text -> batches -> model -> rows of one table.
 
     from alibi_viz import lab
     rows = list(lab.race(["alibi", my_law], lab.load_text(), steps=300))
+
+The names come from four packages:
+
+- data: what models read (`load_text`, `python_text`, `tales_text`, `Text`, `TASKS`)
+- train: training, races and sweeps, and the files they leave (`make_model`, `train`, `race`, `Run`,
+  `measure`, `sweep`, `compare`, `summary`, `read_results`, `save_run`, `load_run`)
+- measure: losses, questions and attention, and the table they are written to (`loss_by_length`,
+  `loss_by_position`, `length_curve`, `accuracy`, `continuations`, `window_table`, `QUESTIONS`)
+- surgery: changing a trained model (`modify`)
 """
 
+# What models read
 from alibi_viz.data.tasks import TASKS
 from alibi_viz.data.text import Text, load_text, python_text, tales_text
+
+# Measuring them
 from alibi_viz.measure.attention_sources import PretrainedModel
 from alibi_viz.measure.attention_statistics import window_table
+from alibi_viz.measure.continuations import continuations
 from alibi_viz.measure.length_curve import length_curve
-from alibi_viz.measure.losses import (
-    continuations,
-    evaluation_lengths,
-    loss_by_length,
-    loss_by_position,
-)
+from alibi_viz.measure.losses import evaluation_lengths, loss_by_length, loss_by_position
 from alibi_viz.measure.questions import QUESTIONS, find_question
 from alibi_viz.measure.table import COLUMNS
 from alibi_viz.measure.task_accuracy import accuracy
+
+# Changing them
 from alibi_viz.surgery.modify import modify
+
+# Training them, and keeping the results
 from alibi_viz.train.compare import compare, summary
 from alibi_viz.train.runs import Run, measure, read_results, sweep
 from alibi_viz.train.saved_models import load_run, save_run

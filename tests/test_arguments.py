@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import alibi_viz as av
 from alibi_viz import check, figures, gallery, lab, lessons, models, study, widgets
 from alibi_viz.measure.attention_statistics import attention_stats
-from alibi_viz.measure.losses import known_words
+from alibi_viz.measure.continuations import known_words
 from tests.custom_laws import root
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.tables import SMALL

@@ -13,9 +13,7 @@ import pytest
 import torch
 
 import alibi_viz as av
-from alibi_viz import lab, memory
-from alibi_viz.measure.attention_statistics import attention_stats
-from alibi_viz.measure.losses import needed_memory, shared_losses
+from alibi_viz import memory
 
 SLOPES = av.alibi_slopes(8)
 # From a server that only imports: memory that other tests have freed here would be used again.
@@ -82,23 +80,6 @@ def test_a_call_takes_the_memory_that_it_announces(call: str) -> None:
         assert 0.5 < pool.submit(growth, call).result() / 2**29 < 1.1
 
 
-@pytest.mark.parametrize("position", ["t5", "fire", "forget", "stick-breaking", "cope"])
-def test_an_evaluation_takes_the_memory_that_it_announces(position: str) -> None:
-    with own_process() as pool:
-        announced, taken = pool.submit(evaluation, position).result()
-    assert 0.8 < taken / announced < 1.2
-
-
-def evaluation(position: str) -> tuple[int, int]:
-    """The bytes announced for one sequence of 1,400 tokens, and those it adds to the peak of this
-    process."""
-    model, text = lab.make_model(position, num_layers=1, d_model=32, num_heads=8), lab.load_text()
-    next(shared_losses(model, text, [64], targets=64))
-    before = peak()
-    next(shared_losses(model, text, [1400], targets=1400))
-    return needed_memory(model, 1400), peak() - before
-
-
 def growth(call: str) -> int:
     """The bytes that the largest call that fits adds to the peak of this process."""
     memory.free_memory = lambda device: 2 * 2**30  # type: ignore[assignment, misc]  # in this process
@@ -131,21 +112,3 @@ def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         (tmp_path / "memory.current").write_text(f"{used}\n")
         assert memory.free_memory() == free
-
-
-def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda device: 2**30)
-    text = lab.load_text()
-    with pytest.raises(
-        MemoryError, match=r"^length=4096 would take 1\.\d GiB.*largest length that fits is 20\d\d$"
-    ):
-        lab.loss_by_length(lab.make_model("t5"), text, [64, 4096], targets=4096)
-    with pytest.raises(MemoryError, match="length=4096"):
-        attention_stats(lab.make_model("t5"), text, 4096, trained=64, windows=1)
-    task = lab.TASKS["needle"]
-    with pytest.raises(
-        MemoryError, match=f"^samples=1000000000 would take {16e9 * 5 / 2**30:.1f} GiB"
-    ):
-        lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 5, samples=10**9)
-    for position in ("alibi", "rotary"):  # which need none
-        assert lab.loss_by_length(lab.make_model(position), text, [4096], targets=4096)

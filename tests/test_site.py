@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from PIL import Image
 
 from alibi_viz import lab, study
-from alibi_viz.measure.losses import WORD
+from alibi_viz.measure.continuations import WORD
 from alibi_viz.site import build
 from alibi_viz.site.pages import MODULES
 

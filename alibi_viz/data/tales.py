@@ -1,4 +1,4 @@
-"""Write small tales, any number of them, and record what they tell and where they recall it.
+"""Write small tales and record what they tell and where they recall it.
 
 A tale has a hero, a friend and one to four plots: something is hidden, promised, lent, or told in
 secret. At the end it is found, kept, given back or needed. What a tale says about them (a name, an
@@ -22,22 +22,20 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-SHORTEST, LONGEST = (
-    16,
-    2000,
-)  # bytes from a recalled fact back to where it was last told; others are not recorded
+# Bytes from a recalled fact back to where it was last told. Other distances are not recorded.
+SHORTEST = 16
+LONGEST = 2000
+# The shortest and the longest tale.
 TALE_BYTES = (360, 2900)
-PLOTS = (
-    "lost",
-    "promise",
-    "loan",
-    "secret",
-)  # in `tales.toml`, each has a part of that name and one that ends it
-ENDING_BYTES = 90  # about as long as what ends a plot, or a tale
-CANDIDATES = (
-    8  # sentences to choose from, so that facts come back after each distance about equally often
-)
+# In `tales.toml`, each plot has a part of that name and one that ends it, such as "lost_end".
+PLOTS = ("lost", "promise", "loan", "secret")
+# About as long as what ends a plot, or a tale.
+ENDING_BYTES = 90
+# How many sentences to choose from, so that facts come back after each distance about equally
+# often.
+CANDIDATES = 8
 PRONOUNS = {"he": "she", "his": "her", "him": "her"}
+# A gap in a sentence, such as {hero}, {new spot}, {a color}, {spot noun}, {hero He} or {~time}.
 SLOT = re.compile(r"\{(?:(a|new) )?([^{}]+?)(?: (noun|[Hh]e|[Hh]is|[Hh]im))?\}")
 WORD = re.compile(r"\b\w+\b")
 
@@ -81,12 +79,16 @@ class Sentence(NamedTuple):
 
 
 def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Fact]]:
-    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall, in the
-    order of the text.
+    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall.
 
-    With `variety`, at least 4, the tales have only so many values of each fact, words of each list,
-    and sentences of each part, and three times as many in the middle: easier to learn for a model
-    that has little time.
+    The facts are in the order of the text. With `variety`, at least 4, the tales have only so many
+    values of each fact, words of each list, and sentences of each part, and three times as many in
+    the middle: easier to learn for a model that has little time.
+
+    >>> from alibi_viz.data.tales import write_tales
+    >>> text, facts = write_tales(1000, seed=1)
+    >>> text[:29], text[facts[0].start : facts[0].stop]
+    ('This is the story of Emma, a ', 'Leo')
     """
     writer = _Writer(Random(seed), variety)
     while writer.length < size:
@@ -95,40 +97,55 @@ def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, 
 
 
 def mentions(text: str) -> list[Mention]:
-    """The names, animals, places and things of the tales in a text, in its order; few or none in
-    another text."""
+    """The names, animals, places and things of the tales in a text, in its order.
+
+    A text that isn't one of the tales has few or none.
+    """
     facts = _world()["facts"]
-    values = {
-        "name": facts["female"] + facts["male"],
-        "animal": facts["animal"],
-        "thing": facts["thing"],
-    }
-    values["place"] = [place.split()[-1] for place in facts["place"]]
-    kinds = {value: kind for kind, names in values.items() for value in names}
-    return [
-        Mention(*match.span(), kinds[match[0]], match[0])
-        for match in WORD.finditer(text)
-        if match[0] in kinds
-    ]
+    kinds = dict.fromkeys(facts["female"] + facts["male"], "name")
+    kinds |= dict.fromkeys(facts["animal"], "animal")
+    kinds |= dict.fromkeys(facts["thing"], "thing")
+    kinds |= dict.fromkeys((_noun(place) for place in facts["place"]), "place")
+
+    found = []
+    for match in WORD.finditer(text):
+        word = match.group()
+        if word in kinds:
+            found.append(Mention(match.start(), match.end(), kinds[word], word))
+    return found
 
 
 def retell(context: str, value: str) -> str:
     """The context as if the fact had another value: "Leo" becomes another boy's name everywhere.
 
-    `value` is what a fact's bytes say. The new value is one of its kind that the context doesn't
-    have.
+    `value` is what a fact's bytes say. The new value is the next one of its kind that the context
+    doesn't have. Raises ValueError for a value that no tale tells.
     """
+    values, index = _find_value(value)
+    old = values[index]
+    new = values[index - 1]  # if the context has them all
+    for candidate in values[index:] + values[:index]:
+        if _noun(candidate) not in context:
+            new = candidate
+            break
+    # Places first with their preposition, then without it.
+    context = re.sub(rf"\b{old}\b", new, context)
+    return re.sub(rf"\b{_noun(old)}\b", _noun(new), context)
+
+
+def _find_value(value: str) -> tuple[list[str], int]:
+    """All values of one kind, and the index of this one among them."""
     for values in _world()["facts"].values():
-        place = next((each for each in values if each == value or each.endswith(f" {value}")), None)
-        if place is not None:
-            start = values.index(place)
-            others = [
-                each for each in values[start:] + values[:start] if each.split()[-1] not in context
-            ]
-            other = others[0] if others else values[start - 1]
-            context = re.sub(rf"\b{place}\b", other, context)  # with its preposition
-            return re.sub(rf"\b{place.split()[-1]}\b", other.split()[-1], context)
+        for index, known in enumerate(values):
+            # A place is also recalled without its preposition: "mill" is "behind the mill".
+            if known == value or known.endswith(f" {value}"):
+                return values, index
     raise ValueError(f"value must be one that the tales tell, got {value!r}")
+
+
+def _noun(value: str) -> str:
+    """The last word of a value: "mill" of "behind the mill", and "Leo" of "Leo"."""
+    return value.rsplit(maxsplit=1)[-1]
 
 
 @cache
@@ -142,20 +159,27 @@ def _sentences(part: str) -> list[Sentence]:
 
 
 def _parse(line: str) -> Sentence:
-    *gaps, end = SLOT.split(line)  # before each gap the text, then the groups of the pattern
-    slots = [
-        Slot(gap, name, first or last or "")
-        for gap, first, name, last in zip(*[iter(gaps)] * 4, strict=True)
-    ]
-    slots.append(Slot(end, "", ""))
-    needs = {slot.name for slot in slots if slot.name and slot.name[0] != "~"}
-    recalls = {
-        slot.name
-        for slot in slots
-        if slot.name in needs and slot.form.lower() not in ("new", *PRONOUNS)
-    }
+    slots = []
+    end = 0  # of the gap before
+    for gap in SLOT.finditer(line):
+        form_before, name, form_after = gap.groups()
+        slots.append(Slot(line[end : gap.start()], name, form_before or form_after or ""))
+        end = gap.end()
+    slots.append(Slot(line[end:], "", ""))
+
+    needs = set()
+    recalls = set()
+    for slot in slots:
+        is_fact = slot.name != "" and not slot.name.startswith("~")
+        if is_fact:
+            needs.add(slot.name)
+            if slot.form.lower() not in ("new", *PRONOUNS):
+                recalls.add(slot.name)
+
+    subject = ""
     persons = [slot for slot in slots if _world()["roles"].get(slot.name) == "person"]
-    subject = persons[0].name if persons and persons[0].form.lower() in PRONOUNS else ""
+    if persons and persons[0].form.lower() in PRONOUNS:
+        subject = persons[0].name
     return Sentence(tuple(slots), frozenset(needs), frozenset(recalls), subject)
 
 
@@ -163,24 +187,38 @@ class _Writer:
     """Writes tales one after the other."""
 
     def __init__(self, random: Random, variety: int | None) -> None:
-        self._random, self._variety = random.random, variety
+        self._random = random.random
+        self._variety = variety
         self.pieces: list[str] = []
         self.length = 0  # of all pieces
         self.facts: list[Fact] = []
         self._recalled: Counter[int] = Counter()  # facts by the bits of their distance, its octave
 
+        # Of the tale that is being written, see `_cast`:
+        self._values: dict[str, str] = {}  # what each fact is
+        self._is_female: dict[str, bool] = {}  # for each person
+        self._told: dict[str, int] = {}  # where each fact was last told
+        self._used: list[Sentence] = []
+        self._last_person = ""  # whom a pronoun would refer to
+
     def write_tale(self) -> None:
+        """Write one whole tale after the others."""
         self._cast()
-        end = self.length + self._tale_bytes()
-        plots = self._draw(PLOTS, 1 + (end - self.length) // 800)
-        for part in ("opening", "friend"):
-            self._write(self._pick(self._sentences(part)))
+        size = self._tale_bytes()
+        end = self.length + size
+        plots = self._draw(PLOTS, 1 + size // 800)
+
+        self._write(self._pick(self._sentences("opening")))
+        self._write(self._pick(self._sentences("friend")))
         for plot in plots:
             if plot == "secret":
                 self._write(self._pick(self._sentences("elder")))
             self._write(self._choose(plot))
-        while self.length + ENDING_BYTES * (len(plots) + 1) < end:
+
+        endings = ENDING_BYTES * (len(plots) + 1)
+        while self.length + endings < end:
             self._write(self._choose("middle"))
+
         for plot in self._draw(plots, len(plots)):
             self._write(self._choose(f"{plot}_end"))
         self._write(self._choose("ending"), separator="\n\n")
@@ -194,32 +232,43 @@ class _Writer:
                 return int(length)
 
     def _cast(self) -> None:
-        """Decide what the facts of a new tale are. Those of one kind differ, such as the names of
-        its persons."""
+        """Decide what the facts of a new tale are.
+
+        Those of one kind differ, such as the names of its persons.
+        """
         facts = {kind: values[: self._variety] for kind, values in _world()["facts"].items()}
         roles = _world()["roles"]
         persons = [role for role, kind in roles.items() if kind == "person"]
+
         names = self._draw(facts["female"] + facts["male"], len(persons))
         self._values = dict(zip(persons, names, strict=True))
         self._is_female = {person: name in facts["female"] for person, name in self._values.items()}
         for kind in ("animal", "trait"):
             drawn = self._draw(facts[kind], len(persons))
-            self._values |= {
-                f"{person} {kind}": value for person, value in zip(persons, drawn, strict=True)
-            }
+            for person, value in zip(persons, drawn, strict=True):
+                self._values[f"{person} {kind}"] = value
         for kind in ("place", "thing", "color", "food", "word"):
-            names = [role for role in roles if roles[role] == kind]
-            self._values |= zip(names, self._draw(facts[kind], len(names)), strict=True)
-        self._told: dict[str, int] = {}  # where each fact was last told
-        self._used: list[Sentence] = []
+            of_kind = [role for role in roles if roles[role] == kind]
+            drawn = self._draw(facts[kind], len(of_kind))
+            self._values |= zip(of_kind, drawn, strict=True)
+
+        self._told = {}
+        self._used = []
         self._last_person = ""
 
     def _sentences(self, part: str) -> list[Sentence]:
-        return _sentences(part)[: self._variety and self._variety * (3 if part == "middle" else 1)]
+        """The sentences of a part that the variety allows."""
+        sentences = _sentences(part)
+        if self._variety is None:
+            return sentences
+        allowed = 3 * self._variety if part == "middle" else self._variety
+        return sentences[:allowed]
 
     def _choose(self, part: str) -> Sentence:
-        """A sentence that can be said now. It recalls facts from distances that have been rare so
-        far."""
+        """A sentence that can be said now.
+
+        It recalls facts from distances that have been rare so far.
+        """
         possible = [
             sentence
             for sentence in self._sentences(part)
@@ -230,17 +279,16 @@ class _Writer:
         if not possible:  # a long tale has used them all
             self._used = self._used[len(self._used) // 2 :]
             return self._choose(part)
-        return min((self._pick(possible) for _ in range(CANDIDATES)), key=self._how_common)
+        candidates = [self._pick(possible) for _ in range(CANDIDATES)]
+        return min(candidates, key=self._how_common)
 
     def _how_common(self, sentence: Sentence) -> float:
-        """How often facts were recalled from such distances before, compared with the mean, which
-        is 1."""
-        distances = [
-            self.length - self._told[name] for name in sentence.recalls if name in self._told
-        ]
-        octaves = [
-            max(distance, SHORTEST).bit_length() for distance in distances if distance <= LONGEST
-        ]
+        """How often facts were recalled from such distances before; 1 is the mean."""
+        octaves = []
+        for name in sentence.recalls & self._told.keys():
+            distance = self.length - self._told[name]
+            if distance <= LONGEST:
+                octaves.append(max(distance, SHORTEST).bit_length())
         if not octaves or not self._recalled:
             return 1.0
         mean = self._recalled.total() / len(self._recalled)
@@ -248,39 +296,60 @@ class _Writer:
 
     def _write(self, sentence: Sentence, separator: str = "") -> None:
         """Write a sentence, and a space or a new line after it."""
-        words: set[str] = set()
+        used_words: set[str] = set()  # so that no word comes twice
         for slot in sentence.slots:
             self._add(slot.before)
-            if slot.name[:1] == "~":
-                known = _world()["words"][slot.name[1:]][: self._variety]
-                word = self._pick([word for word in known if word not in words])
-                words.add(word)
-                self._add(_article(word) + word if slot.form == "a" else word)
-            elif (form := slot.form.lower()) in PRONOUNS:
-                pronoun = PRONOUNS[form] if self._is_female[slot.name] else form
-                self._add(pronoun.capitalize() if slot.form[0].isupper() else pronoun)
-                self._last_person = slot.name
+            if slot.name.startswith("~"):
+                self._add_word(slot, used_words)
+            elif slot.form.lower() in PRONOUNS:
+                self._add_pronoun(slot)
             elif slot.name:
                 self._tell(slot)
-        self._add(separator or ("\n" if self._random() < 0.2 else " "))
+
+        if not separator:
+            separator = "\n" if self._random() < 0.2 else " "
+        self._add(separator)
         self._used.append(sentence)
+
+    def _add_word(self, slot: Slot, used_words: set[str]) -> None:
+        """Write a word of a list that the sentence doesn't have yet."""
+        words = _world()["words"][slot.name.removeprefix("~")][: self._variety]
+        word = self._pick([word for word in words if word not in used_words])
+        used_words.add(word)
+        if slot.form == "a":
+            self._add(_article(word))
+        self._add(word)
+
+    def _add_pronoun(self, slot: Slot) -> None:
+        """Write the pronoun of a person, "He" or "She" at the start of a sentence."""
+        pronoun = slot.form.lower()
+        if self._is_female[slot.name]:
+            pronoun = PRONOUNS[pronoun]
+        if slot.form[0].isupper():
+            pronoun = pronoun.capitalize()
+        self._add(pronoun)
+        self._last_person = slot.name
 
     def _tell(self, slot: Slot) -> None:
         """Write the value of a fact. Record it if it was told before."""
         if slot.form == "new":
             places = _world()["facts"]["place"][: self._variety]
-            self._values[slot.name] = self._pick(
-                [place for place in places if place not in self._values.values()]
-            )
+            free = [place for place in places if place not in self._values.values()]
+            self._values[slot.name] = self._pick(free)
         value = self._values[slot.name]
+
         if slot.form == "a":
             self._add(_article(value))
         start = self.length
-        self._add(value.split()[-1] if slot.form == "noun" else value)
-        told = self._told.get(slot.name, -1)
-        if told >= 0 and slot.form != "new" and SHORTEST <= start - told <= LONGEST:
-            self.facts.append(Fact(start, self.length, told, start - told, slot.name))
-            self._recalled[(start - told).bit_length()] += 1
+        self._add(_noun(value) if slot.form == "noun" else value)
+
+        is_recalled = slot.name in self._told and slot.form != "new"
+        if is_recalled:
+            told = self._told[slot.name]
+            distance = start - told
+            if SHORTEST <= distance <= LONGEST:
+                self.facts.append(Fact(start, self.length, told, distance, slot.name))
+                self._recalled[distance.bit_length()] += 1
         self._told[slot.name] = start
         if slot.name in self._is_female:
             self._last_person = slot.name

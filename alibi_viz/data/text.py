@@ -1,10 +1,13 @@
-"""Texts to train on, as bytes, with a training part and a validation part: the tales, Python's
-reference, your own."""
+"""Texts to train on, as bytes: the tales, Python's reference, your own.
+
+Each has a training part and a validation part.
+"""
 
 import hashlib
 import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,15 +18,16 @@ from torch import Tensor
 from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
 from alibi_viz.data.tales import Fact, write_tales
 
-# Enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
+# Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
 MAX_BYTES = 20_000_000
-YOURS = "your text"  # the name of a string or bytes
-# Bytes at least of a text of your own: the last tenth of each such stretch is for validation
+# The name of a string or bytes.
+YOURS = "your text"
+# A text of your own is divided into stretches of at least so many bytes. The last tenth of each is
+# for validation.
 STRETCH = 160_000
-REPEAT, MAX_PIECES = (
-    64,
-    512,
-)  # bytes of a piece that counts as repeated, and how many pieces are looked up
+# `Text.repeats` looks up about so many pieces of so many bytes.
+MAX_PIECES = 512
+REPEAT = 64
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
@@ -44,7 +48,8 @@ class Text:
 
     def __post_init__(self) -> None:
         for name in ("train", "validation"):
-            check_tensor(name, part := getattr(self, name), "integer", "[bytes]", ndim=1)
+            part = getattr(self, name)
+            check_tensor(name, part, "integer", "[bytes]", ndim=1)
             if part.dtype != torch.uint8:
                 raise TypeError(
                     f"{name} must be a uint8 tensor [bytes], as `load_text` makes it, got "
@@ -53,14 +58,18 @@ class Text:
 
     @property
     def facts(self) -> pd.DataFrame:
-        """The facts that the validation part of a tale recalls: one row each, in the order of the
-        text.
+        """The facts that the validation part of the tales recalls, one row each.
 
-        Columns: start and stop of the bytes that recall it, where it was told last (the start of
-            that mention), the
-        distance from there to `start`, and the kind of the fact. Raises ValueError for a text
-        without recorded facts.
+        They are in the order of the text. Columns:
 
+        - start, stop: of the bytes that recall the fact
+        - told: where it was told last, the start of that mention
+        - distance: from there to `start`
+        - kind: of the fact, such as "hero"
+
+        Raises ValueError for a text without recorded facts.
+
+        >>> from alibi_viz import lab
         >>> text = lab.load_text()
         >>> fact = text.facts.iloc[0]
         >>> bytes(text.validation[fact.start : fact.stop]).decode(), fact.kind
@@ -74,27 +83,28 @@ class Text:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of all bytes, wherever training ends and
-        validation begins."""
-        return hashlib.sha256(
-            self.train.numpy().tobytes() + self.validation.numpy().tobytes()
-        ).hexdigest()[:16]
+        """The first 16 hexadecimal digits of the SHA-256 of all bytes.
+
+        It doesn't depend on where training ends and validation begins.
+        """
+        data = self.train.numpy().tobytes() + self.validation.numpy().tobytes()
+        return hashlib.sha256(data).hexdigest()[:16]
 
     @cached_property
     def repeats(self) -> float:
-        """The share of the validation part, in pieces of 64 bytes, that also stands in the training
-        part.
+        """The share of the validation part that also stands in the training part.
 
-        A model can know such pieces by heart. About 512 evenly spaced pieces are looked up; 0 if
-        there are none.
+        A model can know such pieces by heart. About 512 evenly spaced pieces of 64 bytes are looked
+        up; 0 if there are none.
         """
-        train, validation = self.train.numpy().tobytes(), self.validation.numpy().tobytes()
-        step = max(REPEAT, len(validation) // MAX_PIECES)
-        pieces = [
-            validation[at : at + REPEAT] in train
-            for at in range(0, len(validation) - REPEAT + 1, step)
-        ]
-        return sum(pieces) / max(1, len(pieces))
+        train = self.train.numpy().tobytes()
+        validation = self.validation.numpy().tobytes()
+        spacing = max(REPEAT, len(validation) // MAX_PIECES)
+        starts = range(0, len(validation) - REPEAT + 1, spacing)
+        if not starts:
+            return 0.0
+        repeated = sum(validation[start : start + REPEAT] in train for start in starts)
+        return repeated / len(starts)
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
@@ -107,12 +117,14 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
     kB is for validation, so nearly every byte there has the bytes before it that it has in the
     source.
 
-    `content` is the text itself, a string or bytes in UTF-8, or the `pathlib.Path` of a file in
-    UTF-8.
+    Args:
+        content: the text itself, a string or bytes in UTF-8, or the `pathlib.Path` of a file in
+            UTF-8. By default the built-in text.
 
     Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or not
     UTF-8, and OSError for a file that does not exist or cannot be read.
 
+    >>> from alibi_viz import lab
     >>> lab.load_text()
     Text('tales', 600,000 bytes)
     >>> lab.load_text("to be or not to be")
@@ -121,14 +133,15 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
     if content is None:
         return _built_in()
     name, data = read_text(content)
-    return Text(name, *_split(data))
+    train, validation = _split(data)
+    return Text(name, train, validation)
 
 
 def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
-    """The name and the bytes of a text of your own, as `load_text` takes it. Raises as
-    `load_text`."""
-    name = content.name if isinstance(content, Path) else YOURS
+    """The name and the bytes of a text of your own. Takes and raises what `load_text` does."""
+    name = YOURS
     if isinstance(content, Path):
+        name = content.name
         if not content.is_file():
             raise FileNotFoundError(
                 f"there is no file {str(content)!r} (looked in {str(Path.cwd())!r})"
@@ -158,19 +171,20 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
 
 
 def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0) -> Text:
-    """Small tales in plain English, as many as you like, with a record of what they recall from how
-    far back.
+    """Small tales in plain English, as many as you like.
 
-    The training part and the validation part are different tales, each whole and in order, except
-    that the last tale of each is cut. Equal arguments give equal bytes on every platform and with
-    every version of Python.
+    A record says what they recall from how far back, see `Text.facts`. The training part and the
+    validation part are different tales, each whole and in order, except that the last tale of each
+    is cut. Equal arguments give equal bytes on every platform and with every version of Python.
 
     Args:
-        train, validation: the bytes of each part, at most 20 MB together.
+        train: the bytes of the training part.
+        validation: the bytes of the validation part; at most 20 MB together.
         seed: of the tales. Different seeds give different tales of the same kind.
 
     Raises TypeError or ValueError for sizes or a seed out of range.
 
+    >>> from alibi_viz import lab
     >>> text = lab.tales_text(2_000, 1_000, seed=1)
     >>> bytes(text.validation[:42]).decode()
     'This is the story of Greta, a brave hare f'
@@ -178,64 +192,65 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     check_positive_integers(train=train, validation=validation)
     check_integer("seed", seed, 0)
     _check_size("tales", train + validation)
-    (train_tales, _), (validation_tales, facts) = (
-        write_tales(train, 2 * seed),
-        write_tales(validation, 2 * seed + 1),
+    train_tales, _ = write_tales(train, 2 * seed)
+    validation_tales, facts = write_tales(validation, 2 * seed + 1)
+    return Text(
+        name="tales" if seed == 0 else f"tales, seed {seed}",
+        train=_to_tensor(train_tales[:train].encode()),
+        validation=_to_tensor(validation_tales[:validation].encode()),
+        recalled=tuple(fact for fact in facts if fact.stop <= validation),
     )
-    parts = (
-        _to_tensor(train_tales[:train].encode()),
-        _to_tensor(validation_tales[:validation].encode()),
-    )
-    name = "tales" if seed == 0 else f"tales, seed {seed}"
-    return Text(name, *parts, tuple(fact for fact in facts if fact.stop <= validation))
 
 
 _built_in = cache(tales_text)
 
 
 def python_text() -> Text:
-    """The language reference of the Python that is running, as `help()` shows it: a real text,
-    about 470 kB.
+    """The language reference of the Python that is running, as `help()` shows it.
 
-    It is read from Python's own `pydoc_data`. The last 15% of every 160 to 320 kB are for
-    validation, about 70 kB. Each version of Python has another: compare `fingerprint` before
-    results. Raises ImportError if this one has none.
+    It is a real text of about 470 kB, read from Python's own `pydoc_data`. The last 15% of every
+    160 to 320 kB are for validation, about 70 kB. Each version of Python has another: compare
+    `fingerprint` before results. Raises ImportError if this one has none.
 
+    >>> from alibi_viz import lab
     >>> lab.python_text().name.startswith("Python 3.")
     True
     """
     from pydoc_data.topics import topics  # noqa: PLC0415  # some distributions leave it out
 
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
-    return Text(
-        f"Python {sys.version_info.major}.{sys.version_info.minor} reference",
-        *_split(data, held_out=15),
-    )
+    train, validation = _split(data, held_out=15)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return Text(f"Python {version} reference", train, validation)
 
 
 def check_testable(text: Text, longest: int) -> None:
-    """Raise ValueError unless models trained on the text can be tested on sequences of `longest`
-    bytes."""
-    if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
-        is_name = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
-        has = (
-            f"its validation part has {len(text.validation):,} bytes, at least {longest + 2:,} "
-            "are needed"
+    """Raise ValueError unless models can be tested on sequences of `longest` bytes of the text."""
+    needed = longest + 2  # "same targets" starts a byte later than others
+    if len(text.validation) < needed:
+        hint = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
+        raise ValueError(
+            f"{text.name} is too short to test at length {longest:,}: its validation part has "
+            f"{len(text.validation):,} bytes, at least {needed:,} are needed{hint}"
         )
-        raise ValueError(f"{text.name} is too short to test at length {longest:,}: {has}{is_name}")
     if text.repeats == 1:
-        repeats = f"each {REPEAT} bytes of its validation part also stand in its training part"
-        why = f"{repeats}, so a test would only show what a model knows by heart"
-        raise ValueError(f"{text.name} has nothing but repeats: {why}")
+        raise ValueError(
+            f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also "
+            "stand in its training part, so a test would only show what a model knows by heart"
+        )
 
 
 def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:
-    """The training part and the validation part, which is the last `held_out` percent of each
-    stretch of the text."""
+    """The training part, and the last `held_out` percent of each stretch for validation."""
     stretches = max(1, len(data) // STRETCH)
-    inner = [_boundary(data, len(data) * number // stretches) for number in range(1, stretches)]
-    train, validation = bytearray(), bytearray()
-    for start, end in zip([0, *inner], [*inner, len(data)], strict=True):
+    edges = [0]
+    for number in range(1, stretches):
+        edges.append(_boundary(data, len(data) * number // stretches))
+    edges.append(len(data))
+
+    train = bytearray()
+    validation = bytearray()
+    for start, end in pairwise(edges):
         cut = _boundary(data, start + (end - start) * (100 - held_out) // 100)
         train += data[start:cut]
         validation += data[cut:end]
@@ -244,12 +259,12 @@ def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:
 
 def _boundary(data: bytes, position: int) -> int:
     """The start of a line soon after a position or, without one, of the next character."""
-    line = data.find(b"\n", position, position + min(len(data), STRETCH) // 100) + 1
-    if 0 < line < len(data):
-        return line
-    while (
-        position < len(data) and data[position] & 0xC0 == 0x80
-    ):  # inside a character of several bytes
+    search_end = position + min(len(data), STRETCH) // 100
+    newline = data.find(b"\n", position, search_end)  # -1 if there is none
+    if 0 <= newline < len(data) - 1:
+        return newline + 1
+    # Leave a character of several bytes.
+    while position < len(data) and data[position] & 0xC0 == 0x80:
         position += 1
     return position
 
@@ -265,6 +280,6 @@ def _check_size(name: str, size: int) -> None:
 
 
 def _to_tensor(data: bytes | bytearray) -> Tensor:
-    return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8)[
-        : len(data)
-    ]  # an empty buffer is refused
+    if not data:  # torch refuses an empty buffer
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)

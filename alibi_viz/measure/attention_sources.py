@@ -1,5 +1,7 @@
-"""Sources of queries and keys for `AttentionExplorer`: made up from words, or computed by a model
-from a text."""
+"""Sources of queries and keys: made up from words, or computed by a model from a text.
+
+`AttentionExplorer` and `window_table` read them.
+"""
 
 import importlib
 import math
@@ -44,8 +46,7 @@ VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The tokens of a text, with the queries and keys that one attention layer computes from
-    them."""
+    """The tokens of a text, with the queries and keys that one attention layer computes."""
 
     tokens: list[str]  # those that were read
     query: Tensor  # [1, heads, tokens, head_dim]
@@ -56,15 +57,19 @@ class Reading:
 
 
 class AttentionSource(Protocol):
-    """Turns a text into queries and keys. Any object with this interface can be the source of an
-    app."""
+    """Turns a text into queries and keys.
+
+    Any object with this interface can be the source of an app.
+    """
 
     contents: tuple[str, ...]  # names of the contents it offers, such as layers
     num_heads: int | None  # its number of heads, or None if it can have any number
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        """Read at most `longest` tokens. Raises ValueError for unknown content, other heads, or an
-        empty text."""
+        """Read at most `longest` tokens.
+
+        Raises ValueError for unknown content, another number of heads, or an empty text.
+        """
 
 
 def check_reading(source: AttentionSource, content: str, num_heads: int) -> None:
@@ -74,10 +79,12 @@ def check_reading(source: AttentionSource, content: str, num_heads: int) -> None
         raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
 
 
-_WORD_NOTES = {  # how each content of `Words` is computed
-    "same "
-    "word": f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
-    "fixed random number around 0 between different words.",
+# How each content of `Words` is computed
+_WORD_NOTES = {
+    "same word": (
+        f"Content is made up, the same in every head: {SAME_WORD} between equal words at any "
+        "distance, and a fixed random number around 0 between different words."
+    ),
     "equal": "Content is 0 for every pair, so the weights show the bias alone.",
 }
 
@@ -85,9 +92,14 @@ _WORD_NOTES = {  # how each content of `Words` is computed
 class Words:
     """Words and punctuation marks, with made-up content.
 
-    With "same word", each word has a random vector of its own, which is its query and its key; q .
-    k / sqrt(d) is 2 between equal words, random with standard deviation 0.5 otherwise. Case is
-    ignored. With "equal", it is always 0.
+    With "same word", each word has a random vector of its own, which is its query and its key. So
+    q . k / sqrt(d) is 2 between equal words, and random with standard deviation 0.5 between others.
+    Case is ignored. With "equal", it is always 0.
+
+    >>> from alibi_viz.measure.attention_sources import Words
+    >>> reading = Words().read("to be or not to be", "same word", num_heads=8, longest=4)
+    >>> reading.tokens, reading.total
+    (['to', 'be', 'or', 'not'], 6)
     """
 
     contents: tuple[str, ...] = tuple(_WORD_NOTES)
@@ -95,26 +107,32 @@ class Words:
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        if not (tokens := TOKEN.findall(text)):
+        tokens = TOKEN.findall(text)
+        if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
-        vectors = torch.tensor([_vector(token) for token in tokens[:longest]]) * (
-            content != "equal"
-        )
-        vectors = vectors.expand(1, num_heads, *vectors.shape)
+        total = len(tokens)
+        tokens = tokens[:longest]
+
+        vectors = torch.tensor([_vector(token) for token in tokens])
+        if content == "equal":
+            vectors = torch.zeros_like(vectors)
+        vectors = vectors.expand(1, num_heads, len(tokens), HEAD_DIM)
         return Reading(
-            tokens[:longest],
-            vectors,
-            vectors,
-            alibi_slopes(num_heads),
-            len(tokens),
-            _WORD_NOTES[content],
+            tokens=tokens,
+            query=vectors,
+            key=vectors,
+            slopes=alibi_slopes(num_heads),
+            total=total,
+            note=_WORD_NOTES[content],
         )
 
 
 @lru_cache(8192)
 def _vector(word: str) -> list[float]:
-    """A random vector v with v . v / sqrt(head_dim) = 2, seeded by the word, so the same on every
-    machine."""
+    """A random vector v with v . v / sqrt(head_dim) = 2.
+
+    It is seeded by the word, so it is the same on every machine.
+    """
     generator = random.Random(unicodedata.normalize("NFC", word).casefold())
     vector = [generator.gauss(0, 1) for _ in range(HEAD_DIM)]
     scale = math.hypot(*vector) / math.sqrt(SAME_WORD * math.sqrt(HEAD_DIM))
@@ -127,12 +145,16 @@ class ModelSource:
     name = "the model"
 
     def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
-        self.model, self.num_heads = model, num_heads
+        self.model = model
+        self.num_heads = num_heads
         self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
-        """The tokens that are read, how many the text has, and what the attention of each layer
-        receives."""
+        """Run the model once.
+
+        Returns the tokens that are read, how many tokens the text has, and what the attention of
+        each layer receives.
+        """
         raise NotImplementedError
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,10 +162,10 @@ class ModelSource:
         raise NotImplementedError
 
     def layers(self, text: str, longest: int) -> list[Callable[[], Reading]]:
-        """Run the model once, and return a function per layer that computes its reading, because
-        all need much memory.
+        """Run the model once, and return a function per layer that computes its reading.
 
-        The functions raise ValueError if queries or keys aren't finite.
+        All readings together would need much memory. The functions raise ValueError if queries or
+        keys aren't finite.
         """
         tokens, total, inputs = self.run(text, longest)
         return [
@@ -153,59 +175,71 @@ class ModelSource:
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        return self.layers(text, longest)[self.contents.index(content)]()
+        compute_reading = self.layers(text, longest)[self.contents.index(content)]
+        return compute_reading()
 
     @torch.inference_mode()
     def _reading(self, tokens: list[str], total: int, layer: int, hidden: Tensor) -> Reading:
-        query, key, slopes = (part.float().cpu() for part in self.heads(layer, hidden))
+        query, key, slopes = self.heads(layer, hidden)
         if not bool((query.isfinite() & key.isfinite()).all()):
             raise ValueError(
                 "the model's queries and keys must be finite: its training has diverged"
             )
-        note = f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}."
-        return Reading(tokens, query, key, slopes, total, note)
+        return Reading(
+            tokens=tokens,
+            query=query.float().cpu(),
+            key=key.float().cpu(),
+            slopes=slopes.float().cpu(),
+            total=total,
+            note=f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}.",
+        )
 
 
 def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -> Iterator[Reading]:
-    """The reading of each content of a source, in order. A model runs only once for all its
-    layers."""
+    """The reading of each content of a source, in order.
+
+    A model runs only once for all its layers.
+    """
     if isinstance(source, ModelSource):
-        yield from (read() for read in source.layers(text, longest))
+        for compute_reading in source.layers(text, longest):
+            yield compute_reading()
     else:
-        yield from (source.read(text, content, num_heads, longest) for content in source.contents)
+        for content in source.contents:
+            yield source.read(text, content, num_heads, longest)
 
 
 class ByteModel(ModelSource):
-    """The bytes of a text, with queries and keys of a layer of a `LanguageModel`. Raises ValueError
-    without ALiBi."""
+    """The bytes of a text, with queries and keys of a layer of a `LanguageModel`.
+
+    Raises ValueError for a model whose position method isn't ALiBi, unchanged.
+    """
 
     name = "the model as it is trained, whose tokens are bytes"
 
     def __init__(self, model: LanguageModel) -> None:
-        if (
-            not isinstance(position := model.transformer.position, Alibi)
-            or not position.uses_key_ball
-        ):
+        position = model.transformer.position
+        has_plain_alibi = isinstance(position, Alibi) and position.uses_key_ball
+        if not has_plain_alibi:
             raise ValueError(
                 f"the model must have position 'alibi', unchanged, got {model.config.position!r}"
             )
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
-        data, inputs = list(text.encode("utf-8", "replace")), []
+        data = text.encode("utf-8", "replace")
         if not data:
             raise ValueError("text must have at least one byte, got ''")
+        read = list(data[:longest])
+
+        inputs: list[Tensor] = []
+
+        def keep_input(_: nn.Module, args: Any, __: Any) -> None:
+            inputs.append(args[0])
+
         attentions = [block.attention for block in self.model.transformer.blocks]
-        with (
-            hooked(attentions, lambda _, args, __: inputs.append(args[0])),
-            evaluating(self.model) as device,
-        ):
-            self.model(torch.tensor([data[:longest]], device=device), last=1)
-        tokens = [
-            VISIBLE_BYTES.get(byte) or (chr(byte) if 0x20 < byte < 0x7F else f"{byte:02x}")
-            for byte in data
-        ]
-        return tokens[:longest], len(data), inputs
+        with hooked(attentions, keep_input), evaluating(self.model) as device:
+            self.model(torch.tensor([read], device=device), last=1)
+        return [_visible(byte) for byte in read], len(data), inputs
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         attention = self.model.transformer.blocks[layer].attention
@@ -213,12 +247,20 @@ class ByteModel(ModelSource):
         return query, key, attention.position.slopes
 
 
-class PretrainedModel(ModelSource):
-    """The tokens of a text, and the queries and keys of a layer of a BLOOM, MPT or Falcon model of
-    transformers.
+def _visible(byte: int) -> str:
+    """A printable ASCII character, a symbol for white space, or two hexadecimal digits."""
+    if byte in VISIBLE_BYTES:
+        return VISIBLE_BYTES[byte]
+    if 0x20 < byte < 0x7F:
+        return chr(byte)
+    return f"{byte:02x}"
 
-    For `widgets.AttentionExplorer`, give the name of a model, or a model and a tokenizer that you
-    have loaded:
+
+class PretrainedModel(ModelSource):
+    """The tokens of a text, with queries and keys of a layer of a model of transformers.
+
+    The model is BLOOM, MPT or Falcon, with ALiBi. For `widgets.AttentionExplorer`, give the name of
+    a model, or a model and a tokenizer that you have loaded:
 
         widgets.AttentionExplorer(source="bigscience/bloom-560m")
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
@@ -242,35 +284,33 @@ class PretrainedModel(ModelSource):
 
     @classmethod
     def from_pretrained(cls, name: str) -> "PretrainedModel":
-        """Load a model and its tokenizer with transformers, from a folder or from its cache of
-        downloaded models.
+        """Load a model and its tokenizer with transformers.
 
-        Nothing is downloaded. Raises ValueError if transformers or the model is not on this machine
-        or fails to load, or the configuration, which is checked first, has another family or no
-        ALiBi.
+        They come from a folder or from its cache of downloaded models; nothing is downloaded.
+        Raises ValueError if transformers or the model is not on this machine or fails to load, or
+        the configuration, which is checked first, has another family or no ALiBi.
         """
         try:
             transformers: Any = importlib.import_module("transformers")
             family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
-            return cls(
-                transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer
-            )
-        except (
-            Exception
-        ) as error:  # damaged files raise errors of safetensors, pickle and tokenizers, too
+            model = transformers.AutoModel.from_pretrained(name, local_files_only=True)
+            return cls(model, tokenizer)
+        # Damaged files raise errors of safetensors, pickle and tokenizers, too.
+        except Exception as error:
             hint = f"to have it on this machine: pip install transformers; hf download {name}"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
         ids = token_ids(self.model, self.tokenizer, text)
-        read = ids[: min(longest, longest_context(self.model) or longest)]
-        raw = getattr(self.tokenizer, "convert_ids_to_tokens", list)(
-            read
-        )  # a function has no names for them
-        tokens = [self._decoded(at) or str(token) for at, token in zip(read, raw, strict=True)]
+        limit = longest_context(self.model)
+        if limit is not None:
+            longest = min(longest, limit)
+        read = ids[:longest]
+
         device = next(self.model.parameters()).device
-        return tokens, len(ids), attention_inputs(self.model, torch.tensor([read], device=device))
+        inputs = attention_inputs(self.model, torch.tensor([read], device=device))
+        return [self._token(token_id) for token_id in read], len(ids), inputs
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         family = family_of(self.model)
@@ -278,11 +318,20 @@ class PretrainedModel(ModelSource):
         query, key, _ = family.project(attention, hidden)
         return query, key, family.slopes(attention)
 
-    def _decoded(self, token: int) -> str:
-        """Its text with visible spaces; empty if it is part of a character, or the tokenizer cannot
-        decode."""
-        text = self.tokenizer.decode([token]) if hasattr(self.tokenizer, "decode") else ""
-        return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
+    def _token(self, token_id: int) -> str:
+        """The text of a token with visible spaces.
+
+        Where it has none, as a part of a character, we show the tokenizer's name for it. A
+        tokenizer that is a function can neither decode nor name tokens, so we show the number.
+        """
+        if hasattr(self.tokenizer, "decode"):
+            text = self.tokenizer.decode([token_id])
+            if text and "\N{REPLACEMENT CHARACTER}" not in text:
+                return str(text.replace(" ", VISIBLE_BYTES[0x20]))
+        if hasattr(self.tokenizer, "convert_ids_to_tokens"):
+            (name,) = self.tokenizer.convert_ids_to_tokens([token_id])
+            return str(name)
+        return str(token_id)
 
 
 def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
@@ -291,15 +340,15 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
         return Words()
     if isinstance(source, LanguageModel):
         return ByteModel(source)
-    hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)" * hasattr(
-        source, "config"
-    )
+    hint = ""
     if isinstance(source, str):
         if " " not in source or os.path.isdir(source):  # pathlib raises for a long text
             return PretrainedModel.from_pretrained(source)
         hint = "; pass a text as text="
     elif hasattr(source, "read"):
         return source
+    elif hasattr(source, "config"):
+        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
     expected = (
         "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
     )
@@ -312,9 +361,12 @@ def shuffle_words(text: str, seed: int) -> str:
     Words are separated by white space, so punctuation moves with its word. The result differs from
     `text` unless all these words are equal or there is at most one.
     """
-    words = WORD.findall(text)[:-1]
-    shuffled, generator = list(words), random.Random(seed)
-    while shuffled == words and len(set(words)) > 1:
-        generator.shuffle(shuffled)
-    order = iter(shuffled)
-    return WORD.sub(lambda match: next(order, match.group()), text)
+    words = WORD.findall(text)
+    shuffled = words[:-1]
+    if len(set(shuffled)) > 1:
+        generator = random.Random(seed)
+        while shuffled == words[:-1]:
+            generator.shuffle(shuffled)
+
+    order = iter([*shuffled, *words[-1:]])
+    return WORD.sub(lambda _: next(order), text)

@@ -1,9 +1,7 @@
-"""Where a trained model attends: how sharply, how far back, how much beyond its training length and
-to its start."""
+"""Measure where a trained model attends: how sharply, how far back, how much beyond L."""
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,18 +15,20 @@ from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
 from alibi_viz.data.text import Text
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source, readings
-from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating, needed_memory
-from alibi_viz.memory import check_memory
+from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
 
-_TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory; speed only
+# Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
+# on it.
+_TRACED = 2**23
 
 
 @dataclass(frozen=True)
 class AttentionStats:
-    """Statistics of attention at one length, averaged over queries; each is float32 [layers,
-    heads].
+    """Statistics of attention at one length, averaged over queries.
+
+    Each is float32 [layers, heads].
 
     The denominator of a row is the sum of exp(logit - largest logit), which is 1 / (largest
     weight). If all keys have equal content, it is their number without a bias, and less than 1 / (1
@@ -38,9 +38,8 @@ class AttentionStats:
 
     distance: Tensor  # mean distance of the attended keys, in tokens back, weighted by attention
     beyond: Tensor  # share of the weight on keys at least the training length back
-    denominator_bits: (
-        Tensor  # log2 of the softmax's denominator, with the row's largest logit subtracted
-    )
+    # log2 of the softmax's denominator, with the row's largest logit subtracted
+    denominator_bits: Tensor
 
 
 def attention_stats(
@@ -53,23 +52,31 @@ def attention_stats(
     queries: int = 32,
     spacing: int | None = None,
 ) -> AttentionStats:
-    """Measure the attention of the last `queries` positions in sequences of `length` bytes of
-    validation text.
+    """Measure the attention of the last positions in sequences of validation text.
 
     Args:
-        model, text: a byte-level model, and a text whose validation part it reads.
-        length, trained: of the sequences and in training, in bytes.
-        windows, queries: how many sequences, and how many positions at the end of each.
-        spacing: a sequence ends every `spacing` bytes, by default every `length`. An equal one
-            gives equal queries.
+        model: a byte-level model.
+        text: a text, whose validation part the model reads.
+        length: of the sequences, in bytes.
+        trained: the training length, in bytes.
+        windows: how many sequences.
+        queries: how many positions at the end of each sequence.
+        spacing: a sequence ends every `spacing` bytes, by default every `length`. With the same
+            spacing, sequences of different lengths have the same queries.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short
-    for the sequences, these are longer than the spacing or than the model's positions, and
-    MemoryError if they need too much memory.
+    for the sequences, or these are longer than the spacing or than the model's positions.
+
+    >>> from alibi_viz import lab
+    >>> from alibi_viz.measure.attention_statistics import attention_stats
+    >>> stats = attention_stats(lab.make_model("alibi"), lab.load_text(), 64, trained=32)
+    >>> stats.distance.shape  # layers, heads
+    torch.Size([2, 8])
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)
-    spacing = length if spacing is None else spacing
+    if spacing is None:
+        spacing = length
     check_positive_integers(
         length=length, trained=trained, windows=windows, queries=queries, spacing=spacing
     )
@@ -80,14 +87,15 @@ def attention_stats(
         )
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
-    check_memory("length", length, partial(needed_memory, model))
+
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
-    stats: list[Tensor] = []
+    stats: list[Tensor] = []  # of each layer in turn, for each batch
 
     def measure(attention: SelfAttention, args: Any, _: Any) -> None:
-        query, key, _ = attention.heads(args[0])
+        x = args[0]
+        query, key, _ = attention.heads(x)
         weights = attention.position.weights(
-            query[:, :, -queries:], key, causal=attention.causal, x=args[0]
+            query[:, :, -queries:], key, causal=attention.causal, x=x
         )
         stats.append(weight_stats(weights, trained))
 
@@ -95,56 +103,71 @@ def attention_stats(
     with hooked(layers, measure), evaluating(model) as device:
         for batch in tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
             model(batch, last=queries)
+
     means = [torch.cat(stats[layer :: len(layers)]).mean(0) for layer in range(len(layers))]
-    return AttentionStats(*torch.stack(means).unbind(1))
+    return _as_attention_stats(torch.stack(means))
 
 
 def pretrained_stats(
     model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32
 ) -> AttentionStats:
-    """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the sequences
-    `input_ids`, [batch, length].
+    """`attention_stats` of a BLOOM, MPT or Falcon model of transformers, changed or not.
 
-    `trained` is the training length in tokens. Raises ValueError for a model of another family.
+    Args:
+        model: the model, with or without its head.
+        input_ids: the sequences, int64 [batch, length].
+        trained: the training length, in tokens.
+        queries: how many positions at the end of each sequence.
+
+    Raises ValueError for a model of another family.
     """
     family = family_of(model)
     stats: list[Tensor] = []
 
     def measure(attention: nn.Module, args: Any, inputs: dict[str, Any]) -> None:
-        query, key, _ = (each.float() for each in family.project(attention, args[0]))
+        query, key, _ = family.project(attention, args[0])
+        query = query.float()[:, :, -queries:]
+        key = key.float()
         bias, visible = family.read(attention, inputs)
-        logits = (
-            query[:, :, -queries:] @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-            + bias[:, :, -queries:]
-        )
-        stats.append(
-            weight_stats(
-                logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1), trained
-            )
-        )
+
+        content = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        logits = content + bias[:, :, -queries:]
+        logits = logits.masked_fill(~visible[:, :, -queries:], -math.inf)
+        stats.append(weight_stats(logits.softmax(-1), trained))
 
     with hooked(family.layers(model), measure), evaluating(model):
         base_model(model)(input_ids, use_cache=False)
-    return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
+    return _as_attention_stats(torch.stack(stats).cpu().mean(1))
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
-    """[batch, 3, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads,
-    query, key]."""
-    queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
+    """The fields of `AttentionStats` in order, float32 [batch, 3, heads].
+
+    They are means over the queries of weights [batch, heads, query, key].
+    """
+    query_length, key_length = weights.shape[-2:]
+    queries, keys = right_aligned(query_length, key_length, device=weights.device)
     distance = (queries[:, None] - keys).abs()
-    mean, beyond = ((weights * each).sum(-1) for each in (distance, distance >= trained))
-    return torch.stack((mean, beyond, -weights.amax(-1).log2()), dim=1).mean(-1)
+
+    mean_distance = (weights * distance).sum(-1)
+    beyond = (weights * (distance >= trained)).sum(-1)
+    denominator_bits = -weights.amax(-1).log2()
+    return torch.stack((mean_distance, beyond, denominator_bits), dim=1).mean(-1)
+
+
+def _as_attention_stats(means: Tensor) -> AttentionStats:
+    """From the means of `weight_stats` in each layer, [layers, 3, heads]."""
+    distance, beyond, denominator_bits = means.unbind(1)
+    return AttentionStats(distance, beyond, denominator_bits)
 
 
 def window_table(
     source: AttentionSource | LanguageModel, text: str, *, num_heads: int = 8, longest: int = 4096
 ) -> pd.DataFrame:
-    """The span of each head, which is how many steps back it looks in a text, with causal attention
-    in float32.
+    """The span of each head: how many steps back it looks in a text.
 
-    Beyond a head's span, all keys together have at most 2^-24 of the weight of every query, which
-    float32 loses.
+    Attention is causal and in float32. Beyond a head's span, all keys together have at most 2^-24
+    of the weight of every query, which float32 loses.
 
     Args:
         source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of
@@ -159,6 +182,7 @@ def window_table(
     query and key beyond the bound. Raises TypeError for another source, and ValueError for an empty
     text, a model without ALiBi, and numbers below 1.
 
+    >>> from alibi_viz import lab
     >>> from alibi_viz.measure.attention_sources import Words
     >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)
     >>> table[table.content == "equal"].round(3)
@@ -169,28 +193,42 @@ def window_table(
     check_positive_integers(num_heads=num_heads, longest=longest)
     check_instance("text", text, str)
     source = as_source(source)
-    every = readings(source, text, source.num_heads or num_heads, longest)
-    tables = {
-        content: head_spans(reading)
-        for content, reading in zip(source.contents, every, strict=True)
-    }
-    return pd.concat(tables, names=["content"]).reset_index("content").reset_index(drop=True)
+    if source.num_heads is not None:
+        num_heads = source.num_heads
+
+    tables = []
+    # One reading at a time: those of a large model need much memory.
+    all_readings = readings(source, text, num_heads, longest)
+    for content, reading in zip(source.contents, all_readings, strict=True):
+        table = head_spans(reading)
+        table.insert(0, "content", content)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 
 def head_spans(reading: Reading) -> pd.DataFrame:
     """The columns of `window_table` except "content", for what one layer has read."""
-    query, key = reading.query.float(), reading.key.float()
-    heads, length = query.shape[1:3]
+    query = reading.query.float()
+    key = reading.key.float()
     inputs = AttentionInputs.checked(query, key, key, reading.slopes)
-    bound = attention_spans(inputs).clamp(max=length - 1).tolist()
-    step = max(1, _TRACED // (heads * length))  # queries traced at a time
-    parts = (slice(start, start + step) for start in range(0, length, step))
-    spans = [
-        attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).spans()
-        for part in parts
-    ]
-    needed = [max(of_head) for of_head in zip(*spans, strict=True)]
-    table = pd.DataFrame(
-        {"head": range(1, heads + 1), "slope": reading.slopes.tolist(), "bound": bound}
+    _, num_heads, length, _ = query.shape
+
+    bounds = attention_spans(inputs).clamp(max=length - 1).tolist()
+    left_out = [share_left_out(inputs, (bound,)) for bound in bounds]
+
+    needed = [0] * num_heads
+    queries_at_once = max(1, _TRACED // (num_heads * length))
+    for start in range(0, length, queries_at_once):
+        end = start + queries_at_once
+        trace = attention_trace(query[:, :, start:end], key[:, :, :end], inputs.slopes)
+        needed = [max(spans) for spans in zip(needed, trace.spans(), strict=True)]
+
+    return pd.DataFrame(
+        {
+            "head": range(1, num_heads + 1),
+            "slope": reading.slopes.tolist(),
+            "bound": bounds,
+            "needed": needed,
+            "left_out": left_out,
+        }
     )
-    return table.assign(needed=needed, left_out=[share_left_out(inputs, (span,)) for span in bound])

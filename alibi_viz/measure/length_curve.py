@@ -1,8 +1,8 @@
-"""Measure a causal language model of transformers with more and more context, in bits per byte.
+"""Measure a causal language model of transformers with more and more context.
 
-Bits per byte compare models with different tokenizers: each predicts the same bytes, and its loss
-is per byte. That needs tokenizers that keep every byte: unknown tokens, lost capitals or lost
-spaces make the number too low.
+Losses are in bits per byte, which compare models with different tokenizers: each predicts the same
+bytes, and its loss is per byte. That needs tokenizers that keep every byte: unknown tokens, lost
+capitals or lost spaces make the number too low.
 """
 
 import math
@@ -19,7 +19,6 @@ from alibi_viz.data.text import Text, load_text, read_text
 from alibi_viz.measure.losses import evaluating, target_losses
 from alibi_viz.measure.questions import SLIDING_WINDOWS
 from alibi_viz.measure.table import AS_TRAINED, results_table
-from alibi_viz.memory import check_memory
 from alibi_viz.models.pretrained import longest_context, token_ids
 from alibi_viz.surgery.modify import changes_of
 
@@ -34,8 +33,7 @@ def length_curve(
     stride: int | None = None,
     trained: int | None = None,
 ) -> pd.DataFrame:
-    """Mean bits per byte of the end of a text, each token predicted from n tokens before it, for
-    each n in `lengths`.
+    """Mean bits per byte of the end of a text, predicted from more and more tokens before it.
 
     The targets are the same at every length: the tokens of the last bytes of the text. Sequences
     slide over them, so longer ones don't gain from having fewer first positions.
@@ -62,91 +60,99 @@ def length_curve(
     Raises TypeError for a model without token embeddings or a text of another type; ValueError if a
     number is out of range, the text is empty, not UTF-8 or too short, the tokenizer returns no
     tokens or tokens that the model doesn't have, or the model has no language-modeling head or
-    returns NaN; MemoryError if `lengths` need too much.
+    returns NaN.
+
+        from pathlib import Path
+
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        from alibi_viz import lab
 
         model = AutoModelForCausalLM.from_pretrained("bigscience/bloom-560m")
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
         table = lab.length_curve(model, tokenizer, Path("book.txt"), [512, 1024, 2048, 4096])
     """
     lengths = positive_integers("lengths", lengths)
-    stride = max(1, min(lengths) // 8) if stride is None else stride
-    trained = min(lengths) if trained is None else trained
+    shortest = min(lengths)
+    if stride is None:
+        stride = max(1, shortest // 8)
+    if trained is None:
+        trained = shortest
     check_positive_integers(targets=targets, stride=stride)
     check_integer("trained", trained, 1, 2**63 - 1)  # what a column of integers holds
-    if stride > min(lengths):
-        raise ValueError(
-            f"stride must be at most the shortest length, {min(lengths)}, got {stride}"
-        )
+    if stride > shortest:
+        raise ValueError(f"stride must be at most the shortest length, {shortest}, got {stride}")
+
     source, data = evaluated_bytes(text)
-    cut = max(0, len(data) - targets)
-    while cut and data[cut] & 0xC0 == 0x80:  # inside a character
-        cut -= 1
-    context, predicted = (encode(model, tokenizer, part) for part in (data[:cut], data[cut:]))
+    cut = _start_of_targets(data, targets)
+    context = encode(model, tokenizer, data[:cut])
+    predicted = encode(model, tokenizer, data[cut:])
+    predicted_bytes = len(data) - cut
+
     limit = longest_context(model) or math.inf
-    longest = max((each for each in lengths if each <= limit), default=0)
-    config: Any = model.config
-    heads = getattr(config, "num_attention_heads", 0)  # Mamba has none
-    eager = (
-        getattr(config, "_attn_implementation", "") == "eager"
-    )  # keeps all pairs, before and after softmax
-    pair = (
-        8 * heads if eager else 4 * heads * bool(getattr(config, "alibi", False))
-    )  # Falcon has a mask
-    check_memory("lengths", longest, lambda n: pair * n * n, next(model.parameters()).device)
+    longest = max((length for length in lengths if length <= limit), default=0)
     if not cut or len(context) < longest:
-        hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(
-            text, str
+        hint = "; a string is the text itself, for a file give a pathlib.Path"
+        raise ValueError(
+            f"the text is too short: sequences of {longest:,} tokens are needed before the "
+            f"{targets:,} bytes to predict, and {source.name} has {len(context):,} there; choose "
+            f"shorter lengths or fewer targets{hint if isinstance(text, str) else ''}"
         )
-        needs = (
-            f"sequences of {longest:,} tokens are needed before the {targets:,} bytes to predict"
-        )
-        has = (
-            f"{source.name} has {len(context):,} there; choose shorter lengths or fewer "
-            f"targets{hint}"
-        )
-        raise ValueError(f"the text is too short: {needs}, and {has}")
+
+    tokens = torch.cat((context, predicted))
+    config: Any = model.config
     family = str(config.model_type)
     name = getattr(config, "_name_or_path", "") or family
-    tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
+    changes = [str(change) for change in changes_of(model)]
+    label = ", ".join([name, *filter(None, changes)])
 
-    def loss(length: int) -> float:
-        if length > limit:
-            return math.nan
-        start = count * stride + length - stride + 1  # tokens from the end
-        every = tokens[-start:].unfold(0, length + 1, stride)  # [count, length + 1]
-        bits = _bits(model, every, stride)[-len(predicted) :]  # the first sequence may predict more
-        return float(bits.sum()) / (len(data) - cut)
-
-    row = {
-        "origin": "live",
-        "task": "text",
-        "method": family,
-        "seed": 0,
-        "length": trained,
-        "step": 0,
-    }
-    row |= {
-        "question": SLIDING_WINDOWS.name,
-        "unit": SLIDING_WINDOWS.unit,
-        "text": source.fingerprint,
-    }
-    row |= {
-        "label": ", ".join(filter(None, (name, *map(str, changes_of(model))))),
-        "count": len(data) - cut,
-    }
-    row["variant"] = (
-        AS_TRAINED  # so that tables are compared by label; the lab's own changes have a name here
-    )
-    return results_table(row | {"x": length, "value": loss(length)} for length in lengths)
+    rows = []
+    for length in lengths:
+        value = math.nan
+        if length <= limit:
+            bits = _bits_of_last(len(predicted), model, tokens, length=length, stride=stride)
+            value = float(bits.sum()) / predicted_bytes
+        rows.append(
+            {
+                "origin": "live",
+                "task": "text",
+                "method": family,
+                "label": label,
+                # Tables are compared by label. Only the lab's own changes have a name here.
+                "variant": AS_TRAINED,
+                "seed": 0,
+                "length": trained,
+                "step": 0,
+                "question": SLIDING_WINDOWS.name,
+                "x": length,
+                "value": value,
+                "unit": SLIDING_WINDOWS.unit,
+                "count": predicted_bytes,
+                "text": source.fingerprint,
+            }
+        )
+    return results_table(rows)
 
 
 def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
-    """The text, and the bytes to test on: the validation part of a `Text`, and all of anything
-    else."""
-    if text is None or isinstance(text, Text):
-        source = text or load_text()
-        return source, source.validation.numpy().tobytes()
-    return load_text(text), read_text(text)[1]
+    """The text, and the bytes to test on.
+
+    They are the validation part of a `Text` or of the built-in text, and all of anything else.
+    """
+    if text is None:
+        text = load_text()
+    if isinstance(text, Text):
+        return text, text.validation.numpy().tobytes()
+    _, data = read_text(text)
+    return load_text(text), data
+
+
+def _start_of_targets(data: bytes, targets: int) -> int:
+    """Where the last `targets` bytes start, or up to 3 bytes earlier, with a whole character."""
+    start = max(0, len(data) - targets)
+    while start and data[start] & 0xC0 == 0x80:  # inside a character
+        start -= 1
+    return start
 
 
 def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
@@ -156,13 +162,26 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
             f"model must be a causal language model of transformers, got {type(model).__name__}"
         )
     string = data.decode("utf-8", "ignore")  # the validation part may start inside a character
-    ids = token_ids(model, tokenizer, string, add_special_tokens=False) if string else []
+    if not string:
+        return torch.tensor([], dtype=torch.long)
+    ids = token_ids(model, tokenizer, string, add_special_tokens=False)
     return torch.tensor(ids, dtype=torch.long)
 
 
+def _bits_of_last(
+    count: int, model: nn.Module, tokens: Tensor, *, length: int, stride: int
+) -> Tensor:
+    """Bits for the last `count` tokens, float64 [count], in sequences that slide by `stride`."""
+    sequences_needed = math.ceil(count / stride)
+    # The first sequence has `length` tokens and a target after each; the others add `stride` more.
+    tokens_needed = length + 1 + (sequences_needed - 1) * stride
+    sequences = tokens[-tokens_needed:].unfold(0, length + 1, stride)
+    # The first sequence may predict more than is asked.
+    return _bits(model, sequences, stride)[-count:]
+
+
 def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
-    """Bits for the last `stride` tokens of each sequence, float64 [count * stride], from those
-    before them."""
+    """Bits for the last `stride` tokens of each sequence, float64 [count * stride]."""
 
     def logits(tokens: Tensor) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
@@ -173,7 +192,8 @@ def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
         return output.logits[:, -stride:].float()
 
     with evaluating(model) as device:
-        bits = target_losses(logits, sequences.to(device), stride).flatten().double() / math.log(2)
+        nats = target_losses(logits, sequences.to(device), stride)
+        bits = nats.flatten().double() / math.log(2)
     if not bool(bits.isfinite().all()):
         raise ValueError(
             f"the model returns NaN or infinite losses in sequences of {sequences.shape[1] - 1:,} "

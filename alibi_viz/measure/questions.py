@@ -1,15 +1,14 @@
-"""What the lab asks of trained models: how each question is measured. `questions.toml` describes
-them in words.
+"""The questions that the lab asks of trained models, and how each is measured.
 
-A question that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps
-and the command line.
+`questions.toml` describes them in words, `_MEASURES` says which function answers which. A question
+that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps and the
+command line.
 """
 
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
@@ -22,172 +21,213 @@ from alibi_viz.arguments import check_choice
 from alibi_viz.data.tales import LONGEST, SHORTEST, retell
 from alibi_viz.data.tasks import TASKS, Task
 from alibi_viz.data.text import Text
-from alibi_viz.measure import losses as evaluation
 from alibi_viz.measure import sentences as say
-from alibi_viz.measure.attention_statistics import attention_stats
-from alibi_viz.measure.losses import TARGETS, evaluation_lengths
+from alibi_viz.measure.attention_statistics import AttentionStats, attention_stats
+from alibi_viz.measure.losses import (
+    TARGETS,
+    evaluation_lengths,
+    loss_by_position,
+    sequence_losses,
+    shared_losses,
+)
 from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Axes, Row, Scale
 from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel
 
-# How a question is measured, for a trained model, the text or task, the training length L, and how
-# many times that to test up to: (position on the axis, value, number of samples). The value is NaN
-# where the model is not defined.
+# The answers to a question: (position on the axis, value, number of samples). The functions below
+# give them for a trained model, the text or task, the training length L, and how many times that to
+# test up to. The value is NaN where the model is not defined.
 Measured = Iterator[tuple[int, Any, int]]
 
-# The most consecutive parts of the held-out text: their differences tell how sure the mean loss is
+# "longer sequences": the most consecutive parts of the held-out text, whose differences tell how
+# sure the mean loss is.
 BLOCKS = 16
+# "by position": bytes to predict, and the largest number of sequences.
+POSITION_TARGETS = 32_768
+MAX_SEQUENCES = 128
+# "same targets": bytes to predict, of which 16 per sequence, so that each has the requested context
+# or up to 15 bytes less.
+SAME_TARGETS = 1024
+STRIDE = 16
+# "names": the edges of the bins of distances, 16 to 2,048 bytes.
+EDGES = [2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)]
+# "names": how many names a bin has.
+FEWEST = 16
+MOST = 64
+# "names": bytes. No fact is longer, and no other value of it is this much longer or shorter.
+SPARE = 32
+# "attention beyond L" and "softmax denominator": the last positions of so many sequences, the same
+# at every length.
+SEQUENCES = 8
+QUERIES = 32
+# "needle" and "induction": examples of each length.
+SAMPLES = 512
 
 
-def _lengths(
+def _loss_on_longer_sequences(
     model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS
 ) -> Measured:
-    """On sequences of L, 2L, 4L, ... bytes, lists: the means of equal blocks of whole sequences,
-    the same for all."""
+    """The loss on sequences of L, 2L, 4L, ... bytes.
+
+    Each value is a list: the means of equal blocks of the text, which are the same at all lengths.
+    """
     lengths = evaluation_lengths(length, longest)
-    for tested, bits in evaluation.shared_losses(
-        model, text, lengths, targets=max(targets, *lengths)
-    ):
-        blocks = math.gcd(
-            BLOCKS, len(bits) // lengths[-1]
-        )  # whole sequences: the longest length divides the targets
-        yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
+    targets = max(targets, *lengths)
+    for tested, bits in shared_losses(model, text, lengths, targets=targets):
+        # Blocks of whole sequences: the longest length divides the targets.
+        blocks = math.gcd(BLOCKS, len(bits) // lengths[-1])
+        means = bits.view(blocks, -1).double().mean(1)
+        yield tested, means.tolist(), len(bits)
 
 
-POSITION_TARGETS, MAX_SEQUENCES = (
-    32_768,
-    128,
-)  # bytes to predict, and the largest number of sequences
+def _loss_by_position(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """The mean loss in bins of positions in sequences of the greatest length.
 
-
-def _positions(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Means over bins of positions, which widen because single positions are noisy. One ends at the
-    training length."""
+    The bins widen, because single positions are noisy. One of them ends at the training length.
+    """
     tested = length * longest
     targets = min(max(POSITION_TARGETS, tested), MAX_SEQUENCES * tested)
-    bits = evaluation.loss_by_position(model, text, tested, targets=targets)
+    bits = loss_by_position(model, text, tested, targets=targets)
     sequences = min(targets, len(text.validation) - 1) // tested
-    halves = range(-2 * length.bit_length(), 2 * longest.bit_length())
-    edges = {1, tested + 1} | {round(length * 2 ** (half / 2)) + 1 for half in halves}
-    for first, end in pairwise(sorted(edge for edge in edges if edge <= tested + 1)):
-        yield (
-            round((first + end - 1) / 2),
-            float(bits[first - 1 : end - 1].mean()),
-            (end - first) * sequences,
-        )
+
+    # The first position of each bin; two bins to a doubling.
+    edges = {1, tested + 1}
+    for half_octave in range(-2 * length.bit_length(), 2 * longest.bit_length()):
+        edge = round(length * 2 ** (half_octave / 2)) + 1
+        if edge <= tested + 1:
+            edges.add(edge)
+
+    for first, end in pairwise(sorted(edges)):
+        center = round((first + end - 1) / 2)
+        mean = float(bits[first - 1 : end - 1].mean())
+        yield center, mean, (end - first) * sequences
 
 
-SAME_TARGETS, STRIDE = (
-    1024,
-    16,
-)  # 16 targets per sequence: each has the requested context, or up to 15 bytes less
-
-
-def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Of one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
+def _loss_on_same_targets(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """The loss on one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
     contexts = evaluation_lengths(length, longest)
-    available = len(text.validation) - contexts[-1] - 1
+    most_context = contexts[-1]
+    available = len(text.validation) - most_context - 1
     stride = min(STRIDE, length, available)
     targets = min(SAME_TARGETS, available) // stride * stride
+
     for context in contexts:
-        data = text.validation[contexts[-1] + stride - context : contexts[-1] + targets + 1]
-        bits = evaluation.sequence_losses(model, data.unfold(0, context + 1, stride), last=stride)
+        data = text.validation[most_context + stride - context : most_context + targets + 1]
+        bits = sequence_losses(model, data.unfold(0, context + 1, stride), last=stride)
         yield context, float(bits.double().mean()), targets
 
 
-EDGES = [
-    2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)
-]  # of the bins: 16 to 2,048
-FEWEST, MOST = 16, 64  # names in each bin
-SPARE = 32  # bytes: no fact is longer, and no other value of it is this much longer or shorter
+def _memory_of_names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """What names are worth, in bins of the distance at which they were last told.
 
-
-def _names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Bins of distances, for tales: other texts don't record what they recall. Up to L, no sequence
-    exceeds L."""
+    Only for tales: other texts don't record what they recall. Up to the distance L, no sequence is
+    longer than L.
+    """
     if not text.recalled:
         return
-    names = text.facts.query(
-        "kind in ('hero', 'friend')"
-    )  # a tale speaks of them all the time, seldom of others
-    distance, reach = names["distance"], names["distance"] + names["stop"] - names["start"]
+    # A tale speaks of these two all the time, and seldom of others.
+    names = text.facts.query("kind in ('hero', 'friend')")
+    reach = names["distance"] + names["stop"] - names["start"]  # from the mention to the name's end
+
     for first, end in pairwise(EDGES):
+        if end > length * longest:
+            return
         context = length if end <= length else end + SPARE
-        told = names[
-            (distance >= first)
-            & (distance < end)
-            & (reach <= context)
-            & (names["stop"] > context + SPARE)
-        ]
-        if end <= length * longest and len(told) >= FEWEST:
-            bits = memory_bits(model, text, told[:MOST], context)
-            yield round((first * end) ** 0.5), float(bits.double().mean()), len(bits)
+        in_bin = (first <= names["distance"]) & (names["distance"] < end)
+        in_context = reach <= context
+        after_enough_text = names["stop"] > context + SPARE
+        asked = names[in_bin & in_context & after_enough_text]
+        if len(asked) < FEWEST:
+            continue
+
+        bits = memory_bits(model, text, asked[:MOST], context)
+        geometric_mean = round((first * end) ** 0.5)
+        yield geometric_mean, float(bits.double().mean()), len(bits)
 
 
 def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: int) -> Tensor:
-    """How many bits more a model needs for each fact when its context has told another value:
-    float32 [facts].
+    """How many bits more each fact takes if its context has told another value: float32 [facts].
 
     A tale speaks of Leo, and later of Leo again. We tell the model the same tale with another boy's
     name before that. If it needs more bits for "Leo" then, it has remembered the name; if it needs
     as many, it has forgotten.
     """
     data = text.validation.numpy().tobytes()
-    told, retold = [], []
+    told = []  # sequences of context + 1 bytes, which end with the fact
+    retold = []  # the same, with another value before the fact
     for start, stop in zip(facts["start"], facts["stop"], strict=True):
-        before, fact = (
-            data[stop - context - 1 - SPARE : start].decode("utf-8", "replace"),
-            data[start:stop],
-        )
-        told.append(data[stop - context - 1 : stop])
-        padded = (
-            b" " * context + retell(before, fact.decode()).encode()
-        )  # a shorter value may leave too little text
-        retold.append((padded + fact)[-context - 1 :])
-    sizes = torch.from_numpy((facts["stop"] - facts["start"]).to_numpy())
+        begin = stop - context - 1
+        fact = data[start:stop]
+        told.append(data[begin:stop])
+
+        before = data[begin - SPARE : start].decode("utf-8", "replace")
+        changed = retell(before, fact.decode()).encode() + fact
+        # Shorter values may leave too little text.
+        padded = b" " * context + changed
+        retold.append(padded[-context - 1 :])
+
+    sizes = torch.tensor((facts["stop"] - facts["start"]).to_list(), device="cpu")
     longest = int(sizes.max())
-    sequences = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(
-        2, len(facts), context + 1
-    )
-    without, with_fact = (
-        evaluation.sequence_losses(model, each, last=longest) for each in sequences
-    )
-    return (
-        (without - with_fact)
-        .where(torch.arange(longest, device="cpu") >= longest - sizes[:, None], 0)
-        .sum(1)
-    )
+    bits_without_memory = sequence_losses(model, _stacked(retold), last=longest)
+    bits_with_memory = sequence_losses(model, _stacked(told), last=longest)
+
+    # The last bytes of a sequence are those of its fact, which may be shorter than the longest.
+    is_fact = torch.arange(longest, device="cpu") >= longest - sizes[:, None]
+    return (bits_without_memory - bits_with_memory).where(is_fact, 0).sum(1)
 
 
-SEQUENCES, QUERIES = 8, 32  # the last positions of so many sequences, the same at every length
+def _stacked(sequences: list[bytes]) -> Tensor:
+    """Sequences of equal length as a tensor, uint8 [count, length]."""
+    data = bytearray(b"".join(sequences))
+    return torch.frombuffer(data, dtype=torch.uint8).view(len(sequences), -1)
 
 
-def _attention(
-    statistic: str, model: LanguageModel, text: Text, length: int, longest: int
-) -> Measured:
-    """A field of `AttentionStats` in sequences of L, 2L, 4L, ... bytes, the mean over layers, heads
-    and queries."""
+def _attention_beyond(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """The share of attention at least L back, in sequences of L, 2L, 4L, ... bytes."""
+    for tested, stats, count in _attention_by_length(model, text, length, longest):
+        yield tested, math.nan if stats is None else float(stats.beyond.mean()), count
+
+
+def _softmax_denominator(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """The denominator of the softmax in bits, in sequences of L, 2L, 4L, ... bytes."""
+    for tested, stats, count in _attention_by_length(model, text, length, longest):
+        yield tested, math.nan if stats is None else float(stats.denominator_bits.mean()), count
+
+
+def _attention_by_length(
+    model: LanguageModel, text: Text, length: int, longest: int
+) -> Iterator[tuple[int, AttentionStats | None, int]]:
+    """Statistics of the same queries in sequences of L, 2L, 4L, ... bytes.
+
+    Yields each length, its statistics, None where the model isn't defined, and how many queries.
+    """
     lengths = evaluation_lengths(length, longest)
-    sequences, queries = min(SEQUENCES, len(text.validation) // lengths[-1]), min(QUERIES, length)
-    shared = {"trained": length, "windows": sequences, "queries": queries, "spacing": lengths[-1]}
+    sequences = min(SEQUENCES, len(text.validation) // lengths[-1])
+    queries = min(QUERIES, length)
     for tested in lengths:
-        stats = (
-            attention_stats(model, text, tested, **shared) if model.is_defined_at(tested) else None
-        )
-        yield (
-            tested,
-            float(getattr(stats, statistic).mean()) if stats else math.nan,
-            sequences * queries,
-        )
+        stats = None
+        if model.is_defined_at(tested):
+            stats = attention_stats(
+                model,
+                text,
+                tested,
+                trained=length,
+                windows=sequences,
+                queries=queries,
+                spacing=lengths[-1],
+            )
+        yield tested, stats, sequences * queries
 
 
-SAMPLES = 512  # examples of each length
-
-
-def _accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
+def _task_accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
     """The share of correct answers in examples of L, 2L, 4L, ... tokens."""
     for tested in evaluation_lengths(length, longest):
         yield tested, accuracy(model, task, tested, samples=SAMPLES), SAMPLES
+
+
+def _measured_elsewhere(*_: Any) -> Measured:
+    """No answers: they come from a race or from `lab.length_curve`."""
+    return iter(())
 
 
 @dataclass(frozen=True)
@@ -201,18 +241,15 @@ class Question:
     point: str  # a point in words, such as "sequences of {x} bytes"
     measure: Callable[..., Measured]
     scale: Scale
-    tell: Callable[["Question", pd.DataFrame], list[str]] = (
-        say.ends
-    )  # sentences on the rows of one variant
+    # Sentences on the rows of one variant
+    tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends
     note: str = ""  # a sentence on how to read the values
     log: bool = True  # whether the horizontal axis is one of tokens
     task: str = "text"  # what the models are trained on
-    variants: tuple[str, ...] = (
-        AS_TRAINED,
-    )  # how models may be changed before: `lab.modify.VARIANTS`
-    while_training: bool = (
-        False  # whether a race answers it at each checkpoint, instead of measuring trained models
-    )
+    # How models may be changed before they are measured: "as trained", or `VARIANTS` in surgery
+    variants: tuple[str, ...] = (AS_TRAINED,)
+    # Whether a race answers it at each checkpoint, instead of measuring trained models
+    while_training: bool = False
     in_race: bool = True  # whether LengthLab offers it
 
     @property
@@ -226,69 +263,128 @@ class Question:
 
     def row(self, trained: Row, x: int, value: float, count: int) -> Row:
         """The row of an answer, measured after the training step of the row `trained`."""
-        answer = {"question": self.name, "unit": self.unit, "x": x, "value": value, "count": count}
-        return {name: trained[name] for name in COLUMNS} | answer
+        row = {name: trained[name] for name in COLUMNS}
+        row["question"] = self.name
+        row["unit"] = self.unit
+        row["x"] = x
+        row["value"] = value
+        row["count"] = count
+        return row
 
     def say(self, rows: pd.DataFrame, length: int) -> list[str]:
-        """Sentences on the rows of this question and one variant, from training on `length`
-        tokens."""
-        told = [] if rows.empty else [*self.tell(self, rows), *say.undefined(self, rows)]
-        return [*told, *([self.note] if self.note else [])]
+        """Sentences on rows of this question and one variant, from training on `length` tokens."""
+        sentences = []
+        if not rows.empty:
+            sentences += self.tell(self, rows)
+            sentences += say.undefined(self, rows)
+        if self.note:
+            sentences.append(self.note)
+        return sentences
 
     def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
         """The axes of its figure, for values at `xs`."""
-        shared = {
+        words: dict[str, Any] = {
             "title": self.title,
             "x_title": self.x_title,
             "point": self.point,
-            **asdict(self.scale),
         }
+        scale = asdict(self.scale)
         if not self.log:
-            last = max(xs, default=1)
-            every = math.ceil(last / 6)
-            steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
-            return Axes(**shared, ticks=steps, log=False)
-        task = TASKS.get(self.task)
-        powers = [0.0, *(math.log2(x / length) for x in xs or evaluation_lengths(length))]
-        ticks = {}
-        for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
-            x = max(1, round(length * 2.0**power))
-            ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
-        return Axes(**shared, ticks=ticks, length=length, chance=task.chance if task else None)
+            return Axes(**words, **scale, ticks=_step_ticks(max(xs, default=1)), log=False)
+
+        ticks = _length_ticks(length, xs or evaluation_lengths(length))
+        chance = TASKS[self.task].chance if self.task in TASKS else None
+        return Axes(**words, **scale, ticks=ticks, length=length, chance=chance)
 
 
-# How each question of `questions.toml` is measured. "gap" is part of a race, "sliding windows" of
-# `lab.length_curve`.
+def _step_ticks(last: int) -> dict[int, str]:
+    """About six labeled training steps, of which one is the last."""
+    spacing = math.ceil(last / 6)
+    # The tick before the last one would be too close to it at less than half the spacing.
+    steps = [*range(spacing, last - spacing // 2, spacing), last]
+    return {step: f"{step:,}" for step in steps}
+
+
+def _length_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:
+    """Labels at L and all its doublings and halvings that the values at `xs` need."""
+    powers = [0.0, *(math.log2(x / length) for x in xs)]
+    ticks = {}
+    for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
+        x = max(1, round(length * 2.0**power))
+        if power < 0:
+            ticks[x] = f"{x:,}"
+        elif power == 0:
+            ticks[x] = f"{x:,}<br>L"
+        else:
+            ticks[x] = f"{x:,}<br>{2**power} L"
+    return ticks
+
+
+# How each question of `questions.toml` is measured.
 _MEASURES: dict[str, Callable[..., Measured]] = {
-    "longer sequences": _lengths,
-    "by position": _positions,
-    "same targets": _contexts,
-    "names": _names,
-    "attention beyond L": partial(_attention, "beyond"),
-    "softmax denominator": partial(_attention, "denominator_bits"),
-    "needle": _accuracy,
-    "induction": _accuracy,
+    "longer sequences": _loss_on_longer_sequences,
+    "gap": _measured_elsewhere,  # by a race, from two answers to "longer sequences"
+    "by position": _loss_by_position,
+    "same targets": _loss_on_same_targets,
+    "names": _memory_of_names,
+    "attention beyond L": _attention_beyond,
+    "softmax denominator": _softmax_denominator,
+    "needle": _task_accuracy,
+    "induction": _task_accuracy,
+    "sliding windows": _measured_elsewhere,  # by `lab.length_curve`, for models of transformers
+}
+
+# What the field `tell` of `questions.toml` stands for.
+_SENTENCES = {
+    "ends": say.ends,
+    "losses": say.losses,
+    "gaps": say.gaps,
+    "answers": say.answers,
 }
 
 
 def _load(
-    name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **more: Any
+    name: str,
+    scale: dict[str, Any],
+    tell: str = "ends",
+    variants: Sequence[str] = (),
+    **fields: Any,
 ) -> Question:
-    """A question as `questions.toml` describes it; `tell` names a function of `say`."""
-    scale = scale | {"limits": tuple(scale.get("limits", Scale.limits))}
-    more |= {"measure": _MEASURES.get(name, lambda *_: iter(())), "tell": getattr(say, tell)}
-    return Question(name, **more, scale=Scale(**scale), variants=(AS_TRAINED, *variants))
+    """A question as `questions.toml` describes it."""
+    if "limits" in scale:
+        scale = scale | {"limits": tuple(scale["limits"])}
+    return Question(
+        name,
+        measure=_MEASURES[name],
+        scale=Scale(**scale),
+        tell=_SENTENCES[tell],
+        variants=(AS_TRAINED, *variants),
+        **fields,
+    )
 
 
 _DESCRIPTIONS = tomllib.loads(
     (files("alibi_viz.measure") / "questions.toml").read_text(encoding="utf-8")
 )
-*QUESTIONS, SLIDING_WINDOWS = [_load(name, **fields) for name, fields in _DESCRIPTIONS.items()]
+# The question of `lab.length_curve`, which no race and no sweep asks.
+SLIDING_WINDOWS = _load("sliding windows", **_DESCRIPTIONS["sliding windows"])
+# All others, in the order in which apps show them.
+QUESTIONS = [
+    _load(name, **description)
+    for name, description in _DESCRIPTIONS.items()
+    if name != SLIDING_WINDOWS.name
+]
 
 
 def find_question(name: str) -> Question:
-    """The question of that name, one of `QUESTIONS` or "sliding windows". Raises ValueError for an
-    unknown name."""
+    """The question of that name, one of `QUESTIONS` or "sliding windows".
+
+    Raises ValueError for an unknown name.
+
+    >>> from alibi_viz import lab
+    >>> lab.find_question("gap").unit
+    'bits per byte'
+    """
     questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
     check_choice("question", name, questions)
     return questions[name]

@@ -3,165 +3,228 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
-# Bits per byte: a method whose loss rises by no more than this beyond its training length holds
+# All in bits per byte. A method whose loss rises by no more than this beyond its training length
+# holds, and one whose loss rises by at least that fails; in between it degrades.
 MAX_RISE_HOLDING = 0.1
-MIN_RISE_FAILING = (
-    0.5  # bits per byte: one whose loss rises by at least this fails; in between it degrades
-)
-TIE = 0.02  # bits per byte, or share of many answers: a smaller lead doesn't make a method the best
-SOLVED = 0.9  # share of answers: a task counts as solved at this accuracy
+MIN_RISE_FAILING = 0.5
+# In bits per byte, or as a share of many answers: a smaller lead doesn't make a method the best.
+TIE = 0.02
+# Share of answers: a task counts as solved at this accuracy.
+SOLVED = 0.9
 
 
 def every_seed(
     rows: pd.DataFrame, statistic: Callable[[pd.Series], float]
 ) -> dict[str, list[float]]:
-    """A number for each seed of each label, from the defined values of its curve, for labels with
-    one in every seed."""
-    numbers: dict[str, list[float]] = {}
-    for (label, _), own in rows.groupby(["label", "seed"], sort=False):
-        numbers.setdefault(label, []).append(
-            statistic(own.set_index("x")["value"].sort_index().dropna())
-        )
-    return {label: each for label, each in numbers.items() if not any(map(math.isnan, each))}
+    """A statistic of the curve of each seed of each label.
+
+    The statistic gets the defined values of one curve, indexed by x in ascending order. Labels for
+    which it is NaN in any seed are left out.
+    """
+    statistics: dict[str, list[float]] = {}
+    for (label, _), seed_rows in rows.groupby(["label", "seed"], sort=False):
+        curve = seed_rows.set_index("x")["value"].sort_index().dropna()
+        statistics.setdefault(label, []).append(statistic(curve))
+    return {
+        label: by_seed
+        for label, by_seed in statistics.items()
+        if not any(math.isnan(value) for value in by_seed)
+    }
 
 
 def rises(rows: pd.DataFrame) -> dict[str, list[float]]:
-    """The largest rise of the loss above its value at the training length; only where there are
-    both."""
-    trained = (rows["x"] == rows["length"]).groupby([rows["label"], rows["seed"]]).transform("any")
-    rows = rows[trained & ~(rows["x"] < rows["length"])]
-    return every_seed(
-        rows, lambda line: line.iloc[1:].max() - line.iloc[0] if len(line) > 1 else math.nan
-    )
+    """The largest rise of the loss above its value at the training length, for each seed.
+
+    Only for labels with a loss at the training length and at a longer one.
+    """
+    curves = [rows["label"], rows["seed"]]
+    at_training_length = rows["x"] == rows["length"]
+    has_training_length = at_training_length.groupby(curves).transform("any")
+    is_shorter = rows["x"] < rows["length"]
+    return every_seed(rows[has_training_length & ~is_shorter], _largest_rise)
+
+
+def _largest_rise(curve: pd.Series) -> float:
+    if len(curve) < 2:
+        return math.nan
+    return float(curve.iloc[1:].max() - curve.iloc[0])
 
 
 def outcome(rises: Sequence[float]) -> str:
-    """Classify rises in loss, one per seed: "holds", "degrades", "fails", "mixed", or "undefined"
-    for a NaN or none."""
-    if not rises or not all(map(math.isfinite, rises)):
+    """Classify the rises in loss of a method, one per seed.
+
+    Returns "holds", "degrades" or "fails" if all seeds agree, "mixed" if they don't, and
+    "undefined" if there is no rise or one is not a number.
+    """
+    if not rises or not all(math.isfinite(rise) for rise in rises):
         return "undefined"
-    kinds = {
-        "holds" if x <= MAX_RISE_HOLDING else "fails" if x >= MIN_RISE_FAILING else "degrades"
-        for x in rises
-    }
-    return kinds.pop() if len(kinds) == 1 else "mixed"
+    outcomes_of_seeds = {_outcome_of_seed(rise) for rise in rises}
+    return outcomes_of_seeds.pop() if len(outcomes_of_seeds) == 1 else "mixed"
 
 
-def outcomes(rises: Mapping[str, Sequence[float]], most: str = " at most") -> list[str]:
-    """Clauses on which methods hold, degrade and fail, such as "alibi holds (+0.01 at most)", from
-    each seed's rise."""
+def _outcome_of_seed(rise: float) -> str:
+    if rise <= MAX_RISE_HOLDING:
+        return "holds"
+    if rise >= MIN_RISE_FAILING:
+        return "fails"
+    return "degrades"
+
+
+def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -> list[str]:
+    """Clauses on which methods hold, degrade and fail, from the rises of each.
+
+    For a method that holds, we quote the rise of its worst seed, as in "alibi holds (+0.01 at
+    most)", or without `worst_seed` the mean of its seeds. For others, we always quote the mean.
+    """
     clauses = []
-    for singular, plural, more in (
-        ("holds", "hold", most),
-        ("degrades", "degrade", ""),
-        ("fails", "fail", ""),
-    ):
-        chosen = {quoted(label): each for label, each in rises.items() if outcome(each) == singular}
-        found = {
-            label: f"({(max if more else fmean)(each):+z.2f}{more})"
-            for label, each in chosen.items()
-        }
-        if len(found) == 1:
-            clauses += [f"{label} {singular} {rise}" for label, rise in found.items()]
-        elif found:
-            clauses.append(f"{join([f'{label} {rise}' for label, rise in found.items()])} {plural}")
+    for singular, plural in (("holds", "hold"), ("degrades", "degrade"), ("fails", "fail")):
+        labels = [label for label, by_seed in rises.items() if outcome(by_seed) == singular]
+        methods = []
+        for label in labels:
+            if singular == "holds" and worst_seed:
+                rise = f"{max(rises[label]):+z.2f} at most"
+            else:
+                rise = f"{fmean(rises[label]):+z.2f}"
+            methods.append((quoted(label), rise))
+
+        if len(methods) == 1:
+            label, rise = methods[0]
+            clauses.append(f"{label} {singular} ({rise})")
+        elif methods:
+            subjects = [f"{label} ({rise})" for label, rise in methods]
+            clauses.append(f"{join(subjects)} {plural}")
     return clauses
 
 
 def best_at(
     rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True, tie: float = TIE
 ) -> list[str]:
-    """Which labels are best at x, or within `tie` of the best, in every seed; nothing for fewer
-    than two labels."""
-    values = rows[rows["x"] == x].set_index(["seed", "label"])["value"].unstack("label", sort=False)
-    values = values.dropna(axis="columns", how="all").dropna() * (1 if lowest else -1)
+    """A sentence on which labels are best at x, or within `tie` of the best, in every seed.
+
+    `where` begins the sentence. `lowest` says whether the lowest value is the best, as for losses,
+    or the highest. Nothing is said about fewer than two labels.
+    """
+    at_x = rows[rows["x"] == x].set_index(["seed", "label"])["value"]
+    values = at_x.unstack("label", sort=False)  # a row per seed, a column per label
+    values = values.dropna(axis="columns", how="all")  # labels that are not defined at x
+    values = values.dropna()  # seeds that some label lacks
     if len(values.columns) < 2 or values.empty:
         return []
-    near = values.le(values.min(axis="columns") + tie, axis="index").all()
-    leaders, seeds = (
-        list(map(quoted, near.index[near])),
-        " in every seed" if len(values) > 1 else "",
-    )
-    if len(values) < (drawn := rows["seed"].nunique()):
-        seeds = f" in the seeds that all have ({len(values)} of {drawn})"
-    behind = bool(values.min(axis="columns").lt(values.loc[:, near].min(axis="columns")).any())
-    if len(leaders) == len(near) or (behind and len(leaders) > 1):
-        who = "all" if len(leaders) == len(near) else join(leaders)
-        return [f"{where} {who} are within {tie:.2g} of the best{seeds}."]
-    if len(leaders) > 1:
-        return [f"{where} {join(leaders)} are best{seeds}, within {tie:.2g} of each other."]
-    return [
-        f"{where} {(leaders or ['no method'])[0]} is "
-        f"best{seeds}{f', or within {tie:.2g} of the best' * behind}."
-    ]
+    if not lowest:
+        values = -values
+
+    best = values.min(axis="columns")  # in each seed
+    is_leader = values.le(best + tie, axis="index").all()
+    leaders = [quoted(label) for label in values.columns[is_leader]]
+    best_leader = values.loc[:, is_leader].min(axis="columns")
+    # Whether another label, which doesn't lead in every seed, is better in one of them.
+    is_behind = bool((best_leader > best).any())
+
+    number_of_seeds = rows["seed"].nunique()
+    if len(values) < number_of_seeds:
+        seeds = f" in the seeds that all have ({len(values)} of {number_of_seeds})"
+    elif number_of_seeds > 1:
+        seeds = " in every seed"
+    else:
+        seeds = ""
+
+    if len(leaders) == len(values.columns):
+        return [f"{where} all are within {tie:.2g} of the best{seeds}."]
+    if not leaders:
+        return [f"{where} no method is best{seeds}."]
+    if len(leaders) == 1:
+        unless_behind = f", or within {tie:.2g} of the best" if is_behind else ""
+        return [f"{where} {leaders[0]} is best{seeds}{unless_behind}."]
+    if is_behind:
+        return [f"{where} {join(leaders)} are within {tie:.2g} of the best{seeds}."]
+    return [f"{where} {join(leaders)} are best{seeds}, within {tie:.2g} of each other."]
 
 
 # What a `Question` (whose module imports this one) says about its rows, of which there are some.
+# The names of these functions are used in questions.toml.
 
 
 def losses(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Which methods hold with length, and which is best on the longest and the shortest
-    sequences."""
-    xs = dict.fromkeys((rows["x"].max(), rows["x"].min()))
-    return [
-        *_held(rises(rows)),
-        *(sentence for x in xs for sentence in best_at(rows, x, f"With {question.at(x)}")),
-    ]
+    """Which methods hold with length, and which are best on the longest and shortest sequences."""
+    longest = rows["x"].max()
+    shortest = rows["x"].min()
+    told = _outcome_sentences(rises(rows))
+    told += best_at(rows, longest, f"With {question.at(longest)}")
+    if shortest != longest:
+        told += best_at(rows, shortest, f"With {question.at(shortest)}")
+    return told
 
 
 def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold, from values that are rises: those at the last x."""
-    return _held(every_seed(rows, lambda line: line.iloc[-1] if len(line) else math.nan), "")
+    return _outcome_sentences(every_seed(rows, _last_value), worst_seed=False)
+
+
+def _last_value(curve: pd.Series) -> float:
+    return math.nan if curve.empty else float(curve.iloc[-1])
 
 
 def answers(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Up to which length a task is solved in every seed, and which method is best at the
-    largest."""
-    reached = every_seed(
-        rows, lambda line: max(takewhile(lambda x: line[x] >= SOLVED, line.index), default=0)
-    )
-    solved = [
-        f"{quoted(label)} {f'up to {min(xs):,}' if min(xs) else 'not at all'}"
-        for label, xs in reached.items()
-    ]
-    seeds, last = " in every seed" if rows["seed"].nunique() > 1 else "", rows["x"].max()
-    noise = 1 / math.sqrt(
-        rows["count"].min()
-    )  # two standard errors of a share of so many answers, at most
-    best = best_at(rows, last, f"With {question.at(last)}", lowest=False, tie=max(TIE, noise))
-    return [f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(solved)}.", *best]
+    """Up to which length a task is solved in every seed, and the best method at the largest."""
+    solved = []
+    for label, solved_lengths in every_seed(rows, _solved_length).items():
+        length = min(solved_lengths)
+        reach = f"up to {length:,}" if length else "not at all"
+        solved.append(f"{quoted(label)} {reach}")
+    seeds = " in every seed" if rows["seed"].nunique() > 1 else ""
+    sentence = f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(solved)}."
+
+    longest = rows["x"].max()
+    # Two standard errors of a share of so many answers, at most
+    noise = 1 / math.sqrt(rows["count"].min())
+    best = best_at(rows, longest, f"With {question.at(longest)}", lowest=False, tie=max(TIE, noise))
+    return [sentence, *best]
+
+
+def _solved_length(curve: pd.Series) -> int:
+    """The length up to which all lengths are solved; 0 if the shortest is not."""
+    solved = 0
+    for length, accuracy in curve.items():
+        if accuracy < SOLVED:
+            break
+        solved = length
+    return solved
 
 
 def ends(question: Any, rows: pd.DataFrame) -> list[str]:
     """The mean values of each label at the first and the last x."""
-    (first, last), number = (
-        rows["x"].agg(["min", "max"]),
-        question.scale.number.replace(".", "z."),
-    )  # no -0.00
-    means = (
-        rows.groupby(["label", "x"], sort=False)["value"]
-        .mean()
-        .unstack("x", sort=False)[[first, last]]
-        .dropna()
-    )
-    values = [
+    first = rows["x"].min()
+    last = rows["x"].max()
+    means = rows.groupby(["label", "x"], sort=False)["value"].mean().unstack("x", sort=False)
+    means = means[[first, last]].dropna()
+    if means.empty:
+        return []
+
+    number = question.scale.number.replace(".", "z.")  # "z" writes -0.00 as 0.00
+    changes = [
         f"{quoted(label)} {before:{number}} to {after:{number}}"
         for label, before, after in means.itertuples()
     ]
-    low, high = rows.groupby("label")["seed"].nunique().agg(["min", "max"])
-    seeds = f", means of {high if low == high else f'{low} to {high}'} seeds" if high > 1 else ""
-    where = f"From {question.at(first)} to {question.at(last)}{seeds}"
-    return (
-        [f"{where}: {join(values)}{'' if '%' in number else f' {question.unit}'}."]
-        if values
-        else []
-    )
+    unit = "" if "%" in number else f" {question.unit}"
+    where = f"From {question.at(first)} to {question.at(last)}{_means_of_seeds(rows)}"
+    return [f"{where}: {join(changes)}{unit}."]
+
+
+def _means_of_seeds(rows: pd.DataFrame) -> str:
+    """Such as ", means of 3 seeds"; empty for a single seed."""
+    seeds = rows.groupby("label")["seed"].nunique()
+    fewest = seeds.min()
+    most = seeds.max()
+    if most == 1:
+        return ""
+    if fewest == most:
+        return f", means of {most} seeds"
+    return f", means of {fewest} to {most} seeds"
 
 
 def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
@@ -169,22 +232,32 @@ def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
     last = rows["x"].max()
     defined = set(rows[rows["x"] == last].dropna(subset="value")["label"])
     missing = [quoted(label) for label in rows["label"].unique() if label not in defined]
-    return (
-        [f"Not defined or not tested with {question.at(last)}: {join(missing)}."] if missing else []
-    )
+    if not missing:
+        return []
+    return [f"Not defined or not tested with {question.at(last)}: {join(missing)}."]
 
 
-def _held(rises: Mapping[str, Sequence[float]], *most: str) -> list[str]:
+def _outcome_sentences(
+    rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True
+) -> list[str]:
     """Sentences with the `outcomes`, and on labels about which the seeds disagree."""
-    seeds = "In every seed " if any(len(each) > 1 for each in rises.values()) else ""
-    mixed = [quoted(label) for label, each in rises.items() if outcome(each) == "mixed"]
-    sentences = [f"{seeds}{'; '.join(outcomes(rises, *most))}."] if len(mixed) < len(rises) else []
-    return [*sentences, *([f"The seeds disagree about {join(mixed)}."] if mixed else [])]
+    sentences = []
+    clauses = outcomes(rises, worst_seed=worst_seed)
+    if clauses:
+        has_seeds = any(len(by_seed) > 1 for by_seed in rises.values())
+        seeds = "In every seed " if has_seeds else ""
+        sentences.append(f"{seeds}{'; '.join(clauses)}.")
+    mixed = [quoted(label) for label, by_seed in rises.items() if outcome(by_seed) == "mixed"]
+    if mixed:
+        sentences.append(f"The seeds disagree about {join(mixed)}.")
+    return sentences
 
 
 def sentences(parts: Sequence[str]) -> list[str]:
     """Single sentences, because captions have at most two."""
-    return re.split(r"(?<=\.) (?=[A-Z])", " ".join(parts)) if parts else []
+    if not parts:
+        return []
+    return re.split(r"(?<=\.) (?=[A-Z])", " ".join(parts))
 
 
 def quoted(label: str) -> str:
@@ -194,4 +267,6 @@ def quoted(label: str) -> str:
 
 def join(parts: Sequence[str]) -> str:
     """Join words with commas and "and"."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,5 +1,7 @@
-"""The table of results, a row per measured value: the lab fills it in; captions, figures and files
-read it."""
+"""The table of results, with one row per measured value.
+
+Training, races and questions yield its rows; captions, figures, judges and files read it.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,15 +46,19 @@ VERDICT_COLUMNS = (
     "verdict",
     "numbers",
 )
-LEVEL = 0.95  # of all intervals
-SEEDS = 3  # nothing is decided with fewer
+# The confidence level of all intervals.
+LEVEL = 0.95
+# Nothing is decided with fewer seeds.
+SEEDS = 3
+# One row of the table, by column.
 Row = dict[str, Any]
 
 
 def check_table(name: str, value: Any, columns: Iterable[str] = COLUMNS) -> None:
     """Check for a table with these columns, by default those of `COLUMNS`."""
     check_instance(name, value, pd.DataFrame)
-    if missing := [column for column in columns if column not in value]:
+    missing = [column for column in columns if column not in value]
+    if missing:
         raise ValueError(
             f"{name} must have the columns {', '.join(columns)}; {', '.join(missing)} are missing"
         )
@@ -71,24 +77,33 @@ def over_seeds(
     """Mean and 95% interval of the values over seeds, in the order of the rows.
 
     The interval is that of Student's t distribution: a bootstrap promises too much with so few
-    seeds.
+    seeds. It ends at the `limits` of the values.
 
     Returns a row for each group of the columns `by`, with "mean", "half_width", "low", "high" (NaN
-    for fewer than two seeds) and "seeds" (how many have a value). Intervals end at the `limits` of
-    the values.
+    for fewer than two seeds) and "seeds" (how many have a value).
 
+    >>> import pandas as pd
     >>> from alibi_viz.measure.table import over_seeds
     >>> rows = pd.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
     >>> over_seeds(rows).round(3).to_dict("records")
     [{'mean': 2.1, 'half_width': 0.248, 'low': 1.852, 'high': 2.348, 'seeds': 3}]
     """
-    table = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
-    half_width = stdtrit(table["count"] - 1, (1 + LEVEL) / 2) * table["std"] / table["count"] ** 0.5
-    low, high = (
-        (table["mean"] - half_width).clip(lower=limits[0]),
-        (table["mean"] + half_width).clip(upper=limits[1]),
+    groups = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
+    mean = groups["mean"]
+    seeds = groups["count"]
+    quantile = stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    half_width = quantile * groups["std"] / seeds**0.5
+
+    lowest, highest = limits
+    return pd.DataFrame(
+        {
+            "mean": mean,
+            "half_width": half_width,
+            "low": (mean - half_width).clip(lower=lowest),
+            "high": (mean + half_width).clip(upper=highest),
+            "seeds": seeds,
+        }
     )
-    return table[["mean"]].assign(half_width=half_width, low=low, high=high, seeds=table["count"])
 
 
 @dataclass(frozen=True)
@@ -100,10 +115,8 @@ class Scale:
     low: float = 0.0  # the axis includes at least `low` and `high`, and ends at multiples of `step`
     high: float = 1.0
     step: float = 0.1
-    limits: tuple[float, float] = (
-        -math.inf,
-        math.inf,
-    )  # the smallest and largest possible value; intervals end there
+    # The smallest and largest possible value; intervals end there
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +127,7 @@ class Axes(Scale):
     x_title: str
     point: str  # a point in words, such as "windows of {x} bytes"
     ticks: Mapping[int, str]  # {position: label}; the outermost are the ends of a logarithmic axis
-    length: int | None = (
-        None  # the training length, drawn as a dotted line with everything beyond it shaded
-    )
+    # The training length, drawn as a dotted line with everything beyond it shaded
+    length: int | None = None
     chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
     log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

@@ -7,7 +7,6 @@ import torch
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.data.tasks import Task
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
-from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.models.positions.relative import Alibi
 
@@ -18,14 +17,15 @@ SHARED_BATCH_TOKENS = 65_536
 def accuracy(
     model: LanguageModel, task: Task, length: int, *, samples: int = 256, seed: int = 0
 ) -> float:
-    """The share of correct answers in examples of `length` tokens, where the answer is `length //
-    2` before the end.
+    """The share of correct answers in examples of `length` tokens.
 
-    All models get the same examples. NaN where the model isn't defined. Raises ValueError if no
-    example fits `length`.
+    The answer is `length // 2` tokens before the end. All models get the same examples. NaN where
+    the model isn't defined. Raises ValueError if no example fits `length`.
 
+    >>> from alibi_viz import lab
     >>> task = lab.TASKS["needle"]
-    >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
+    >>> untrained = lab.make_model(vocabulary=task.vocabulary)
+    >>> lab.accuracy(untrained, task, 20) < 0.3  # near chance, 1/16
     True
     """
     check_instance("model", model, LanguageModel)
@@ -35,18 +35,22 @@ def accuracy(
     task.max_distance(length)  # raises ValueError if no example fits
     if not model.is_defined_at(length):
         return math.nan
-    check_memory("samples", samples, lambda number: 16 * number * length)
+
     inputs, targets = task.make(samples, length // 2, length, torch.Generator().manual_seed(seed))
+    answers = targets[:, -1]
     with evaluating(model) as device:
         batches = inputs.to(device).split(examples_at_once(model, length))
         guesses = torch.cat([model(batch, last=1)[:, -1].argmax(-1) for batch in batches]).cpu()
-    return float((guesses == targets[:, -1]).float().mean())
+    return float((guesses == answers).float().mean())
 
 
 def examples_at_once(model: LanguageModel, length: int) -> int:
-    """How many examples to evaluate at a time: many if they share one bias, few if each has its own
-    bias or weights."""
+    """How many examples to evaluate in one batch.
+
+    Many if they share one bias, few if each has its own bias or weights.
+    """
     position = model.transformer.position
-    has_kernel = type(position).attend in (Position.attend, Alibi.attend)  # stores no weights
-    shares_bias = has_kernel and not position.reads_input
-    return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)
+    stores_no_weights = type(position).attend in (Position.attend, Alibi.attend)
+    shares_bias = stores_no_weights and not position.reads_input
+    batch_tokens = SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS
+    return max(1, batch_tokens // length)

@@ -20,7 +20,7 @@ from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.matrices import png_source
 from alibi_viz.files import write
 from alibi_viz.lessons.copies import lessons_folder
-from alibi_viz.measure.losses import TEMPERATURE, WORD
+from alibi_viz.measure.continuations import TEMPERATURE, WORD
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
 from alibi_viz.slopes import alibi_slopes

@@ -1,5 +1,8 @@
-"""Change a trained model without training it: its slopes, what its attention sees, its rotary
-rule."""
+"""Change a trained model without training it: slopes, window, sinks, rotary rule.
+
+`modify` makes a copy that shares every weight. In our models, a `ChangedPosition` takes the place
+of the position method; in those of transformers, a hook changes what attention receives.
+"""
 
 import math
 from collections.abc import Sequence
@@ -35,9 +38,9 @@ def modify(
 ) -> Model:
     """A changed copy that shares every weight with the model, which stays as it is.
 
-        lab.modify(model, 0.5)                      # every slope halved
-        lab.modify(model, [0, 1, 1, 1])             # no bias in the first of four heads
-        lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
+        lab.modify(model, 0.5)                  # every slope halved
+        lab.modify(model, [0, 1, 1, 1])         # no bias in the first of four heads
+        lab.modify(model, window=512, sinks=4)  # the first 4 tokens and the last 512 are seen
         lab.modify(model, rotary="yarn")
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed
@@ -69,6 +72,7 @@ def modify(
     range, and a change that doesn't apply to the position method. A changed MPT model refuses
     padded batches with sinks or "interpolate".
 
+    >>> from alibi_viz import lab
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
     tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
@@ -79,51 +83,72 @@ def modify(
             "model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got "
             f"{got}"
         )
-    # A compiled model contains ours.
-    family = (
-        None if isinstance(getattr(model, "_orig_mod", model), LanguageModel) else family_of(model)
-    )
-    config: Any = model.config
-    num_heads = config.num_heads if family is None else len(family.slopes(family.layers(model)[0]))
-    check_integer("sinks", sinks, 0)
-    if window is not None:
-        check_positive_integers(window=window)
-    elif sinks:
-        raise ValueError(
-            f"sinks must be 0 without a window, because every token is visible, got {sinks}"
-        )
+    original = getattr(model, "_orig_mod", model)  # of a compiled model
+    family = None if isinstance(original, LanguageModel) else family_of(model)
     interpolate = isinstance(slopes, str) and slopes == "interpolate"
+
+    _check_window(window, sinks)
     if family is None:
-        _check_method(model, slopes is not None, interpolate, sinks, rotary)
+        _check_method(
+            model,
+            changes_bias=slopes is not None,
+            interpolate=interpolate,
+            sinks=sinks,
+            rotary=rotary,
+        )
     elif rotary is not None:
         raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
+
+    config: Any = model.config
+    if family is None:
+        num_heads = config.num_heads
+        configured_length = config.max_length
+    else:
+        num_heads = len(family.slopes(family.layers(model)[0]))
+        configured_length = training_length(model)
     if trained_length is None:
-        trained_length = config.max_length if family is None else training_length(model)
+        trained_length = configured_length
     if trained_length is not None or interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
-    change = Change(
-        factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),
-        interpolated=trained_length or 0 if interpolate else math.inf,
-        window=math.inf if window is None else window,
-        sinks=sinks,
-        rotary=None if rotary is None else (rotary, trained_length or 0),
-    )
+
+    settings: dict[str, Any] = {"sinks": sinks}
+    if interpolate:
+        settings["interpolated"] = trained_length
+    elif slopes is not None:
+        settings["factors"] = _factors_per_head(slopes, num_heads)
+    if window is not None:
+        settings["window"] = window
+    if rotary is not None:
+        settings["rotary"] = (rotary, trained_length)
+    change = Change(**settings)
+
     if family is None:
-        positions = {module for module in model.modules() if isinstance(module, Position)}
-        return shared_copy(
-            model, {each: ChangedPosition(each, change, config) for each in positions}
-        )
-    changed = shared_copy(
-        getattr(model, "_orig_mod", model)
-    )  # torch.compile doesn't notice hooks that are added
-    if change != Change():
-        for attention in family.layers(changed):
-            for number, hook in [*attention._forward_pre_hooks.items()]:
-                if isinstance(hook, _Hook):
-                    del attention._forward_pre_hooks[number]
-            attention.register_forward_pre_hook(
-                _Hook(family, (*changes_of(model), change)), with_kwargs=True
-            )
+        return _with_changed_positions(model, change)
+    # torch.compile doesn't notice hooks that are added, so the copy isn't compiled.
+    return _with_hooks(original, family, change)
+
+
+def _with_changed_positions(model: Model, change: "Change") -> Model:
+    """A copy of one of our models in which every position method has the change."""
+    config: Any = model.config
+    replaced: dict[nn.Module, nn.Module] = {}
+    for module in model.modules():
+        if isinstance(module, Position):
+            replaced[module] = ChangedPosition(module, change, config)
+    return shared_copy(model, replaced)
+
+
+def _with_hooks(model: Model, family: Family, change: "Change") -> Model:
+    """A copy of a model of transformers with one hook per layer for all of its changes."""
+    changed = shared_copy(model)
+    if change == Change():
+        return changed
+    hook = _Hook(family, (*changes_of(model), change))
+    for attention in family.layers(changed):
+        for number, earlier_hook in list(attention._forward_pre_hooks.items()):
+            if isinstance(earlier_hook, _Hook):
+                del attention._forward_pre_hooks[number]
+        attention.register_forward_pre_hook(hook, with_kwargs=True)
     return changed
 
 
@@ -134,35 +159,38 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     not keep their positions in the trained range. Methods that can keep sinks have a "window and
     sinks".
     """
+    variants: dict[str, LanguageModel] = {}
     if not _uses_common_attention(model):
-        return {}
-    variants = (
-        {"window": modify(model, window=length)} if model.transformer.position.is_relative else {}
-    )
+        return variants
+
+    if model.transformer.position.is_relative:
+        variants["window"] = modify(model, window=length)
     if has_sinks(model):
-        variants["window and sinks"] = modify(
-            model, window=length, sinks=4
-        )  # as in StreamingLLM (arXiv 2309.17453)
+        # Four sinks, as in StreamingLLM (arXiv 2309.17453)
+        variants["window and sinks"] = modify(model, window=length, sinks=4)
     if model.config.position == "rotary":
+        # "ntk" divides by head_dim - 2.
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
-        variants |= {rule: modify(model, rotary=rule, trained_length=length) for rule in rules}
+        for rule in rules:
+            variants[rule] = modify(model, rotary=rule, trained_length=length)
     if model.config.position == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
     return variants
 
 
 def _uses_common_attention(model: Any) -> bool:
-    """Whether attention is that of all methods with this bias, so that a changed bias changes
-    it."""
+    """Whether the method has no attention of its own, so that a changed bias changes its output."""
     return type(model.transformer.position).attend in (Position.attend, Alibi.attend)
 
 
 def has_sinks(model: Any) -> bool:
-    """Whether a window can keep the first tokens: positions act only through a bias that doesn't
-    read the input."""
+    """Whether a window can keep the first tokens.
+
+    It can if positions act only through a bias, and that doesn't read the input.
+    """
     position = model.transformer.position
-    rotates = position.transform.__func__ is not Position.transform
-    return position.is_relative and not rotates and not position.reads_input
+    transforms_heads = position.transform.__func__ is not Position.transform
+    return position.is_relative and not transforms_heads and not position.reads_input
 
 
 @dataclass(frozen=True)
@@ -178,112 +206,144 @@ class Change:
     def apply(
         self, bias: Tensor | None, queries: Tensor, keys: Tensor
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [...,
-        key].
+        """Change a bias between the positions of queries and keys.
+
+        Args:
+            bias: [..., heads, 1 or query, key]; None for zeros.
+            queries: their positions, int64 [..., query].
+            keys: their positions, int64 [..., key].
 
         Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
-        if bias is not None and ({*self.factors} != {1.0} or self.interpolated < bias.shape[-1]):
-            factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[
-                :, None, None
-            ]
-            if self.interpolated < bias.shape[-1]:
-                tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
-                factors = factors * (self.interpolated / tokens).clamp(max=1).to(bias)
-            bias = torch.where(
-                bias.isinf(), bias, bias * factors + 0.0
-            )  # 0 times -inf would be NaN
+        if bias is not None:
+            bias = self._multiply(bias, keys)
         if self.window == math.inf:
             return bias, None
-        near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
-        kept = (near | (keys < self.sinks)[..., None, :]).unsqueeze(-3)
+
+        is_near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
+        is_sink = (keys < self.sinks)[..., None, :]
+        kept = (is_near | is_sink).unsqueeze(-3)
         if bias is not None and self.sinks:
-            bias = self._move_sinks(
-                bias.expand(torch.broadcast_shapes(bias.shape, kept.shape)), queries, keys
-            )
+            shape = torch.broadcast_shapes(bias.shape, kept.shape)
+            bias = self._move_sinks(bias.expand(shape), queries, keys)
         return bias, kept
 
+    def _multiply(self, bias: Tensor, keys: Tensor) -> Tensor:
+        """The bias times the factors, and interpolated if there are more keys than in training."""
+        interpolates = self.interpolated < bias.shape[-1]
+        if set(self.factors) == {1.0} and not interpolates:
+            return bias
+        factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None]
+        if interpolates:
+            tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
+            factors = factors * (self.interpolated / tokens).clamp(max=1).to(bias)
+        # 0 times -inf would be NaN.
+        return torch.where(bias.isinf(), bias, bias * factors + 0.0)
+
     def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        """Place the sinks right before the window: each gets the bias of the token that stands
-        there."""
+        """Place the sinks right before the window.
+
+        Each gets the bias of the token that stands there.
+        """
         sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
-        skipped = (queries - int(self.window + self.sinks) + 1).clamp(
-            min=0
-        )  # tokens between sinks and window
+        # Tokens between sinks and window
+        skipped = (queries - int(self.window + self.sinks) + 1).clamp(min=0)
         places = sinks + skipped[..., None]  # [..., query, sink]
 
         def columns(positions: Tensor) -> Tensor:
-            """The index of the token at each position: padding is no position, so the two can
-            differ."""
-            found = torch.searchsorted(keys, positions.flatten(-2).contiguous()).view(
-                positions.shape
-            )
-            return found.clamp(max=keys.shape[-1] - 1).unsqueeze(-3).expand(*bias.shape[:-1], -1)
+            """The column of the token at each position. Padding makes the two differ."""
+            flat = positions.flatten(-2).contiguous()
+            columns = torch.searchsorted(keys, flat).view(positions.shape)
+            columns = columns.clamp(max=keys.shape[-1] - 1)
+            return columns.unsqueeze(-3).expand(*bias.shape[:-1], -1)
 
-        return bias.scatter(
-            -1, columns(sinks.expand(places.shape)), bias.gather(-1, columns(places))
-        )
+        bias_before_window = bias.gather(-1, columns(places))
+        return bias.scatter(-1, columns(sinks.expand(places.shape)), bias_before_window)
 
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""
-        factors = [
-            f"{factor:g}"
-            for factor in (self.factors if len({*self.factors}) > 1 else self.factors[:1])
-        ]
-        words = {
-            f"slopes times {', '.join(factors)}": any(self.factors) and {*self.factors} != {1.0},
-            "bias dropped": not any(self.factors),
-            f"slopes interpolated beyond {self.interpolated}": self.interpolated < math.inf,
-            f"window of {self.window}": self.window < math.inf,
-            f"sinks of {self.sinks}": self.sinks > 0,
-            f"rotary rule {self.rotary and self.rotary[0]}": self.rotary is not None,
-        }
-        return ", ".join(text for text, is_changed in words.items() if is_changed)
+        changes = []
+        if not any(self.factors):
+            changes.append("bias dropped")
+        elif set(self.factors) != {1.0}:
+            are_equal = len(set(self.factors)) == 1
+            factors = self.factors[:1] if are_equal else self.factors
+            changes.append("slopes times " + ", ".join(f"{factor:g}" for factor in factors))
+        if self.interpolated < math.inf:
+            changes.append(f"slopes interpolated beyond {self.interpolated}")
+        if self.window < math.inf:
+            changes.append(f"window of {self.window}")
+        if self.sinks > 0:
+            changes.append(f"sinks of {self.sinks}")
+        if self.rotary is not None:
+            rule, _ = self.rotary
+            changes.append(f"rotary rule {rule}")
+        return ", ".join(changes)
 
 
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _KEPT = "max_length is_relative reads_input decoder_only supports_cache is_random embed "
-    _KEPT += "is_defined_at check_causal"
+    _TAKEN_OVER = (
+        "max_length",
+        "is_relative",
+        "reads_input",
+        "decoder_only",
+        "supports_cache",
+        "is_random",
+        "embed",
+        "is_defined_at",
+        "check_causal",
+    )
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
-        original = shared_copy(original)  # with a mode of its own
-        self.original, self.change = original, change
-        for name in self._KEPT.split():
-            setattr(self, name, getattr(original, name))
-        self.rotated = (
-            ScaledRotary(config.d_model // config.num_heads, *change.rotary)
-            if change.rotary
-            else original
-        )
+        self.original = shared_copy(original)  # with a training mode of its own
+        self.change = change
+        for name in self._TAKEN_OVER:
+            setattr(self, name, getattr(self.original, name))
+
+        self.rotated: Position = self.original
+        if change.rotary is not None:
+            rule, trained_length = change.rotary
+            head_dim = config.d_model // config.num_heads
+            self.rotated = ScaledRotary(head_dim, rule, trained_length)
         self.transform = self.rotated.transform  # type: ignore[method-assign]
-        if (
-            change.interpolated < math.inf or change.rotary
-        ):  # does a new token change the scale of earlier ones?
-            self.supports_cache = change.rotary is not None and change.rotary[0] == "plain"
+
+        # A cache would keep earlier tokens at a scale that a new token changes.
+        if change.rotary is not None:
+            self.supports_cache = change.rotary[0] == "plain"
+        elif change.interpolated < math.inf:
+            self.supports_cache = False
 
     @property
     def has_bias(self) -> bool:
         return self.original.has_bias
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
-        source, changes = self.original, changes_of(self)
-        while isinstance(
-            source, ChangedPosition
-        ):  # what an earlier window hides, a later sink may need
+        # All changes act on the bias of the unchanged method: what an earlier window hides, a later
+        # sink may need.
+        source = self.original
+        while isinstance(source, ChangedPosition):
             source = source.original
         bias = source.bias(query_length, key_length, x)
-        device = bias.device if bias is not None else x.device if x is not None else None
-        positions, hidden = right_aligned(query_length, key_length, device=device), None
-        for change in changes:
-            bias, kept = change.apply(bias, *positions)
+
+        device = None
+        if bias is not None:
+            device = bias.device
+        elif x is not None:
+            device = x.device
+        queries, keys = right_aligned(query_length, key_length, device=device)
+
+        hidden = None
+        for change in changes_of(self):
+            bias, kept = change.apply(bias, queries, keys)
             if kept is not None:
                 hidden = ~kept if hidden is None else hidden | ~kept
         if hidden is None:
             return bias
-        bias = torch.zeros(1, query_length, key_length, device=device) if bias is None else bias
+        if bias is None:
+            bias = torch.zeros(1, query_length, key_length, device=device)
         return bias.masked_fill(hidden, -math.inf)
 
 
@@ -298,14 +358,18 @@ class _Hook:
         self, attention: nn.Module, args: Any, inputs: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         bias, visible = self.family.read(attention, inputs)
-        keys = (
-            visible[:, 0].any(-2).cumsum(-1) - 1
-        )  # real tokens: each is seen by some query, last by itself
+
+        # Positions count real tokens only: a real token is seen by some query, the last by itself.
+        is_real = visible[:, 0].any(-2)
+        keys = is_real.cumsum(-1) - 1
         queries = keys[:, None].masked_fill(~visible[:, 0], -1).amax(-1)
+
         for change in self.changes:
             changed, kept = change.apply(bias, queries, keys)
             assert changed is not None
-            bias, visible = changed, visible if kept is None else visible & kept
+            bias = changed
+            if kept is not None:
+                visible = visible & kept
         return args, self.family.write(attention, inputs, bias, visible)
 
 
@@ -320,24 +384,35 @@ def changes_of(model: nn.Module) -> list[Change]:
     return []
 
 
+def _check_window(window: int | None, sinks: int) -> None:
+    """Raise ValueError for wrong numbers, and for sinks where there is no window."""
+    check_integer("sinks", sinks, 0)
+    if window is not None:
+        check_positive_integers(window=window)
+    elif sinks:
+        raise ValueError(
+            f"sinks must be 0 without a window, because every token is visible, got {sinks}"
+        )
+
+
 def _check_method(
-    model: Any, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None
+    model: Any, *, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None
 ) -> None:
     """Raise ValueError for a change that doesn't apply to the position method."""
-    name = model.config.position
-    problems = {
-        "methods with an `attend` of their own can't be modified": not _uses_common_attention(
-            model
-        ),
-        'slopes="interpolate" is for ALiBi only': interpolate and name != "alibi",
-        "slopes must be None without a bias to multiply": changes_bias
-        and not model.transformer.position.has_bias,
-        "only rotary positions have a rule to change": rotary is not None and name != "rotary",
-        "sinks must be 0 where distances are not all in a bias": sinks and not has_sinks(model),
-    }
-    for problem, found in problems.items():
-        if found:
-            raise ValueError(f"{problem}, got position method {name!r}")
+    method = model.config.position
+    problem = None
+    if not _uses_common_attention(model):
+        problem = "methods with an `attend` of their own can't be modified"
+    elif interpolate and method != "alibi":
+        problem = 'slopes="interpolate" is for ALiBi only'
+    elif changes_bias and not model.transformer.position.has_bias:
+        problem = "slopes must be None without a bias to multiply"
+    elif rotary is not None and method != "rotary":
+        problem = "only rotary positions have a rule to change"
+    elif sinks and not has_sinks(model):
+        problem = "sinks must be 0 where distances are not all in a bias"
+    if problem is not None:
+        raise ValueError(f"{problem}, got position method {method!r}")
 
 
 def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
@@ -346,7 +421,9 @@ def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
         factors = torch.as_tensor(slopes, dtype=torch.float64)
     except (TypeError, ValueError):  # not numbers
         factors = torch.tensor(math.nan)
-    if factors.shape not in ((), (heads,)) or not bool((factors.isfinite() & (factors >= 0)).all()):
+    has_right_shape = factors.shape in ((), (heads,))
+    has_right_values = bool((factors.isfinite() & (factors >= 0)).all())
+    if not (has_right_shape and has_right_values):
         expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
         raise ValueError(f"slopes must be {expected}, got {slopes!r}")
     return tuple(factors.expand(heads).tolist())

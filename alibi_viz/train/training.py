@@ -26,7 +26,6 @@ from alibi_viz.measure.losses import evaluation_lengths
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row
 from alibi_viz.measure.task_accuracy import accuracy
-from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, register_methods
 
@@ -155,12 +154,6 @@ def train(
     arguments.check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     arguments.check_positive("learning_rate", learning_rate)
     arguments.check_seed(seed)
-    check_memory(
-        "batch_size",
-        batch_size,
-        lambda n: n * evaluation.needed_memory(model, length),
-        choose_device(device),
-    )
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
@@ -189,7 +182,6 @@ def train(
         "length": length,
     }
     row["text"] = getattr(source, "fingerprint", "")
-    evaluation.reuse_freed_memory()
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True

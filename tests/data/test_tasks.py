@@ -82,7 +82,7 @@ def test_accuracy_is_the_share_of_right_answers(
     )
     assert lab.accuracy(model, task, 9) == lab.accuracy(model, task, 9, samples=256, seed=0)
     monkeypatch.setattr("alibi_viz.measure.task_accuracy.SHARED_BATCH_TOKENS", 60)
-    monkeypatch.setattr("alibi_viz.data.tasks.MAX_BATCH_TOKENS", 1)
+    monkeypatch.setattr("alibi_viz.measure.task_accuracy.MAX_BATCH_TOKENS", 1)
     assert lab.accuracy(model, task, 9, samples=50, seed=3) == pytest.approx(
         float(right.float().mean())
     )

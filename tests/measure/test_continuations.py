@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
-from alibi_viz.measure.losses import known_words
+from alibi_viz.measure.continuations import known_words
 from tests.tables import SMALL
 
 TEXT = lab.load_text()

@@ -37,9 +37,7 @@ SIZES = {
 }
 GPT2 = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
 LLAMA = LlamaConfig(vocab_size=256, **SIZES, max_position_embeddings=8)
-MAMBA = MambaConfig(
-    vocab_size=256, hidden_size=32, num_hidden_layers=1
-)  # no heads, so no memory for pairs of tokens
+MAMBA = MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1)
 
 
 def made(config: Any) -> Any:
@@ -191,16 +189,6 @@ def test_the_table_is_one_of_the_lab() -> None:
             "before the 20 bytes .* 15 there; choose shorter lengths or fewer targets",
         ),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
-        (
-            TEXT,
-            {"lengths": [8, 10**6]},
-            "lengths=1000000 would take 29,802.3 GiB, more than a quarter of the free",
-        ),
-        (
-            TEXT,
-            {"lengths": [10**6], "model": small_model("falcon sdpa")},
-            "lengths=1000000 would take 14,901.2 GiB",
-        ),
         *(
             (TEXT, {"lengths": [10**6], "model": made(kind)}, "1,000,000 tokens are needed")
             for kind in (LLAMA, MAMBA)
@@ -249,5 +237,5 @@ def test_invalid_input_raises_with_its_name(
         "lengths": [8, 16],
         "targets": 20,
     } | options
-    with pytest.raises((TypeError, ValueError, MemoryError), match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         lab.length_curve(text=text, **given)

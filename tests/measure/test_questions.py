@@ -233,7 +233,7 @@ def test_bits_of_a_fact_are_compared_with_a_text_in_which_another_was_told(
             (len(each), last), 4.0 - len(sequences)
         )  # each byte takes 3 bits, and 2 where it was told
 
-    monkeypatch.setattr(questions.evaluation, "sequence_losses", losses)
+    monkeypatch.setattr(questions, "sequence_losses", losses)
     sizes = facts["stop"] - facts["start"]
     assert memory_bits(lab.make_model(**SMALL), text, facts, 500).tolist() == sizes.tolist()
     for stop, size, retold, told in zip(facts["stop"], sizes, *sequences, strict=True):

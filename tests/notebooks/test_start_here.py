@@ -2,7 +2,7 @@
 lesson 6 runs."""
 
 from alibi_viz import lab, study
-from alibi_viz.measure.losses import known_words
+from alibi_viz.measure.continuations import known_words
 from alibi_viz.widgets import LengthLab
 from tests.notebooks.lessons import FOLDER, code_cells, read
 

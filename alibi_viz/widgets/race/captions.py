@@ -8,7 +8,7 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.data.tales import Mention, mentions
 from alibi_viz.measure import sentences as say
-from alibi_viz.measure.losses import Continuation
+from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import join, outcome, outcomes, rises
 from alibi_viz.widgets.race.state import RaceState

@@ -10,7 +10,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
-from alibi_viz.measure.losses import Continuation, known_words
+from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.questions import Question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
 from alibi_viz.models import POSITIONS, LanguageModel

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.measure.losses import Continuation, known_words
+from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.widgets.race.captions import written_html
 from alibi_viz.widgets.race.state import RaceState, Written
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small

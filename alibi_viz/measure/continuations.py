@@ -1,0 +1,107 @@
+"""Let a language model continue a text beyond its training length, and count the words it spells.
+
+A loss says how well a model predicts. A continuation shows it: beyond the training length, some
+models go on telling a tale and others write random letters.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from alibi_viz import arguments
+from alibi_viz.data.text import Text
+from alibi_viz.measure.losses import evaluating
+from alibi_viz.models import LanguageModel
+
+# The words of a single continuation are too few to count.
+SAMPLES = 8
+# Small models repeat themselves at 0, and misspell most words at 1.
+TEMPERATURE = 0.4
+# In bytes. A model without a cache reads the whole text again for each new byte.
+LONGEST = 256
+# Three or more letters between other characters. Shorter words also occur in random letters.
+WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")
+
+
+class Continuation(NamedTuple):
+    """What a model wrote after a prompt, in three parts.
+
+    Bytes that are not UTF-8 are shown as U+FFFD.
+    """
+
+    prompt: str  # the start of the validation text, half as long as the training sequences
+    within: str  # what the model wrote up to its training length
+    beyond: str  # what it wrote after that; empty if its positions are not defined there
+
+
+def continuations(
+    model: LanguageModel, text: Text, length: int, *, seed: int = 0
+) -> list[Continuation]:
+    """Eight continuations of the first `length // 2` bytes of the validation text.
+
+    They are sampled at temperature 0.4 and end after `8 * length` bytes, but at the latest after
+    256 bytes or twice the length, whichever is more. Equal seeds give equal texts on one machine.
+    `length` is the training length in bytes, at least 2. Raises ValueError if the validation part
+    is shorter than the prompt.
+
+    >>> from alibi_viz import lab
+    >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
+    >>> len(texts), texts[0].prompt
+    (8, 'This is the story of Emma, a pro')
+    """
+    arguments.check_instance("model", model, LanguageModel)
+    arguments.check_instance("text", text, Text)
+    arguments.check_integer("length", length, 2)
+    arguments.check_seed(seed)
+
+    end = max(2 * length, min(8 * length, LONGEST))
+    if not model.is_defined_at(end):
+        end = length
+
+    prompt_length = length // 2
+    prompt = text.validation[:prompt_length]
+    if len(prompt) < prompt_length:
+        raise ValueError(
+            f"{text.name} is too short for a prompt of {prompt_length:,} bytes: its validation "
+            f"part has {len(prompt):,}"
+        )
+
+    with evaluating(model) as device:
+        prompts = prompt.long().to(device).expand(SAMPLES, -1)
+        generator = torch.Generator(device).manual_seed(seed)
+        written = model.generate(
+            prompts, end - prompt_length, temperature=TEMPERATURE, generator=generator
+        )
+    return [
+        Continuation(
+            prompt=_decode(tokens[:prompt_length]),
+            within=_decode(tokens[prompt_length:length]),
+            beyond=_decode(tokens[length:]),
+        )
+        for tokens in written.tolist()
+    ]
+
+
+def known_words(passages: Iterable[str], text: Text) -> float:
+    """The share of words in the passages that occur in the training part of the text.
+
+    A word is three or more letters between other characters, so words cut by the ends of a passage
+    don't count. NaN if there are no words.
+    """
+    arguments.check_instance("text", text, Text)
+    passages = arguments.as_list("passages", passages, "strings", str)
+    known = set(WORD.findall(_decode(text.train.tolist())))
+
+    words: list[str] = []
+    for passage in passages:
+        words.extend(WORD.findall(passage))
+    if not words:
+        return math.nan
+    return sum(word in known for word in words) / len(words)
+
+
+def _decode(data: list[int]) -> str:
+    return bytes(data).decode("utf-8", "replace")
