@@ -1,5 +1,7 @@
-"""Faults that no exhibit of the gallery has, in every combination, at far positions and in half
-precision."""
+"""Faults that no exhibit of the gallery has, in every combination and in half precision.
+
+The tables below have one line per faulty function: its fault, and the options of the check.
+"""
 
 import math
 import sys
@@ -21,204 +23,391 @@ from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_fault
 
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
-RIGHT = bias_of(alibi_slopes)
 SHORT = {"length": 16}
-without_first = lambda heads: alibi_slopes(heads) * (torch.arange(heads) > 0)  # noqa: E731  # one head has no bias
 HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # of models in use
-# {fault: [(check, function, options)]}
-CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
-    "other slopes": [
-        (check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {}),
-        (check.slopes, lambda heads: [0.125] * heads, {"num_heads": 12}),
-        (
-            check.bias,
-            lambda h, *sizes: alibi_bias(alibi_slopes(h) + 0.001, *sizes),
-            {"num_heads": 8, "length": 16},
-        ),
-    ],
-    "sign reversed in one branch": [
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) * (1 if q == k else -1), {})
-    ],
-    "length cap": [
-        (
-            check.bias,
-            lambda h, q, k: RIGHT(h, 1, 128).repeat(1, 1, 3)[..., :k],
-            {},
-        ),  # an index that wraps around
-        *((check.bias, bias_of(alibi_slopes, cap), {"length": cap + 2}) for cap in (1, 255)),
-    ],
-    "first slope is 1": [
-        (check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8}),
-        (
-            check.slopes,
-            lambda heads: [2.0**-head for head in (*range(8), *range(heads - 8))],
-            {"num_heads": [8, 12]},
-        ),
-    ],
-    "slopes of a head slice": [
-        (check.slopes, lambda n: alibi_slopes(n)[: n // 2].repeat(2), {"num_heads": [8, 12]})
-    ],
-    "no bias": [
-        # not "while decoding", although the long calls have few queries
-        (
-            check.attention,
-            lambda q, k, v: attend(q, k, v, float(k.shape[2] < 600)),
-            {"length": 700},
-        ),
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) * (q < k), SHORT),
-        (check.bias, lambda *_: 0.0, SHORT),
-    ],
-    "added twice": [(check.bias, lambda h, q, k: RIGHT(h, q, k) * (1 + (q < k)), SHORT)],
-    "bias before scaling": [
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) / (64 * h) ** 0.5, {}),  # d_model
-        *((check.bias, bias_of(lambda h, n=n: alibi_slopes(h) / n**0.5), SHORT) for n in HEAD_DIMS),
-    ],
-    "geometric slopes": [
-        (check.slopes, lambda h: alibi_slopes(h, "geometric" if h > 8 else "official"), {})
-    ],
-    "colliding positions": [
-        *(
-            (check.bias, partial(faulty.colliding, n, torch.bfloat16), {"num_heads": 12})
-            for n in range(6)
-        ),
-        *(
-            (check.bias, partial(faulty.colliding, n, torch.float16), {"length": 2500})
-            for n in range(6)
-        ),
-        (check.bias, partial(faulty.colliding, 0, torch.bfloat16), {"causal": False}),
-        (
-            check.bias,
-            lambda *n: faulty.colliding(0, torch.bfloat16, *n) if n[1] == 1 else RIGHT(*n),
-            {},
-        ),
-        (
-            check.bias,
-            partial(faulty.colliding, 5, torch.bfloat16, of=without_first),
-            {"slopes": without_first},
-        ),
-    ],
-    "bias multiplied": [
-        (check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {}),
-        *(
-            (check.bias, lambda *n, each=each: each * RIGHT(*n), {})
-            for each in (1 + 2**-14, 1 + 2**-10, 1 / 2)
-        ),
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) / 160, {"num_heads": [8], "length": 16}),
-        (check.attention, lambda q, k, v: attend(q, k, v, 1 / k.shape[2]), {}),
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) / k, {}),  # for 16 keys, by sqrt(256)
-    ],
-    "future not masked": [
-        (check.attention, faulty.lower_triangle_without_a_mask, {}),
-        (check.attention, lambda q, k, v: attend(q, k, v, hidden=-100), {}),
-    ],
-    "one key ahead": [(check.attention, lambda q, k, v: attend(q, k, v, first=2), {})],
-    "only earlier keys": [(check.attention, attend, {"causal": False})],
-    "one direction only": [
-        (check.bias, lambda *sizes: RIGHT(*sizes).clamp(max=0), {"causal": False})
-    ],
-    "negative slopes": [(check.slopes, lambda heads: -alibi_slopes(heads), {})],
-    "wrong keys": [(check.attention, lambda q, k, v: attend(q, k[:, :1], v[:, :1]), {})],
-    "padding not masked": [
-        (check.attention, lambda q, k, v, mask=None: attend(q, k, v), {"padding": True})
-    ],
-    "padding changes the bias": [
-        (check.attention, faulty.padded, {"padding": True, "causal": False})
-    ],
-    "raises an error": [
-        *((checker, raises, {}) for checker in (check.attention, check.bias, check.slopes)),
-        (check.attention, attend, {"dtype": torch.bfloat16, "convert": Tensor.numpy}),
-        (check.bias, lambda h, q, k: raises() if q == 1 and k > 100 else RIGHT(h, q, k), {}),
-    ],
-    "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
-    "wrong type": [
-        (check.slopes, lambda heads: object(), {}),
-        (check.attention, lambda q, k, v: (q, k), {}),
-    ],
-    "wrong shape": [
-        *(
-            (check.slopes, lambda heads: [], {}),
-            (check.attention, lambda q, k, v: v.flatten(2), {}),
-        ),
-        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(2 * h), q, k), {}),
-    ],
-    "not a weighted average": [
-        (check.attention, lambda q, k, v: 2 * attend(q, k, v) - v.mean(2)[:, :, None], SHORT),
-        (
-            check.attention,
-            lambda q, k, v: attend(q, k, v) * torch.linspace(1, 0.5, q.shape[2])[:, None],
-            SHORT,
-        ),
-        (
-            check.attention,
-            lambda q, k, v: attend(q, k, v) * torch.linspace(1, 1.5, q.shape[2])[:, None],
-            SHORT,
-        ),
-    ],
-    "unknown fault": [
-        (check.bias, lambda h, q, k: RIGHT(h, q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
-        (check.attention, faulty.in_half_precision, {}),
-        # visible with random inputs only
-        (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),
-        (
-            check.attention,
-            lambda q, k, v: attend(q, k.roll(1, 1) if q.shape[2] < k.shape[2] else k, v),
-            {},
-        ),
-        (check.attention, lambda q, k, v: attend(8 * q if k.shape[2] > 100 else q, k, v), {}),
-        (
-            check.attention,
-            lambda q, k, v: attend(q, k, v.roll(1, 0) if k.shape[2] > 100 else v),
-            {},
-        ),
-    ],
-}
-for fault in (fault for rules in PARTS.values() for fault in rules if fault):
-    CASES.setdefault(fault, []).append((check.attention, with_faults(fault), {"length": 64}))
+
+right_bias = bias_of(alibi_slopes)
 
 
-@pytest.mark.parametrize(
-    ("fault", "checker", "function", "options"),
-    [
-        pytest.param(fault, *case, id=f"{fault}-{case[0].__name__}")
-        for fault, cases in CASES.items()
-        for case in cases
-    ],
-)
-def test_fault_is_the_only_one_named(
-    fault: str,
-    checker: Callable[..., check.Report],
-    function: Callable[..., Any],
-    options: dict[str, Any],
+# Functions that return slopes
+
+
+def all_equal(heads: int) -> list[float]:
+    return [0.125] * heads
+
+
+def doubled(heads: int) -> Tensor:
+    return 2 * alibi_slopes(heads)
+
+
+def times_1_001(heads: int) -> Tensor:
+    return 1.001 * alibi_slopes(heads)
+
+
+def negative(heads: int) -> Tensor:
+    return -alibi_slopes(heads)
+
+
+def both_parts_from_one(heads: int) -> list[float]:
+    """Powers of 1/2 from 1 on, for the first 8 heads and for the others."""
+    return [2.0**-head for head in (*range(8), *range(heads - 8))]
+
+
+def first_half_twice(heads: int) -> Tensor:
+    return alibi_slopes(heads)[: heads // 2].repeat(2)
+
+
+def geometric_above_eight_heads(heads: int) -> Tensor:
+    return alibi_slopes(heads, "geometric" if heads > 8 else "official")
+
+
+def an_object(heads: int) -> object:
+    return object()
+
+
+def none_at_all(heads: int) -> list[float]:
+    return []
+
+
+SLOPES = [
+    pytest.param("other slopes", all_equal, {"num_heads": 12}, id="all heads equal"),
+    pytest.param("first slope is 1", doubled, {"num_heads": 8}, id="twice, with 8 heads"),
+    pytest.param(
+        "first slope is 1", both_parts_from_one, {"num_heads": [8, 12]}, id="both parts from 1"
+    ),
+    pytest.param(
+        "slopes of a head slice", first_half_twice, {"num_heads": [8, 12]}, id="first half twice"
+    ),
+    pytest.param("geometric slopes", geometric_above_eight_heads, {}, id="above 8 heads"),
+    pytest.param("bias multiplied", times_1_001, {}, id="times 1.001"),
+    pytest.param("negative slopes", negative, {}, id="negative"),
+    pytest.param("raises an error", raises, {}, id="KeyError"),
+    pytest.param("wrong type", an_object, {}, id="an object"),
+    pytest.param("wrong shape", none_at_all, {}, id="an empty list"),
+]
+
+
+@pytest.mark.parametrize(("fault", "function", "options"), SLOPES)
+def test_fault_of_slopes_is_the_only_one_named(
+    fault: str, function: Callable[[int], Any], options: dict[str, Any]
 ) -> None:
-    assert names(checker(function, **options)) == {fault}
+    assert names(check.slopes(function, **options)) == {fault}
+
+
+# Functions that return a bias, for numbers of heads, queries and keys
+
+
+def reciprocal_slopes(heads: int) -> Tensor:
+    return 1 / torch.arange(1.0, heads + 1)
+
+
+def shifted_slopes(heads: int) -> Tensor:
+    return alibi_slopes(heads) + 0.001
+
+
+def without_the_first(heads: int) -> Tensor:
+    """Correct slopes, but the first head has none."""
+    return alibi_slopes(heads) * (torch.arange(heads) > 0)
+
+
+def times(factor: float, heads: int, queries: int, keys: int) -> Tensor:
+    return factor * right_bias(heads, queries, keys)
+
+
+def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
+    sign = 1 if queries == keys else -1
+    return sign * right_bias(heads, queries, keys)
+
+
+def wrapping_index(heads: int, queries: int, keys: int) -> Tensor:
+    """A table of 128 distances, whose index wraps around."""
+    return right_bias(heads, 1, 128).repeat(1, 1, 3)[..., :keys]
+
+
+def only_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys) * (queries < keys)
+
+
+def no_bias(*_: int) -> float:
+    return 0.0
+
+
+def twice_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
+    factor = 2 if queries < keys else 1
+    return factor * right_bias(heads, queries, keys)
+
+
+def divided_by_model_width(heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys) / (64 * heads) ** 0.5
+
+
+def divided_by_head_dim(head_dim: int, heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys) / head_dim**0.5
+
+
+def divided_by_keys(heads: int, queries: int, keys: int) -> Tensor:
+    """For 16 keys, this is 1 / sqrt(256)."""
+    return right_bias(heads, queries, keys) / keys
+
+
+def rounded_for_one_query(heads: int, queries: int, keys: int) -> Tensor:
+    if queries == 1:
+        return faulty.colliding(0, torch.bfloat16, heads, queries, keys)
+    return right_bias(heads, queries, keys)
+
+
+def only_earlier_keys_count(heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys).clamp(max=0)
+
+
+def error_for_one_query_and_many_keys(heads: int, queries: int, keys: int) -> Tensor:
+    if queries == 1 and keys > 100:
+        raises()
+    return right_bias(heads, queries, keys)
+
+
+def all_nan(heads: int, queries: int, keys: int) -> Tensor:
+    return torch.full((heads, queries, keys), math.nan)
+
+
+def twice_as_many_heads(heads: int, queries: int, keys: int) -> Tensor:
+    return alibi_bias(alibi_slopes(2 * heads), queries, keys)
+
+
+def every_third_key_larger(heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys) * (1 + 0.1 * (torch.arange(keys) % 3))
+
+
+def bias_case(
+    fault: str, function: Callable[..., Any], case: str, **options: Any
+) -> Any:  # a ParameterSet
+    return pytest.param(fault, function, options, id=f"{fault}: {case}")
+
+
+BIASES = [
+    bias_case("other slopes", bias_of(reciprocal_slopes), "1 / head"),
+    bias_case("other slopes", bias_of(shifted_slopes), "0.001 more", num_heads=8, length=16),
+    bias_case("sign reversed in one branch", reversed_while_decoding, "while decoding"),
+    bias_case("length cap", wrapping_index, "index wraps around"),
+    bias_case("length cap", bias_of(alibi_slopes, cap=1), "at 1", length=3),
+    bias_case("length cap", bias_of(alibi_slopes, cap=255), "at 255", length=257),
+    bias_case("no bias", only_while_decoding, "except while decoding", **SHORT),
+    bias_case("no bias", no_bias, "0", **SHORT),
+    bias_case("added twice", twice_while_decoding, "while decoding", **SHORT),
+    bias_case("bias before scaling", divided_by_model_width, "by sqrt(d_model)"),
+    *(
+        bias_case(
+            "bias before scaling", partial(divided_by_head_dim, head_dim), f"{head_dim}", **SHORT
+        )
+        for head_dim in HEAD_DIMS
+    ),
+    *(
+        bias_case(
+            "colliding positions",
+            partial(faulty.colliding, form, torch.bfloat16),
+            f"bfloat16, form {form}",
+            num_heads=12,
+        )
+        for form in range(6)
+    ),
+    *(
+        bias_case(
+            "colliding positions",
+            partial(faulty.colliding, form, torch.float16),
+            f"float16, form {form}",
+            length=2500,
+        )
+        for form in range(6)
+    ),
+    bias_case(
+        "colliding positions",
+        partial(faulty.colliding, 0, torch.bfloat16),
+        "in an encoder",
+        causal=False,
+    ),
+    bias_case("colliding positions", rounded_for_one_query, "for one query"),
+    bias_case(
+        "colliding positions",
+        partial(faulty.colliding, 5, torch.bfloat16, of=without_the_first),
+        "with a slope of 0",
+        slopes=without_the_first,
+    ),
+    bias_case("bias multiplied", partial(times, 1 + 2**-14), "times 1.00006"),
+    bias_case("bias multiplied", partial(times, 1 + 2**-10), "times 1.001"),
+    bias_case("bias multiplied", partial(times, 1 / 2), "halved"),
+    bias_case(
+        "bias multiplied", partial(times, 1 / 160), "times 1 / 160", num_heads=[8], length=16
+    ),
+    bias_case("bias multiplied", divided_by_keys, "by the number of keys"),
+    bias_case("one direction only", only_earlier_keys_count, "later keys get 0", causal=False),
+    bias_case("raises an error", raises, "always"),
+    bias_case("raises an error", error_for_one_query_and_many_keys, "while decoding far"),
+    bias_case("returns NaN", all_nan, "everywhere"),
+    bias_case("wrong shape", twice_as_many_heads, "twice as many heads"),
+    bias_case("unknown fault", every_third_key_larger, "every third key"),
+]
+
+
+@pytest.mark.parametrize(("fault", "function", "options"), BIASES)
+def test_fault_of_a_bias_is_the_only_one_named(
+    fault: str, function: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    assert names(check.bias(function, **options)) == {fault}
+
+
+# Attention functions
+
+
+def no_bias_below_600_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    has_bias = key.shape[2] < 600
+    return attend(query, key, value, factor=float(has_bias))
+
+
+def bias_divided_by_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, factor=1 / key.shape[2])
+
+
+def weak_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, hidden=-100)
+
+
+def one_key_ahead(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, first=2)
+
+
+def key_of_the_first_head(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key[:, :1], value[:, :1])
+
+
+def padding_ignored(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    return attend(query, key, value)
+
+
+def two_tensors(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    return query, key
+
+
+def heads_joined(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return value.flatten(2)
+
+
+def mean_subtracted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return 2 * attend(query, key, value) - value.mean(2)[:, :, None]
+
+
+def scaled_by_position(last: float, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The output of the first query is right, and that of the last is multiplied."""
+    factors = torch.linspace(1, last, query.shape[2])[:, None]
+    return attend(query, key, value) * factors
+
+
+def queries_of_another_sequence(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query.roll(1, 0), key, value)
+
+
+def keys_of_another_head_while_decoding(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    is_decoding = query.shape[2] < key.shape[2]
+    return attend(query, key.roll(1, 1) if is_decoding else key, value)
+
+
+def larger_content_beyond_100_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    factor = 8 if key.shape[2] > 100 else 1
+    return attend(factor * query, key, value)
+
+
+def values_of_another_sequence_beyond_100_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value.roll(1, 0) if key.shape[2] > 100 else value)
+
+
+def attention_case(fault: str, function: Callable[..., Any], **options: Any) -> Any:
+    function_name = getattr(function, "__name__", "partial")
+    return pytest.param(fault, function, options, id=f"{fault}: {function_name}")
+
+
+ATTENTION = [
+    # Not "while decoding", although the long calls have few queries
+    attention_case("no bias", no_bias_below_600_keys, length=700),
+    attention_case("bias multiplied", bias_divided_by_keys),
+    attention_case("future not masked", faulty.lower_triangle_without_a_mask),
+    attention_case("future not masked", weak_mask),
+    attention_case("one key ahead", one_key_ahead),
+    attention_case("only earlier keys", attend, causal=False),
+    attention_case("wrong keys", key_of_the_first_head),
+    attention_case("padding not masked", padding_ignored, padding=True),
+    attention_case("padding changes the bias", faulty.padded, padding=True, causal=False),
+    attention_case("raises an error", raises),
+    attention_case("raises an error", attend, dtype=torch.bfloat16, convert=Tensor.numpy),
+    attention_case("wrong type", two_tensors),
+    attention_case("wrong shape", heads_joined),
+    attention_case("not a weighted average", mean_subtracted, **SHORT),
+    attention_case("not a weighted average", partial(scaled_by_position, 0.5), **SHORT),
+    attention_case("not a weighted average", partial(scaled_by_position, 1.5), **SHORT),
+    attention_case("unknown fault", faulty.in_half_precision),
+    # These show with random inputs only.
+    attention_case("unknown fault", queries_of_another_sequence),
+    attention_case("unknown fault", keys_of_another_head_while_decoding),
+    attention_case("unknown fault", larger_content_beyond_100_keys),
+    attention_case("unknown fault", values_of_another_sequence_beyond_100_keys),
+]
+
+
+@pytest.mark.parametrize(("fault", "function", "options"), ATTENTION)
+def test_fault_of_attention_is_the_only_one_named(
+    fault: str, function: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    assert names(check.attention(function, **options)) == {fault}
+
+
+ALONE = [fault for faults in PARTS.values() for fault in faults if fault]
+
+
+@pytest.mark.parametrize("fault", ALONE)
+def test_fault_of_one_part_is_the_only_one_named(fault: str) -> None:
+    assert names(check.attention(with_faults(fault), length=64)) == {fault}
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
-@given(st.tuples(*(st.sampled_from([*rules]) for rules in PARTS.values())))
+@given(st.tuples(*(st.sampled_from(list(faults)) for faults in PARTS.values())))
 def test_faults_that_come_together_are_all_named_and_no_other(faults: tuple[str, ...]) -> None:
-    expected = {*faults} - {""}
-    if (
-        "causal mask in the wrong corner" in expected
-    ):  # where both take the first rows, the weights are the same
+    expected = set(faults) - {""}
+    if "causal mask in the wrong corner" in expected:
+        # Where both take the first rows, the weights are the same.
         expected -= {"wrong corner of the cache"}
     found = names(check.attention(with_faults(*faults), length=64))
-    assert expected - HIDDEN <= found <= expected and bool(found) == bool(expected)
+    assert expected - HIDDEN <= found
+    assert found <= expected
+    assert bool(found) == bool(expected), "a hidden fault alone is not hidden"
 
 
 def test_every_fault_has_a_test() -> None:
+    tested = {case.values[0] for case in (*SLOPES, *BIASES, *ATTENTION)}
+    tested |= set(ALONE)
+    tested |= {exhibit.fault for exhibit in gallery.EXHIBITS}
     elsewhere = {"content depends on position", "missing case", "does not finish", "wrong layout"}
-    assert {*CASES, *elsewhere, *(exhibit.fault for exhibit in gallery.EXHIBITS)} == set(
-        check.FAULTS
-    )
+    assert tested | elsewhere == set(check.FAULTS)
+
+
+def scaled_and_without_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, factor=2, hidden=0)
+
+
+def neither_bias_nor_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, factor=0, hidden=0)
+
+
+def own_value(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return value[:, :, -query.shape[2] :]
 
 
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
         (faulty.rotated, {"content depends on position", "no bias"}),
-        (lambda q, k, v: attend(q, k, v, factor=2, hidden=0), {"added twice", "rewarded future"}),
-        (lambda q, k, v: attend(q, k, v, factor=0, hidden=0), {"no bias", "future not masked"}),
-        (lambda q, k, v: v[:, :, -q.shape[2] :], {"no bias", "window"}),
+        (scaled_and_without_mask, {"added twice", "rewarded future"}),
+        (neither_bias_nor_mask, {"no bias", "future not masked"}),
+        (own_value, {"no bias", "window"}),
     ],
 )
 def test_faults_with_one_cause_are_told_apart(
@@ -227,145 +416,271 @@ def test_faults_with_one_cause_are_told_apart(
     assert names(check.attention(function)) == expected
 
 
-def test_a_result_in_half_precision_is_told_from_a_wrong_one() -> None:
-    functions = (faulty.in_half_precision, faulty.rotated)
-    evidence = [check.attention(f, num_heads=[4]).findings[0].evidence for f in functions]
-    assert ["right within the rounding of bfloat16" in each for each in evidence] == [True, False]
-    rounded = lambda *sizes: alibi_bias(alibi_slopes(sizes[0]), *sizes[1:]).bfloat16().float()  # noqa: E731
-    for heads in ([8], [12, 8]):
-        (found,) = check.bias(rounded, heads).findings
-        assert (
-            found.name == "unknown fault"
-            and "right within the rounding of bfloat16" in found.evidence
-        )
+# Half precision
+
+BFLOAT16_HINT = "right within the rounding of bfloat16"
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
-    def found(length: int = 300, **options: Any) -> set[str]:
-        return names(
-            check.attention(lambda *qkv: attend(*qkv, **options), dtype=dtype, length=length)
-        )
+def right_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
+    return right_bias(heads, queries, keys).bfloat16().float()
 
-    def rough(heads: int) -> Tensor:
+
+def test_attention_in_bfloat16_gets_a_hint() -> None:
+    finding = check.attention(faulty.in_half_precision, num_heads=[4]).findings[0]
+    assert BFLOAT16_HINT in finding.evidence
+
+
+def test_wrong_attention_gets_no_hint_on_bfloat16() -> None:
+    finding = check.attention(faulty.rotated, num_heads=[4]).findings[0]
+    assert BFLOAT16_HINT not in finding.evidence
+
+
+@pytest.mark.parametrize("num_heads", [[8], [12, 8]], ids=str)
+def test_bias_in_bfloat16_gets_a_hint(num_heads: list[int]) -> None:
+    (finding,) = check.bias(right_in_bfloat16, num_heads).findings
+    assert finding.name == "unknown fault"
+    assert BFLOAT16_HINT in finding.evidence
+
+
+half_precision = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+
+
+@half_precision
+@pytest.mark.parametrize(
+    ("fault", "factor", "length"),
+    [
+        pytest.param("sign reversed", -1, 300, id="reversed"),
+        pytest.param("bias before scaling", 1 / 8, 16, id="divided"),
+    ],
+)
+def test_factor_of_the_bias_is_named_in_half_precision(
+    dtype: torch.dtype, fault: str, factor: float, length: int
+) -> None:
+    attention = partial(attend, factor=factor)
+    assert names(check.attention(attention, dtype=dtype, length=length)) == {fault}
+
+
+@half_precision
+def test_rewarded_future_is_named_in_half_precision(dtype: torch.dtype) -> None:
+    attention = partial(attend, hidden=0)
+    assert names(check.attention(attention, dtype=dtype)) == {"rewarded future"}
+
+
+@half_precision
+def test_factor_of_the_content_is_named_in_half_precision(dtype: torch.dtype) -> None:
+    def weaker_content(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attend(0.9 * query, key, value)
+
+    assert names(check.attention(weaker_content, dtype=dtype)) == {"content multiplied"}
+
+
+@half_precision
+def test_reversed_bias_is_named_in_half_precision(dtype: torch.dtype) -> None:
+    def rewarding(heads: int, queries: int, keys: int) -> Tensor:
+        return -right_bias(heads, queries, keys).to(dtype)
+
+    assert names(check.bias(rewarding)) == {"sign reversed"}
+
+
+@half_precision
+@pytest.mark.parametrize(
+    ("units", "faults"),
+    [
+        pytest.param(0.5, set(), id="half a unit"),
+        pytest.param(4, {"bias multiplied"}, id="four units"),
+    ],
+)
+def test_slopes_may_be_off_by_less_than_a_unit_in_the_last_place(
+    dtype: torch.dtype, units: float, faults: set[str]
+) -> None:
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        slopes = alibi_slopes(heads).double() * (1 + units * torch.finfo(dtype).eps)
+        return alibi_bias(slopes, queries, keys, dtype=dtype)
+
+    assert names(check.bias(bias, [8])) == faults
+
+
+@half_precision
+def test_rounded_slopes_are_imprecise_unless_they_are_powers_of_two(dtype: torch.dtype) -> None:
+    def rounded(heads: int) -> Tensor:
         return alibi_slopes(heads).to(dtype).float()
 
-    assert found(factor=-1) == {"sign reversed"} and found(hidden=0) == {"rewarded future"}
-    assert names(check.attention(lambda q, k, v: attend(0.9 * q, k, v), dtype=dtype)) == {
-        "content multiplied"
-    }
-    assert found(factor=1 / 8, length=16) == {"bias before scaling"}
-    assert names(check.bias(lambda h, q, k: -RIGHT(h, q, k).to(dtype))) == {"sign reversed"}
-    for units, faults in ((0.5, set()), (4, {"bias multiplied"})):  # in the last place
-
-        def slopes(heads, u=units):
-            return alibi_slopes(heads).double() * (1 + u * torch.finfo(dtype).eps)
-
-        assert (
-            names(check.bias(lambda h, q, k, s=slopes: alibi_bias(s(h), q, k, dtype=dtype), [8]))
-            == faults
-        )
-    assert names(check.bias(bias_of(rough), num_heads=[12])) == {"imprecise slopes"}
-    assert check.bias(bias_of(rough), num_heads=[8]).ok, "powers of two have no rounding"
-    together = {"imprecise slopes", "negative slopes", "added twice"}
-    assert names(check.slopes(lambda heads: -2 * rough(heads))) == together
-    assert names(check.slopes(lambda heads: 0.5 ** torch.arange(heads))) == {
-        "halving slopes",
-        "first slope is 1",
-    }
-    mixed = check.attention(
-        lambda q, k, v: attend(q.roll(1, 0), k, v), num_heads=[4], dtype=dtype, length=16
-    )
-    assert f"perhaps logits are rounded to {dtype}" in str(mixed)
+    assert names(check.bias(bias_of(rounded), num_heads=[12])) == {"imprecise slopes"}
+    assert check.bias(bias_of(rounded), num_heads=[8]).ok
 
 
-def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:
-    def last_row(heads: int, queries: int, keys: int, change: float) -> Tensor:
+@half_precision
+def test_faults_of_rounded_slopes_are_all_named(dtype: torch.dtype) -> None:
+    def rounded_reversed_doubled(heads: int) -> Tensor:
+        return -2 * alibi_slopes(heads).to(dtype).float()
+
+    faults = {"imprecise slopes", "negative slopes", "added twice"}
+    assert names(check.slopes(rounded_reversed_doubled)) == faults
+
+
+@half_precision
+def test_unknown_fault_in_half_precision_mentions_rounded_logits(dtype: torch.dtype) -> None:
+    report = check.attention(queries_of_another_sequence, num_heads=[4], dtype=dtype, length=16)
+    assert f"perhaps logits are rounded to {dtype}" in str(report)
+
+
+def test_halving_slopes_that_start_with_one_have_two_faults() -> None:
+    def halving_from_one(heads: int) -> Tensor:
+        return 0.5 ** torch.arange(heads)
+
+    assert names(check.slopes(halving_from_one)) == {"halving slopes", "first slope is 1"}
+
+
+# Small differences
+
+
+def test_a_wrong_last_slope_is_found() -> None:
+    def last_of_128_is_off(heads: int) -> Tensor:
+        return alibi_slopes(heads) * (1 + 0.01 * (torch.arange(heads) == 127))
+
+    assert "head 128 of 128" in str(check.slopes(last_of_128_is_off))
+
+
+def test_a_slope_that_is_off_by_a_ten_thousandth_is_found() -> None:
+    slopes = alibi_slopes(12) * (1 + 1.44e-4 * (torch.arange(12) == 3))
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return alibi_attention(query, key, value, slopes)
+
+    assert names(check.attention(attention, num_heads=[12])) == {"other slopes"}
+
+
+@pytest.mark.parametrize("change", [-1.0, -math.inf])
+def test_a_single_wrong_weight_far_away_is_found(change: float) -> None:
+    def last_row_differs(heads: int, queries: int, keys: int) -> Tensor:
         bias = alibi_bias(alibi_slopes(heads), queries, keys)
-        bias[-1, -1, 0] += change if keys == 300 else 0.0
+        if keys == 300:
+            bias[-1, -1, 0] += change
         return bias
 
-    last = check.slopes(
-        lambda heads: alibi_slopes(heads) * (1 + 0.01 * (torch.arange(heads) == 127))
-    )
-    assert "head 128 of 128" in str(last)
-    off = alibi_slopes(12) * (1 + 1.44e-4 * (torch.arange(12) == 3))  # weights show it
-    assert names(
-        check.attention(lambda q, k, v: alibi_attention(q, k, v, off), num_heads=[12])
-    ) == {"other slopes"}
-    for change in (-1.0, -math.inf):
-        report = check.bias(lambda *sizes, change=change: last_row(*sizes, change), decoding=False)
-        assert names(report) == {"length cap"}
-        assert report.comparison is not None and report.comparison.place == (7, 299, 0)
+    report = check.bias(last_row_differs, decoding=False)
+    assert names(report) == {"length cap"}
+    assert report.comparison is not None
+    assert report.comparison.place == (7, 299, 0)  # head, query, key
 
 
-def test_report_has_the_numbers_of_the_fault_and_pictures_in_a_notebook(
-    monkeypatch: pytest.MonkeyPatch,
+# Reports
+
+
+@pytest.fixture
+def reversed_sign() -> check.Report:
+    return check.bias(gallery.biases.attention_gym_2024, num_heads=[8])
+
+
+def test_report_ends_with_the_weights_that_differ_most(reversed_sign: check.Report) -> None:
+    weights = "head 1 gives key 0 the weight 0.394 for query 15, expected 0.000218"
+    call = "with 8 heads, 16 queries, 16 keys"
+    assert str(reversed_sign).endswith(f"\nWeights at equal content: {call}, {weights}")
+
+
+def test_report_in_a_notebook_has_bold_names_and_pictures(reversed_sign: check.Report) -> None:
+    html = reversed_sign._repr_html_()
+    comparison = reversed_sign.comparison
+    assert comparison is not None
+    assert "<b>ALiBi check of attention_gym_2024: 1 fault</b>" in html
+    assert "<b>sign reversed:</b>" in html
+    assert html.endswith(comparison_html(comparison.wanted, comparison.got, (0, 15, 0)))
+
+
+def test_report_without_faults_has_no_pictures() -> None:
+    html = check.bias(right_bias, [8], length=16)._repr_html_()
+    assert "no fault found" in html
+    assert "<img" not in html
+
+
+def test_name_of_the_function_is_escaped() -> None:
+    html = check.bias(right_bias, [8], length=16)._repr_html_()
+    assert "&lt;locals&gt;.&lt;lambda&gt;" in html
+
+
+def test_report_without_plotly_has_no_pictures(
+    reversed_sign: check.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = check.bias(gallery.biases.attention_gym_2024, num_heads=[8])
-    weights = (
-        "16 queries, 16 keys, head 1 gives key 0 the weight 0.394 for query 15, expected 0.000218"
-    )
-    assert report.comparison and str(report).endswith(
-        f"\nWeights at equal content: with 8 heads, {weights}"
-    )
-    html, right = (
-        report._repr_html_(),
-        check.bias(bias_of(alibi_slopes), [8], length=16)._repr_html_(),
-    )
-    assert (
-        "<b>ALiBi check of attention_gym_2024: 1 fault</b>" in html
-        and "<b>sign reversed:</b>" in html
-    )
-    assert html.endswith(
-        comparison_html(report.comparison.wanted, report.comparison.got, (0, 15, 0))
-    )
-    assert (
-        "<b>ALiBi check of bias_of.&lt;locals&gt;.&lt;lambda&gt;: no" in right
-        and "<img" not in right
-    )
-    monkeypatch.setitem(sys.modules, "alibi_viz.figures.matrices", None)  # without the extra
-    assert "<b>sign reversed:</b>" in report._repr_html_() and "<img" not in report._repr_html_()
+    monkeypatch.setitem(sys.modules, "alibi_viz.figures.matrices", None)
+    html = reversed_sign._repr_html_()
+    assert "<b>sign reversed:</b>" in html
+    assert "<img" not in html
 
 
-def test_a_fault_in_some_calls_says_in_which() -> None:
-    some = " (only with 8 heads, 1 query, 16 keys; 8 heads, 5 queries, 16 keys)"
-    for worst, other in ((5, -2), (-2, 3)):  # farthest from 1
-        weaker = lambda q, k, v, by={1: worst, 5: other}: attend(by.get(q.shape[2], 1) * q, k, v)  # noqa: E731
-        (weak,) = check.attention(weaker, num_heads=[8], length=16).findings
-        assert (
-            weak.evidence
-            == f"with 8 heads, 1 query, 16 keys and head_dim 64, q . k counts {worst} times{some}"
-        )
-    assert "only with" not in str(check.attention(lambda q, k, v: attend(5 * q, k, v)))
-    (branch,) = check.bias(
-        lambda h, q, k: RIGHT(h, q, k) * (1 if q == k else -1), [8], length=16
-    ).findings
-    assert branch.evidence == f"head 1 of 8 has slope -0.5, expected 0.5{some}"
-    by_length = str(check.bias(lambda h, q, k: RIGHT(h, q, k) / k, [8], decoding=False))
-    assert (
-        "slope 0.03125, expected 0.5 with 8 heads, 16 queries" in by_length
-        and "only with" not in by_length
-    )
+DECODING_CALLS = " (only with 8 heads, 1 query, 16 keys; 8 heads, 5 queries, 16 keys)"
 
 
-def test_long_calls_have_few_queries_above_512_keys() -> None:
-    short = [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
-    for length, queries in ((16, []), (512, [1, 512]), (513, [1, 16])):
-        calls: list[tuple[int, ...]] = []
-        check.bias(lambda *sizes, calls=calls: calls.append(sizes), length=length)
-        assert calls == short + [(8, each, length) for each in queries]
+@pytest.mark.parametrize(
+    ("with_one_query", "with_five_queries", "worst"),
+    [pytest.param(5, -2, 5, id="5 and -2"), pytest.param(-2, 3, -2, id="-2 and 3")],
+)
+def test_factor_of_the_content_in_some_calls_says_in_which(
+    with_one_query: float, with_five_queries: float, worst: float
+) -> None:
+    factors = {1: with_one_query, 5: with_five_queries}
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attend(factors.get(query.shape[2], 1) * query, key, value)
+
+    (finding,) = check.attention(attention, num_heads=[8], length=16).findings
+    call = "with 8 heads, 1 query, 16 keys and head_dim 64"
+    assert finding.evidence == f"{call}, q . k counts {worst} times{DECODING_CALLS}"
 
 
-@pytest.mark.parametrize(("base", "size"), [(1.5, 20), (2, 16)])
+def test_factor_of_the_content_in_all_calls_names_none() -> None:
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attend(5 * query, key, value)
+
+    assert "only with" not in str(check.attention(attention))
+
+
+def test_fault_of_the_bias_in_some_calls_says_in_which() -> None:
+    (finding,) = check.bias(reversed_while_decoding, [8], length=16).findings
+    assert finding.evidence == f"head 1 of 8 has slope -0.5, expected 0.5{DECODING_CALLS}"
+
+
+def test_factor_that_depends_on_the_length_is_shown_for_two_calls() -> None:
+    report = str(check.bias(divided_by_keys, [8], decoding=False))
+    assert "slope 0.03125, expected 0.5 with 8 heads, 16 queries" in report
+    assert "only with" not in report
+
+
+# Calls
+
+
+@pytest.mark.parametrize(
+    ("length", "queries_of_long_calls"),
+    [(16, []), (512, [1, 512]), (513, [1, 16])],
+)
+def test_long_calls_have_few_queries_above_512_keys(
+    length: int, queries_of_long_calls: list[int]
+) -> None:
+    calls: list[tuple[int, ...]] = []
+    check.bias(lambda *sizes: calls.append(sizes), length=length)
+    short_calls = [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
+    assert calls == short_calls + [(8, queries, length) for queries in queries_of_long_calls]
+
+
+@pytest.mark.parametrize(
+    ("base", "shown"),
+    [
+        pytest.param(1.5, "1 head, 20 queries, 20 keys", id="less than half"),
+        pytest.param(2, "1 head, 16 queries, 16 keys", id="more than half"),
+    ],
+)
 def test_a_short_call_is_shown_if_it_has_half_of_the_largest_difference(
-    base: float, size: int
+    base: float, shown: str
 ) -> None:
-    # Weights that should be nearly equal are 1 / base^distance, up to a factor, for 16 keys, and 1
-    # / 4^distance for 20.
-    bias = lambda h, q, k: math.log(base if k == 16 else 4) * alibi_bias(torch.ones(h), q, k)  # noqa: E731
-    comparison = check.bias(bias, [1], slopes=lambda heads: [1e-9], length=20).comparison
-    assert comparison is not None and comparison.title == f"1 head, {size} queries, {size} keys"
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        """Weights 1 / base^distance for 16 keys, and 1 / 4^distance for 20."""
+        return math.log(base if keys == 16 else 4) * alibi_bias(torch.ones(heads), queries, keys)
+
+    def almost_flat(heads: int) -> list[float]:
+        return [1e-9]
+
+    comparison = check.bias(bias, [1], slopes=almost_flat, length=20).comparison
+    assert comparison is not None
+    assert comparison.title == shown
 
 
 def test_unknown_fault_is_diagnosed_without_comparing_every_row_with_each_rule(
@@ -378,9 +693,10 @@ def test_unknown_fault_is_diagnosed_without_comparing_every_row_with_each_rule(
         compared.append(bias.numel())
         return agrees(observation, bias, *rows)
 
+    def power_law(heads: int, queries: int, keys: int) -> Tensor:
+        return -(right_bias(heads, queries, keys).abs() ** 1.3)
+
     monkeypatch.setattr(Observation, "agrees", count)
-    report = check.bias(
-        lambda *sizes: -(bias_of(alibi_slopes)(*sizes).abs() ** 1.3), num_heads=[32], length=256
-    )
+    report = check.bias(power_law, num_heads=[32], length=256)
     assert names(report) == {"unknown fault"}
     assert sum(compared) < 8 * 32 * 256**2, "all rules times all rows would be 70 times"
