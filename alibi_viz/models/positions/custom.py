@@ -192,6 +192,14 @@ def law_class(name: str, law: LawFunction) -> type[Law]:
     return type(name, (Law,), {"law": staticmethod(law), "name": name, "__doc__": summary})
 
 
+def source_text(method: Any) -> str:
+    """The dedented source text of your own method; "" if Python keeps none."""
+    try:
+        return textwrap.dedent(inspect.getsource(method))
+    except (OSError, TypeError):
+        return ""
+
+
 def provenance(method: Any) -> dict[str, str]:
     """The "source" of your own method and its "fingerprint", to be kept with results.
 
