@@ -66,17 +66,17 @@ bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write bench
 
 # Takes 80 to 100 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")
-	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
+	$(PY) -m alibi_viz.study reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 
 report: $(VENV)/.installed ## write the pages about the published results and what was measured
-	$(PY) -m alibi_viz report --out alibi_viz/study/published
+	$(PY) -m alibi_viz.study report --out alibi_viz/study/published
 	$(PY) -m benchmarks.report
 
 site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
-	$(PY) -m alibi_viz site --out site
+	$(PY) -m alibi_viz.site --out site
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
-	rm -rf models && $(PY) -m alibi_viz models --out models
+	rm -rf models && $(PY) -m alibi_viz.study models --out models
 	rm -rf alibi_viz/study/published/models && mv models alibi_viz/study/published/models
 
 notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs and pictures (ONLY=01_slopes)

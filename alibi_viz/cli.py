@@ -1,12 +1,12 @@
-"""The command `alibi-viz`: check an implementation of ALiBi, compare methods, repeat our study.
+"""The command `alibi-viz`: open the lessons, check an implementation of ALiBi, compare methods.
 
     alibi-viz check package.module:function --kind attention
     alibi-viz check my_file.py:my_bias --kind bias
     alibi-viz compare alibi my_file.py:my_law --seeds 5 --text mine.txt --out results/
 
 The exit status is 0 if all is well, 1 if `check` found a fault or didn't end, or a run failed, 2
-for a wrong call or bad input, and 130 after Ctrl-C. `compare` and `reproduce` save each finished
-run: call them again to continue.
+for a wrong call or bad input, and 130 after Ctrl-C. `compare` saves each finished run: call it
+again to continue.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -24,70 +24,109 @@ from typing import Any
 
 import torch
 
-# Loads av.lab, av.study and av.figures on first use: `check` needs only torch and NumPy
+# Loads av.lab and av.figures on first use: `check` needs only torch and NumPy.
 import alibi_viz as av
 from alibi_viz import check
 from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
-# Seconds before a call that holds Python's lock ends the process, after the checker's own limit
+# Seconds after the checker's own limit until a call that holds Python's lock ends the process.
 GRACE = 10
+KINDS = ("attention", "bias", "slopes")
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+
+# {argument of the checker: option of the command}. What isn't given has the checker's default.
+CHECK_OPTIONS = {
+    "kind": "--kind",
+    "layout": "--layout",
+    "causal": "--causal",
+    "decoding": "--decoding",
+    "head_dim": "--head-dim",
+    "group_size": "--group-size",
+    "length": "--length",
+    "num_heads": "--heads",
+    "dtype": "--dtype",
+    "slopes": "--slopes",
+    "seconds": "--seconds",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments and return its exit status; by default with those of the
-    command line."""
-    if arguments is not None or sys.argv[1:2] != ["check"]:
-        return _run(_parser().parse_args(arguments))
-    leave, process = os._exit, os.getpid()
+    """Run the command with these arguments and return its exit status.
 
-    def end(
-        status: int,
-    ) -> None:  # an exit of the checked code becomes a finding; what the code forks ends as ever
+    By default the arguments are those of the command line.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    if options.command is _check and arguments is None:
+        _run_and_leave(options)
+    return _run(options)
+
+
+def _run_and_leave(options: argparse.Namespace) -> None:
+    """Run a check, and end the process whatever the checked code has left behind."""
+    leave = os._exit
+    process = os.getpid()
+
+    def exit_as_exception(status: int) -> None:
+        """In place of `os._exit`, so that an exit of the checked code becomes a finding."""
         if os.getpid() == process:
             sys.exit(status)
-        leave(status)
+        leave(status)  # a process that the checked code has forked ends as ever
 
-    os._exit = end  # type: ignore[assignment]
-    status = _run(_parser().parse_args())
+    os._exit = exit_as_exception  # type: ignore[assignment]
+    status = _run(options)
     sys.stdout.flush()
     leave(status)  # a function that hangs would keep torch from shutting down
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Run a command; its errors become one line and an exit status."""
+    message: object
     try:
-        check_positive_integers(**_given(options, "seeds", "workers"))
-        status: int = options.command(options) or 0
+        result: int = options.command(options)
         sys.stdout.flush()
-        return status
+        return result
     except BrokenPipeError:  # the process that reads our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except ArithmeticError as error:  # training diverged
-        return _complain(error, 1)
+        message = error
+        status = 1
     except BrokenExecutor:
-        return _complain(
-            "a worker process died; finished runs are saved, call again for the rest", 1
-        )
+        message = "a worker process died; finished runs are saved, call again for the rest"
+        status = 1
+    except ModuleNotFoundError as error:
+        message = error
+        if INSTALL not in str(error):
+            message = f"{error}: {INSTALL}"
+        status = 2
     except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
-        known = not isinstance(error, ModuleNotFoundError) or INSTALL in str(error)
-        return _complain(error if known else f"{error}: {INSTALL}", 2)
+        message = error
+        status = 2
     except KeyboardInterrupt:
-        return _complain(
-            f"stopped{'; finished runs are saved' if 'workers' in options else ''}", 130
-        )
-
-
-def _complain(error: object, status: int = 0) -> int:
-    """Print one line on standard error, and return the exit status."""
-    print(f"alibi-viz: {error}", file=sys.stderr)
+        message = "stopped"
+        if options.command is _compare:
+            message = "stopped; finished runs are saved"
+        status = 130
+    _complain(message)
     return status
 
 
+def _complain(error: object) -> None:
+    """Print one line on standard error."""
+    print(f"alibi-viz: {error}", file=sys.stderr)
+
+
 def _lab(options: argparse.Namespace) -> int:
-    """Open the lessons in JupyterLab: those of a clone, or copies in a folder that never replace
-    what you changed."""
+    """Open the lessons in JupyterLab.
+
+    They are those of a clone, or copies in a folder that never replace what you changed.
+    """
     from alibi_viz.lessons.copies import INSTALLED, copy_lessons, lessons_folder  # noqa: PLC0415
 
     if find_spec("jupyterlab") is None:
@@ -95,26 +134,28 @@ def _lab(options: argparse.Namespace) -> int:
     folder = lessons_folder()
     if options.out or folder in INSTALLED:
         folder = Path(options.out or "alibi_lessons")
-        kept = copy_lessons(folder)
-        print(
-            f"the lessons are in {folder}"
-            + (f"; left alone, because changed: {', '.join(kept)}" if kept else "")
-        )
+        changed = copy_lessons(folder)
+        message = f"the lessons are in {folder}"
+        if changed:
+            message += f"; left alone, because changed: {', '.join(changed)}"
+        print(message)
     if not (folder / options.lesson).is_file():
-        raise ValueError(
-            "lesson must be one of "
-            f"{', '.join(sorted(path.name for path in folder.glob('*.ipynb')))}"
-        )
+        lessons = sorted(path.name for path in folder.glob("*.ipynb"))
+        raise ValueError(f"lesson must be one of {', '.join(lessons)}")
+
     command = [
         sys.executable,
         "-m",
         "jupyterlab",
         str(folder),
         f"--LabApp.default_url=/lab/tree/{options.lesson}",
+        "--ip=127.0.0.1",
+        "--allow-root",  # root is the usual user in a container
     ]
-    command += ["--ip=127.0.0.1", "--allow-root"]  # root is the usual user in a container
-    command += [f"--port={options.port}"] if options.port else []
-    command += ["--no-browser"] if options.no_browser else []
+    if options.port:
+        command.append(f"--port={options.port}")
+    if options.no_browser:
+        command.append("--no-browser")
     with subprocess.Popen(command) as server:
         while server.poll() is None:
             with suppress(KeyboardInterrupt):  # JupyterLab asks what to do
@@ -123,88 +164,96 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check a function, whose file is run like any program, or a file of golden vectors; name the
-    faults."""
+    """Check a function, or a file of golden vectors; name the faults.
+
+    The file of a function is run like any program.
+    """
     if (options.function is None) == (options.vectors is None):
         raise ValueError(
             "check needs a function such as package.module:function, or --vectors FILE, and not "
             "both"
         )
-    checked = getattr(check, kind := options.kind or "attention")
-    accepted = (
-        [] if options.vectors else ["function", "kind", *inspect.signature(checked).parameters]
-    )
-    given = [name for name, value in vars(options).items() if value is not None]
-    if unused := [name for name in given if name not in ["command", "vectors", *accepted]]:
-        flags = " and ".join("--" + name.removeprefix("num_").replace("_", "-") for name in unused)
-        raise ValueError(
-            f"{flags} can't be used with {'--vectors' if options.vectors else f'--kind {kind}'}"
-        )
     if options.vectors:
+        _refuse_unused(options, accepted=[], context="--vectors")
         report = check_vectors(options.vectors)
     else:
-        options.dtype = getattr(torch, options.dtype or "float32")
-        seconds = 60.0 if options.seconds is None else options.seconds
-        check_positive("seconds", seconds)
-        with _alive(seconds):
-            function = load_function(options.function)
-
-        def limited(*arguments: Any) -> Any:
-            with _alive(seconds + GRACE):
-                return function(*arguments)
-
-        limited.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
-        report = checked(limited, **_given(options, *[*inspect.signature(checked).parameters][1:]))
+        report = _check_function(options)
     print(report)
     return 0 if report.ok else 1
 
 
+def _check_function(options: argparse.Namespace) -> check.Report:
+    kind = options.kind or "attention"
+    checker = getattr(check, kind)
+    _, *accepted = inspect.signature(checker).parameters  # without the function
+    _refuse_unused(options, accepted=["kind", *accepted], context=f"--kind {kind}")
+    settings = _given(options, *accepted)
+    if "dtype" in settings:
+        settings["dtype"] = getattr(torch, settings["dtype"])
+    seconds = settings.get("seconds", 60.0)
+    check_positive("seconds", seconds)
+
+    with _end_process_after(seconds):
+        function = load_function(options.function)
+
+    def limited(*arguments: Any) -> Any:
+        with _end_process_after(seconds + GRACE):
+            return function(*arguments)
+
+    limited.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+    report: check.Report = checker(limited, **settings)
+    return report
+
+
+def _refuse_unused(options: argparse.Namespace, accepted: list[str], context: str) -> None:
+    """Raise ValueError if an option of `check` was given that has no effect."""
+    unused = [
+        CHECK_OPTIONS[name] for name in _given(options, *CHECK_OPTIONS) if name not in accepted
+    ]
+    if unused:
+        raise ValueError(f"{' and '.join(unused)} can't be used with {context}")
+
+
 @contextmanager
-def _alive(seconds: float) -> Iterator[None]:
-    """End the process with status 1 and a traceback if this takes longer, even if the code holds
-    Python's lock."""
-    faulthandler.dump_traceback_later(
-        min(seconds, 1e6), exit=True, file=sys.__stderr__ or sys.stderr
-    )
+def _end_process_after(seconds: float) -> Iterator[None]:
+    """End the process with status 1 and a traceback if the `with` block takes longer.
+
+    This works even if the code holds Python's lock.
+    """
+    longest = 1e6  # what faulthandler can count
+    stderr = sys.__stderr__ or sys.stderr
+    faulthandler.dump_traceback_later(min(seconds, longest), exit=True, file=stderr)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _vectors(options: argparse.Namespace) -> None:
+def _vectors(options: argparse.Namespace) -> int:
     """Write golden vectors for implementations in other languages."""
     write_vectors(options.file)
     print(f"wrote {options.file} ({Path(options.file).stat().st_size:,} bytes)")
-
-
-def _race(options: argparse.Namespace) -> None:
-    """Train position methods side by side and print bits per byte by sequence length."""
-    import pandas as pd  # noqa: PLC0415
-
-    methods, settings = _methods(options), _given(options, "length", "steps", "seed")
-    race = av.lab.race(
-        methods, av.lab.load_text(options.text), **settings, checkpoints=1, targets=8192
-    )
-    rows = pd.DataFrame(row for row in race if row["question"] == "longer sequences")
-    print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
-    from alibi_viz.train.runs import executor  # noqa: PLC0415
+    """Train position methods with several seeds and compare them: a table, a figure, verdicts."""
+    from alibi_viz.train.sweep import worker_pool  # noqa: PLC0415
 
-    given = _given(options, "seeds", "text", "length", "steps", "longest")
-    folder = Path(options.out or "results")
-    with executor(options.workers or 1) as pool:
-        comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
-    first = comparison.methods[: av.figures.MAX_METHODS]
-    shown = comparison.rows["label"].isin(first)
-    figure = av.figures.curve_figure(comparison.rows[shown], comparison.axes, first)
-    print(comparison.caption, *comparison.verdicts, sep="\n")
-    if len(comparison.methods) > len(first):
-        _complain(f"the figure shows the first {len(first)} methods")
+    check_positive_integers(workers=options.workers)
+    methods = [_method(name) for name in options.methods]
+    settings = _given(options, "seeds", "text", "length", "steps", "longest")
+    folder = Path(options.out)
+    with worker_pool(options.workers) as executor:
+        comparison = av.lab.compare(methods, out=folder, executor=executor, **settings)
+    print(*comparison.verdicts, sep="\n")
     comparison.save(folder)
+
+    drawn_methods = comparison.methods[: av.figures.MAX_METHODS]
+    if len(comparison.methods) > len(drawn_methods):
+        _complain(f"the figure shows the first {len(drawn_methods)} methods")
+    rows = comparison.rows[comparison.rows["label"].isin(drawn_methods)]
+    figure = av.figures.curve_figure(rows, comparison.axes, drawn_methods)
     try:
         av.figures.save_images(
             {folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")}
@@ -215,171 +264,19 @@ def _compare(options: argparse.Namespace) -> int:
     return 1 if comparison.failures else 0
 
 
-def _claims(options: argparse.Namespace) -> None:
-    """Print a verdict on each of our claims, and what is left of them after Holm's correction."""
-    path = options.results
-    _print_verdicts(
-        av.lab.read_results(path, by_block=True)
-        if path
-        else av.study.published_results(by_block=True)
-    )
-    for record in av.lab.read_records(path) if path else []:
-        if error := record["error"]:
-            _complain(
-                f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {error}"
-            )
-
-
-def _reproduce(options: argparse.Namespace) -> None:
-    """Train the study again, or parts of it, and judge its claims."""
-    from alibi_viz.train.runs import executor  # noqa: PLC0415
-
-    with executor(options.workers or 1) as pool:
-        _print_verdicts(
-            av.study.reproduce(options.parts, pool, **_given(options, "seeds", "publish", "out"))
-        )
-
-
-def _print_verdicts(results: Any) -> None:
-    table = av.study.verdict_table(results)
-    if others := {*results["text"]} - {*av.study.published_results()["text"]}:
-        _complain(
-            f"these results are about another text than the published ones: {', '.join(others)}"
-        )
-    for row in table.itertuples():
-        is_own = row.setting == "tales" and not others.isdisjoint(
-            results.loc[results["task"] == "text", "text"]
-        )
-        setting = "your text" if is_own else row.setting
-        print(f"- {setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
-    print(av.study.conclusion(table))
-
-
-def _report(options: argparse.Namespace) -> None:
-    """Write report.md about the published results."""
-    av.study.write_report(options.out or ".")
-
-
-def _site(options: argparse.Namespace) -> None:
-    """Build the page that needs no kernel."""
-    from alibi_viz.site.build import build_site  # noqa: PLC0415
-
-    print(f"wrote {build_site(options.out or 'site')}")
-
-
-def _models(options: argparse.Namespace) -> None:
-    """Train the models that ship with the package again."""
-    av.study.train_published_models(options.out or "models")
-
-
-def _methods(options: argparse.Namespace) -> list[str]:
-    """The names of the methods; functions from files are registered."""
-    return [
-        register_method(load_function(name) if ":" in name else name) for name in options.methods
-    ]
+def _method(name: str) -> str:
+    """The name of a position method; a function from a file is registered."""
+    return register_method(load_function(name) if ":" in name else name)
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options that were given, so that the defaults are those of the library."""
-    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
-
-
-SIGNATURES = (
-    "(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or "
-    "num_heads -> slopes"
-)
-METHOD = (
-    "a name listed below, or file.py:function, with function(distance, head, num_heads) -> bias"
-)
-SWITCH = argparse.BooleanOptionalAction
-ARGUMENTS: dict[str, dict[str, Any]] = {  # those without a default leave it to the library
-    "lesson": {"nargs": "?", "default": "00_start_here.ipynb", "help": "the notebook to open"},
-    "file": {"help": "JSON file to write"},
-    "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
-    "methods": {"nargs": "*", "metavar": "method", "help": METHOD},
-    "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
-    "parts": {
-        "nargs": "*",
-        "metavar": "part",
-        "help": "search, tales, python, needle or induction; all by default",
-    },
-    "--vectors": {
-        "metavar": "FILE",
-        "help": "golden vectors with the results of an implementation",
-    },
-    "--kind": {
-        "choices": ("attention", "bias", "slopes"),
-        "help": f"by default attention: {SIGNATURES}",
-    },
-    "--layout": {"help": "axes of query, key, value and output (default: bhld)"},
-    "--causal": {"action": SWITCH, "help": "for a decoder (the default)"},
-    "--decoding": {"action": SWITCH, "help": "also try fewer queries than keys (the default)"},
-    "--heads": {
-        "dest": "num_heads",
-        "type": int,
-        "nargs": "+",
-        "metavar": "N",
-        "help": "head counts to try",
-    },
-    "--head-dim": {"type": int, "help": "channels per head (default: 64)"},
-    "--group-size": {"type": int, "help": "query heads that share a key (default: 1)"},
-    "--dtype": {
-        "choices": ("float32", "float64", "float16", "bfloat16"),
-        "help": "of query, key and value",
-    },
-    "--slopes": {"help": "the correct slopes: official (the default), geometric or halving"},
-    "--seconds": {"type": float, "help": "time limit of a call (default: 60)"},
-    "--text": {
-        "metavar": "FILE",
-        "type": Path,
-        "help": "a UTF-8 file to use instead of the built-in text",
-    },
-    "--length": {
-        "type": int,
-        "help": "training length L in bytes (default: 64), or of a check, the longest (300)",
-    },
-    "--steps": {"type": int, "help": "number of training steps (default: 800)"},
-    "--longest": {
-        "type": int,
-        "help": "tests are at L, 2L, 4L, ... up to this many times L (default: 16)",
-    },
-    "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
-    "--seeds": {"type": int, "help": "number of seeds, from 0"},
-    "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
-    "--out": {"metavar": "FOLDER", "help": "where to write"},
-    "--port": {
-        "type": int,
-        "help": "of JupyterLab; the next free one if it is in use (default: 8888)",
-    },
-    "--no-browser": {"action": "store_true", "help": "only print the address"},
-    "--publish": {
-        "metavar": "FOLDER",
-        "help": "write the records there as well, one file per part",
-    },
-}
-SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--group-size", "--length"
-SWEEPING = "--workers", "--seeds", "--out"
-COMMANDS = {
-    _lab: ("lesson", "--out", "--port", "--no-browser"),
-    _check: (
-        "function",
-        "--vectors",
-        "--kind",
-        *SHAPES,
-        "--heads",
-        "--dtype",
-        "--slopes",
-        "--seconds",
-    ),
-    _vectors: ("file",),
-    _race: ("methods", "--text", "--length", "--steps", "--seed"),
-    _compare: ("methods", "--text", "--length", "--steps", "--longest", *SWEEPING),
-    _claims: ("results",),
-    _reproduce: ("parts", "--publish", *SWEEPING),
-    _report: ("--out",),
-    _site: ("--out",),
-    _models: ("--out",),
-}
+    """The options that were given; all others have the defaults of the library."""
+    given = {}
+    for name in names:
+        value = getattr(options, name, None)
+        if value is not None:
+            given[name] = value
+    return given
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -387,19 +284,107 @@ def _parser() -> argparse.ArgumentParser:
         "alibi-viz", description=str(__doc__).partition("\n")[0], allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
-    parser.set_defaults(command=lambda _: parser.print_help())  # without a command
-    subparsers = parser.add_subparsers(metavar="command")
-    methods = "".join(f"\n  {name:16}{method.summary()}" for name, method in POSITIONS.items())
-    for function, names in COMMANDS.items():
-        command = subparsers.add_parser(
-            function.__name__.removeprefix("_"),
-            help=function.__doc__,
-            description=function.__doc__,
-            epilog=f"position methods:{methods}" if "methods" in names else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,  # `--seed` must not be taken for `--seeds`
-        )
-        command.set_defaults(command=function)
-        for name in names:
-            command.add_argument(name, **ARGUMENTS[name])
+    parser.set_defaults(command=None)
+    commands = parser.add_subparsers(metavar="command")
+
+    lab = _add_command(commands, "lab", _lab)
+    lab.add_argument(
+        "lesson", nargs="?", default="00_start_here.ipynb", help="the notebook to open"
+    )
+    lab.add_argument("--out", metavar="FOLDER", help="where to copy the lessons")
+    lab.add_argument(
+        "--port", type=int, help="of JupyterLab; the next free one if it is in use (default: 8888)"
+    )
+    lab.add_argument("--no-browser", action="store_true", help="only print the address")
+
+    _add_check(commands)
+
+    vectors = _add_command(commands, "vectors", _vectors)
+    vectors.add_argument("file", help="JSON file to write")
+
+    compare = _add_command(commands, "compare", _compare)
+    summaries = [f"  {name:16}{method.summary()}" for name, method in POSITIONS.items()]
+    compare.epilog = "\n".join(["position methods:", *summaries])
+    compare.add_argument(
+        "methods",
+        nargs="*",
+        metavar="method",
+        help="a name listed below, or file.py:function, with "
+        "function(distance, head, num_heads) -> bias",
+    )
+    compare.add_argument(
+        "--text",
+        type=Path,
+        metavar="FILE",
+        help="a UTF-8 file to use instead of the built-in text",
+    )
+    compare.add_argument("--length", type=int, help="training length L in bytes (default: 64)")
+    compare.add_argument("--steps", type=int, help="number of training steps (default: 800)")
+    compare.add_argument(
+        "--longest",
+        type=int,
+        help="tests are at L, 2L, 4L, ... up to this many times L (default: 16)",
+    )
+    compare.add_argument("--seeds", type=int, help="number of seeds, from 0 (default: 3)")
+    compare.add_argument(
+        "--workers", type=int, default=1, help="processes, one thread each (default: 1)"
+    )
+    compare.add_argument(
+        "--out", default="results", metavar="FOLDER", help="where to write (default: results)"
+    )
     return parser
+
+
+def _add_check(commands: Any) -> None:
+    command = _add_command(commands, "check", _check)
+    command.add_argument("function", nargs="?", help="package.module:function or file.py:function")
+    command.add_argument(
+        "--vectors", metavar="FILE", help="golden vectors with the results of an implementation"
+    )
+    command.add_argument(
+        "--kind",
+        choices=KINDS,
+        help="by default attention: (query, key, value) -> output, "
+        "(num_heads, query_length, key_length) -> bias, or num_heads -> slopes",
+    )
+    command.add_argument("--layout", help="axes of query, key, value and output (default: bhld)")
+    command.add_argument(
+        "--causal", action=argparse.BooleanOptionalAction, help="for a decoder (the default)"
+    )
+    command.add_argument(
+        "--decoding",
+        action=argparse.BooleanOptionalAction,
+        help="also try fewer queries than keys (the default)",
+    )
+    command.add_argument("--head-dim", type=int, help="channels per head (default: 64)")
+    command.add_argument("--group-size", type=int, help="query heads that share a key (default: 1)")
+    command.add_argument("--length", type=int, help="the longest length to try (default: 300)")
+    command.add_argument(
+        "--heads",
+        dest="num_heads",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="head counts to try",
+    )
+    command.add_argument("--dtype", choices=DTYPES, help="of query, key and value")
+    command.add_argument(
+        "--slopes", help="the correct slopes: official (the default), geometric or halving"
+    )
+    command.add_argument("--seconds", type=float, help="time limit of a call (default: 60)")
+
+
+def _add_command(
+    commands: Any, name: str, function: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Add the command of a function, whose docstring is the help."""
+    help_text = inspect.getdoc(function)
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=str(help_text).partition("\n")[0],
+        description=help_text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # `--seed` must not be taken for `--seeds`
+    )
+    command.set_defaults(command=function)
+    return command

@@ -34,9 +34,12 @@ from alibi_viz.surgery.modify import modify
 
 # Training them, and keeping the results
 from alibi_viz.train.compare import compare, summary
-from alibi_viz.train.runs import Run, measure, read_results, sweep
+from alibi_viz.train.race import race
+from alibi_viz.train.results import read_results
+from alibi_viz.train.run import Run, measure
 from alibi_viz.train.saved_models import load_run, save_run
-from alibi_viz.train.training import TrainingDiverged, make_model, race, train
+from alibi_viz.train.sweep import sweep
+from alibi_viz.train.training import TrainingDiverged, make_model, train
 
 __all__ = [
     "COLUMNS",

@@ -14,7 +14,7 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.files import write
-from alibi_viz.train.runs import _save, read_records
+from alibi_viz.train.results import read_records, save_record
 from tests.tables import SMALL
 from tests.test_house import FILES, PACKAGE
 
@@ -36,7 +36,7 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def result(folder: Path, number: int) -> None:
-    _save({"run": RUN, "text": "", "error": number, "rows": ROWS}, folder)
+    save_record({"run": RUN, "text": "", "error": number, "rows": ROWS}, folder)
 
 
 def run(folder: Path, number: int) -> None:
@@ -98,7 +98,7 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
 def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> None:
     def save(process: int) -> None:
         for number in range(50):
-            _save(
+            save_record(
                 {
                     "run": {**RUN, "seed": f"{process}-{number}"},
                     "text": "",
@@ -143,7 +143,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
 SAFE = {  # file: what it may do that others must not, and why
     "files.py": {"write_bytes"},
     "train/saved_models.py": {"write_text"},  # into a folder that gets its name afterwards
-    "train/runs.py": {"pickle.loads"},  # what this process has sent to its own workers
+    "train/sweep.py": {"pickle.loads"},  # what this process has sent to its own workers
     "lessons/bugs.py": {"exec("},  # the reader's own lines in `SpotTheBug`
 }
 DANGEROUS = re.compile(

@@ -29,55 +29,70 @@ from alibi_viz.arguments import as_list, check_known
 from alibi_viz.lab import TASKS
 from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, VERDICT_COLUMNS, check_table
 
-SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
-KNOWN = (
-    "blind",
-    "after a pilot",
-    "afterwards",
-)  # what was known of the result when a claim was written
-SETTINGS = {
-    "tales": "text",
-    "Python's reference": "python reference",
-}  # {name: task}, the main setting first
+SEEN = "seen here"
+NOT_SEEN = "not seen here"
+CANT_TELL = "can't tell"
+
+# What was known of the result when a claim was written.
+KNOWN = ("blind", "after a pilot", "afterwards")
+
+# {name: task}
+SETTINGS = {"tales": "text", "Python's reference": "python reference"}
+MAIN_SETTING = "tales"
 
 
 @dataclass(frozen=True)
 class Term:
-    """One answer in the number of a claim."""
+    """One answer in the number of a claim.
 
-    label: str  # of the trained model, as in the column "label"
-    # Where on the question's axis, in multiples of L, the shortest training length in the results
+    Attributes:
+        label: of the trained model, as in the column "label".
+        times: where on the question's axis, in multiples of L, the shortest training length in the
+            results.
+        variant: how the model was changed before it was evaluated, such as "window".
+    """
+
+    label: str
     times: int
-    variant: str = (
-        AS_TRAINED  # or how the model was changed before it was evaluated, such as "window"
-    )
+    variant: str = AS_TRAINED
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: the sum of the answers `plus` minus the sum of the answers `minus` is on one side of
-    a threshold."""
+    """A claim: a number is on one side of a threshold.
 
-    name: str  # in a few words
-    text: str  # in a sentence with its threshold
-    source: str  # who makes it
+    The number is the sum of the answers `plus` minus the sum of the answers `minus`.
+
+    Attributes:
+        name: the claim in a few words.
+        text: the claim in a sentence with its threshold.
+        source: who makes it.
+        plus, minus: the answers.
+        at_least: the smallest number for which the claim holds; or
+        at_most: the largest.
+        task: what the models were trained on.
+        question: what was asked of them.
+        known: what was known of the result when the claim was written down, one of `KNOWN`.
+        written: that day, such as "2026-11-22".
+
+    Raises ValueError without terms, without a threshold or with two.
+    """
+
+    name: str
+    text: str
+    source: str
     plus: Sequence[Term]
     minus: Sequence[Term] = ()
-    at_least: float | None = None  # the smallest number for which the claim holds,
-    at_most: float | None = None  # or the largest
-    task: str = "text"  # what the models were trained on
-    question: str = "longer sequences"  # what was asked of them
-    known: str = KNOWN[
-        0
-    ]  # what was known of the result when the claim was written down, one of `KNOWN`
-    written: str = ""  # that day, such as "2026-11-22"
+    at_least: float | None = None
+    at_most: float | None = None
+    task: str = "text"
+    question: str = "longer sequences"
+    known: str = "blind"
+    written: str = ""
 
     def __post_init__(self) -> None:
-        if (
-            (self.at_least is None) == (self.at_most is None)
-            or math.isnan(self.threshold)
-            or not self.plus
-        ):
+        limits = [limit for limit in (self.at_least, self.at_most) if limit is not None]
+        if len(limits) != 1 or math.isnan(limits[0]) or not self.plus:
             raise ValueError(
                 f"a claim needs terms in plus, and a number at_least or at_most: {self.text!r}"
             )
@@ -86,35 +101,45 @@ class Claim:
     @property
     def threshold(self) -> float:
         """`at_least` or `at_most`."""
-        return self.at_least if self.at_least is not None else self.at_most or 0.0
+        if self.at_least is not None:
+            return self.at_least
+        assert self.at_most is not None
+        return self.at_most
 
     def margin(self, number: float) -> float:
         """By how much the claim holds for a number; negative if it doesn't."""
-        return number - self.threshold if self.at_most is None else self.threshold - number
+        if self.at_least is not None:
+            return number - self.threshold
+        return self.threshold - number
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A claim, its number with the 95% interval, and what that says. Without results, numbers are
-    NaN and p is 1."""
+    """A claim, its number with the 95% interval, and what that says.
+
+    Attributes:
+        claim: what is judged.
+        values: float64 [seeds, blocks], the number in each; empty without results.
+        verdict: "seen here", "not seen here" or "can't tell", as explained in this module.
+        numbers: the mean, its interval and the threshold in words; or which results are missing.
+        mean, low, high: the number and its interval; NaN without results.
+        p: two-sided, of a true number at the threshold; 1 without results.
+    """
 
     claim: Claim
-    values: NDArray[np.float64] = field(
-        repr=False
-    )  # [seeds, blocks], the number in each; empty without results
-    verdict: str  # "seen here", "not seen here" or "can't tell", as explained in this module
-    numbers: str  # the mean, its interval and the threshold in words; or which results are missing
+    values: NDArray[np.float64] = field(repr=False)
+    verdict: str
+    numbers: str
     mean: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p: float = 1.0  # two-sided, of a true number at the threshold
+    p: float = 1.0
 
 
 def judge(
     results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setting: str = "tales"
 ) -> list[Verdict]:
-    """Compute a verdict on each claim from a table of results; by default, on the twelve claims of
-    this study.
+    """Compute a verdict on each claim from a table of results.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`, and "block" if values are means of
@@ -126,23 +151,34 @@ def judge(
 
     Raises TypeError and ValueError for other arguments.
 
-    >>> {verdict.verdict for verdict in study.judge(study.published_results().head(0))}
-    {"can't tell"}
-    >>> terms = {"plus": [study.Term("rotary", 16)], "minus": [study.Term("rotary", 1)]}
-    >>> claim = study.Claim("It fails", "Its loss rises by half a bit.", "me", **terms, at_least=0.5)
+    >>> from alibi_viz import study
+    >>> claim = study.Claim(
+    ...     "It fails",
+    ...     "Its loss rises by half a bit.",
+    ...     "me",
+    ...     plus=[study.Term("rotary", 16)],
+    ...     minus=[study.Term("rotary", 1)],
+    ...     at_least=0.5,
+    ... )
     >>> study.judge(study.published_results(), [claim])[0].verdict
     'seen here'
+    >>> no_results = study.published_results().head(0)
+    >>> {verdict.verdict for verdict in study.judge(no_results)}
+    {"can't tell"}
     """
     check_table("results", results)
     check_known("setting", [setting], SETTINGS)
-    ours = [claim for claim in CLAIMS if setting == next(iter(SETTINGS)) or claim.task == "text"]
-    claims = as_list("claims", ours if claims is None else claims, "Claim objects", Claim)
+    if claims is None:
+        claims = [claim for claim in CLAIMS if setting == MAIN_SETTING or claim.task == "text"]
+    claims = as_list("claims", claims, "Claim objects", Claim)
     if "block" not in results:
         results = results.assign(block=0)
-    return [
-        _verdict(claim, results, SETTINGS[setting] if claim.task == "text" else claim.task)
-        for claim in claims
-    ]
+
+    verdicts = []
+    for claim in claims:
+        task = SETTINGS[setting] if claim.task == "text" else claim.task
+        verdicts.append(_verdict(claim, results, task))
+    return verdicts
 
 
 def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
@@ -150,61 +186,88 @@ def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
         values = _values(claim, results, task)
     except LookupError as error:
         return Verdict(claim, np.empty((0, 0)), CANT_TELL, str(error.args[0]))
-    mean, spread, seeds = float(values.mean()), standard_error(values), len(values)
-    half_width = spread * stdtrit(seeds - 1, (1 + LEVEL) / 2)
-    low, high, distance = mean - half_width, mean + half_width, abs(mean - claim.threshold)
-    holds = [claim.margin(round(end, 4)) >= 0 for end in (low, high)]  # results have five digits
-    verdict = CANT_TELL if holds[0] != holds[1] else SEEN if holds[0] else NOT_SEEN
-    p = 1.0 if distance == 0 else float(2 * stdtr(seeds - 1, -distance / spread)) if spread else 0.0
-    threshold = (
-        f"{claim.threshold:+z.2f}"
-        if round(claim.threshold, 2) == claim.threshold
-        else f"{claim.threshold:+}"
-    )
-    needs = f"needs {'at least' if claim.at_most is None else 'at most'} {threshold}"
-    numbers = f"{mean:+z.3f}, {LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}, {needs}"
+
+    mean = float(values.mean())
+    seeds = len(values)
+    error_of_mean = standard_error(values)
+    half_width = error_of_mean * stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    low = mean - half_width
+    high = mean + half_width
+
+    # Rounded, because results have five digits.
+    holds_at_low = claim.margin(round(low, 4)) >= 0
+    holds_at_high = claim.margin(round(high, 4)) >= 0
+    if holds_at_low and holds_at_high:
+        verdict = SEEN
+    elif holds_at_low or holds_at_high:
+        verdict = CANT_TELL
+    else:
+        verdict = NOT_SEEN
+
+    distance = abs(mean - claim.threshold)
+    if distance == 0:
+        p = 1.0
+    elif error_of_mean == 0:
+        p = 0.0
+    else:
+        p = float(2 * stdtr(seeds - 1, -distance / error_of_mean))
+
+    interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
+    numbers = f"{mean:+z.3f}, {interval}, {_needs(claim)}"
     return Verdict(claim, values, verdict, numbers, mean, low, high, p)
 
 
+def _needs(claim: Claim) -> str:
+    """The threshold of a claim in words."""
+    side = "at least" if claim.at_least is not None else "at most"
+    has_two_digits = round(claim.threshold, 2) == claim.threshold
+    threshold = f"{claim.threshold:+z.2f}" if has_two_digits else f"{claim.threshold:+}"
+    return f"needs {side} {threshold}"
+
+
 def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float64]:
-    """The number of the claim in each seed and block. Raises LookupError, and says why, if results
-    are missing."""
-    rows = results[(results["task"] == task) & (results["question"] == claim.question)].dropna(
-        subset="value"
-    )
+    """The number of the claim, float64 [seeds, blocks].
+
+    Raises LookupError, and says why, if results are missing.
+    """
+    rows = results[(results["task"] == task) & (results["question"] == claim.question)]
+    rows = rows.dropna(subset="value")
     if rows.empty:
         raise LookupError(f"no results on {claim.question!r} of models trained on {task!r}")
-    length = int(rows["length"].min())
-    cells = rows.pivot_table(
-        index="seed", columns=["label", "variant", "x", "block"], values="value"
-    )
-    if (texts := rows["text"].nunique()) > 1:
+    texts = rows["text"].nunique()
+    if texts > 1:
         raise LookupError(f"the results are about {texts} different texts")
     if rows.duplicated(["label", "variant", "seed", "x", "block"]).any():
         raise LookupError("there are several results for a label, seed and x")
-    parts: list[
-        Any
-        # [seed, block]; where sequences of some length make fewer blocks, the means of the seeds
-    ] = []
-    for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
-        x = term.times * length
-        own = rows[
-            (rows["label"] == term.label) & (rows["variant"] == term.variant) & (rows["x"] == x)
-        ]
-        if (own[["step", "length"]].nunique() > 1).any():
-            raise LookupError(
-                f"{term.label} has several steps or training lengths: label the models apart"
-            )
-        if (term.label, term.variant, x) not in cells:
-            changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
-            raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
-        parts.append(sign * cells[term.label, term.variant, x])
-    if len({part.shape[1] for part in parts}) > 1:
-        parts = [part.mean(axis=1).to_frame() for part in parts]
-    number = sum(parts).dropna()  # seeds that not all terms have
+
+    added = [_answers(rows, term) for term in claim.plus]
+    subtracted = [-_answers(rows, term) for term in claim.minus]
+    answers = added + subtracted
+    numbers_of_blocks = {answer.shape[1] for answer in answers}
+    if len(numbers_of_blocks) > 1:
+        # Sequences of some length make fewer blocks: take the means of the seeds.
+        answers = [answer.mean(axis=1).to_frame() for answer in answers]
+
+    number: Any = sum(answers)
+    number = number.dropna()  # leaves the seeds that all terms have
     if len(number) < SEEDS:
         raise LookupError(f"too few seeds have all results: {len(number)} of at least {SEEDS}")
     return np.asarray(number).round(5)
+
+
+def _answers(rows: pd.DataFrame, term: Term) -> pd.DataFrame:
+    """The answers of a term: a row for each seed, a column for each block."""
+    x = term.times * int(rows["length"].min())
+    is_of_model = (rows["label"] == term.label) & (rows["variant"] == term.variant)
+    rows_of_term = rows[is_of_model & (rows["x"] == x)]
+    if rows_of_term.empty:
+        changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
+        raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
+    if (rows_of_term[["step", "length"]].nunique() > 1).any():
+        raise LookupError(
+            f"{term.label} has several steps or training lengths: label the models apart"
+        )
+    return rows_of_term.pivot_table(index="seed", columns="block", values="value")
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
@@ -213,71 +276,88 @@ def standard_error(values: NDArray[np.float64]) -> float:
     It is that of a bootstrap that resamples seeds and blocks together, computed instead of drawn.
     """
     seeds, blocks = values.shape
-    by_seed, by_block = values.mean(1) - values.mean(), values.mean(0) - values.mean()
-    rest = values - values.mean() - by_seed[:, None] - by_block
-    variance = by_seed.var() / seeds + by_block.var() / blocks + rest.var() / values.size
+    mean = values.mean()
+    of_seeds = values.mean(axis=1) - mean
+    of_blocks = values.mean(axis=0) - mean
+    rest = values - mean - of_seeds[:, None] - of_blocks
+    variance = of_seeds.var() / seeds + of_blocks.var() / blocks + rest.var() / values.size
     return math.sqrt(variance * seeds / (seeds - 1))  # a resample varies less than the sample
 
 
 def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
-    """The twelve claims in each setting that has results, a row for each verdict, in the order of
-    claims.toml.
+    """The twelve claims in each setting that has results, a row for each verdict.
+
+    The rows are in the order of claims.toml.
 
     Columns: setting, claim, text, source, known, margin (by how much the claim holds), low and high
-        (the interval of
-    the margin), verdict, p, holm (p after Holm's correction over all rows with results), and
-    numbers (in words).
+    (the interval of the margin), verdict, p, holm (p after Holm's correction over all rows with
+    results), and numbers (in words).
 
+    >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
     >>> table.groupby("setting", sort=False).size().to_dict()
     {'tales': 12, "Python's reference": 11}
     """
     check_table("results", results)
-    tasks, rows = set(results["task"]), []
+    tasks = set(results["task"])
+    rows = []
     for setting, task in SETTINGS.items():
-        if task in tasks or (task == "text" and not tasks.isdisjoint(TASKS)):  # such as needle
+        # The claims on tasks, such as needle, are judged in the main setting.
+        has_tasks = setting == MAIN_SETTING and not tasks.isdisjoint(TASKS)
+        if task in tasks or has_tasks:
             rows += [_row(setting, verdict) for verdict in judge(results, setting=setting)]
-    table = pd.DataFrame(rows, columns=[*VERDICT_COLUMNS])
-    tested = table["p"][table["low"].notna()]
-    return table.assign(holm=pd.Series(holm(tested), tested.index))
+    table = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
+    p_values = table["p"][table["low"].notna()]
+    return table.assign(holm=pd.Series(holm(p_values), p_values.index))
 
 
 def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
-    low, high = sorted(map(claim.margin, (verdict.low, verdict.high)))
-    words = setting, claim.name, claim.text, claim.source, claim.known
-    numbers = claim.margin(verdict.mean), low, high, verdict.p
-    return dict(
-        zip(VERDICT_COLUMNS, (*words, *numbers, verdict.verdict, verdict.numbers), strict=True)
-    )
+    low, high = sorted([claim.margin(verdict.low), claim.margin(verdict.high)])
+    return {
+        "setting": setting,
+        "claim": claim.name,
+        "text": claim.text,
+        "source": claim.source,
+        "known": claim.known,
+        "margin": claim.margin(verdict.mean),
+        "low": low,
+        "high": high,
+        "p": verdict.p,
+        "verdict": verdict.verdict,
+        "numbers": verdict.numbers,
+    }
 
 
 def conclusion(table: pd.DataFrame) -> str:
-    """How many verdicts of `verdict_table` survive Holm's correction, and the share seen by what
-    was known before."""
+    """How many verdicts of `verdict_table` survive Holm's correction, in sentences.
+
+    The last sentence says how many claims were seen here, by what was known before.
+    """
     check_table("table", table, ("known", "low", "verdict", "p", "holm"))
     if table["low"].isna().all():
         return "There are no results on any claim."
     table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     decided = table["p"] < 1 - LEVEL
     survive = decided & (table["holm"] < 1 - LEVEL)
-    groups = {
-        known: rows["verdict"] == SEEN
-        for known in KNOWN
-        if len(rows := table[table["known"] == known])
-    }
-    shares = ", ".join(f"{known} {seen.sum()} of {len(seen)}" for known, seen in groups.items())
-    excluded = f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold."
-    left = f"After Holm's correction for testing all of them at once, {survive.sum()} still do."
+    shares = []
+    for known in KNOWN:
+        verdicts = table["verdict"][table["known"] == known]
+        if len(verdicts):
+            seen = (verdicts == SEEN).sum()
+            shares.append(f"{known} {seen} of {len(verdicts)}")
     return (
-        f"{excluded} {left}\nSeen here, by what we knew of the result when we wrote the claim "
-        f"down: {shares}."
+        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's "
+        f"correction for testing all of them at once, {survive.sum()} still do.\n"
+        "Seen here, by what we knew of the result when we wrote the claim down: "
+        f"{', '.join(shares)}."
     )
 
 
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
-    """Holm's correction (1979): p-values such that a false one below 5% among all of them is a 5%
-    chance.
+    """Holm's correction (1979) of p-values for testing several claims at once.
+
+    If all claims are false, the chance that any corrected value is below 5% is at most 5%.
 
     >>> from alibi_viz.study.judge import holm
     >>> holm([0.01, 0.04, 0.03])
@@ -285,23 +365,33 @@ def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
     """
     p_values = np.asarray(list(p_values), dtype=float)
     order = np.argsort(p_values)
-    return np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1)).clip(max=1)[
-        np.argsort(order)
-    ]
+    rank = np.argsort(order)
+    # The smallest is multiplied by how many there are, the next by one less, and so on.
+    tests_left = np.arange(len(order), 0, -1)
+    corrected = np.maximum.accumulate(p_values[order] * tests_left)
+    return corrected.clip(max=1)[rank]
+
+
+def _read(name: str) -> dict[str, Any]:
+    """A TOML file of this folder."""
+    return tomllib.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def _claim(entry: Mapping[str, Any]) -> Claim:
-    sides = {side: [Term(**term) for term in entry.get(side, ())] for side in ("plus", "minus")}
+    """A claim of claims.toml, with the papers that its source names."""
     citations = {
-        name: "{authors} {year}, arXiv {arxiv}".format_map(paper) for name, paper in PAPERS.items()
+        name: f"{paper['authors']} {paper['year']}, arXiv {paper['arxiv']}"
+        for name, paper in PAPERS.items()
     }
-    return Claim(**{**entry, **sides, "source": entry["source"].format_map(citations)})
+    settings = {
+        **entry,
+        "source": entry["source"].format_map(citations),
+        "plus": [Term(**term) for term in entry["plus"]],
+        "minus": [Term(**term) for term in entry.get("minus", [])],
+    }
+    return Claim(**settings)
 
 
 FOLDER = Path(__file__).parent
-PAPERS = tomllib.loads(
-    (FOLDER / "papers.toml").read_text(encoding="utf-8")
-)  # {name: {"authors": ..., "arxiv": ...}}
-CLAIMS = tuple(
-    map(_claim, tomllib.loads((FOLDER / "claims.toml").read_text(encoding="utf-8"))["claim"])
-)
+PAPERS = _read("papers.toml")  # {name: {"authors": ..., "year": ..., "arxiv": ...}}
+CLAIMS = tuple(_claim(entry) for entry in _read("claims.toml")["claim"])

@@ -13,7 +13,7 @@ from alibi_viz.arguments import check_flag, check_integer, check_known
 from alibi_viz.files import write
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
-from alibi_viz.train.runs import Record, check_new, create_folder, read_records, record_table
+from alibi_viz.train.results import Record, check_new, create_folder, read_records, record_table
 from alibi_viz.train.saved_models import SavedRun
 from alibi_viz.train.training import limited_threads
 
@@ -32,6 +32,7 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out
     text, and the table a column "block".
 
+    >>> from alibi_viz import study
     >>> results = study.published_results()
     >>> sorted(results["task"].unique())
     ['induction', 'needle', 'python reference', 'text']
@@ -40,14 +41,17 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     return _published_table(by_block).copy()
 
 
-_published_table = cache(
-    lambda by_block: record_table(published_records(), "published", by_block=by_block)
-)
+@cache
+def _published_table(by_block: bool) -> pd.DataFrame:
+    return record_table(published_records(), "published", by_block=by_block)
 
 
 def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
     """The finished runs of some parts of the study."""
-    return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
+    records: list[Record] = []
+    for name in names:
+        records.extend(read_records(PUBLISHED / f"{name}.jsonl.gz"))
+    return records
 
 
 @cache
@@ -64,8 +68,9 @@ def reproduce(
     seeds: int = SEEDS,
     publish: str | Path | None = None,
 ) -> pd.DataFrame:
-    """Train some parts of the study, or all, and return their results block by block. A second call
-    resumes.
+    """Train some parts of the study, or all, and return their results block by block.
+
+    A second call resumes.
 
     Args:
         parts: "search" or names in runs.toml, in any order; all by default. The parts use the
@@ -81,17 +86,21 @@ def reproduce(
     check_integer("seeds", seeds, 1)
     if publish is not None:
         create_folder(publish)  # now, rather than fail after the first part is trained
-    rates: Rates = {} if SEARCH in parts or not parts else published_rates()
+    chosen_parts = [name for name in NAMES if not parts or name in parts]
+    rates: Rates = {}
+    if SEARCH not in chosen_parts:
+        rates = published_rates()
+
     finished: list[Record] = []
-    for name in [name for name in NAMES if not parts or name in parts]:
+    for name in chosen_parts:
         runs = part_runs(name, rates, seeds)
         order = [run.settings() for run in runs]
-        records = sorted(
-            sweep(runs, executor, path=out), key=lambda record: order.index(record["run"])
-        )
+        records = list(sweep(runs, executor, path=out))
+        records.sort(key=lambda record: order.index(record["run"]))
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
-            write(Path(publish) / f"{name}.jsonl.gz", gzip.compress(lines.encode(), mtime=0))
+            compressed = gzip.compress(lines.encode(), mtime=0)  # no date: equal files stay equal
+            write(Path(publish) / f"{name}.jsonl.gz", compressed)
         if name == SEARCH:
             rates = best_rates(records)
         else:
@@ -107,6 +116,7 @@ def published_model(name: str) -> SavedRun:
     trained for 1,200 steps on sequences of 256 bytes of 5 MB of tales, about ten minutes on two
     cores. All were tested on the same validation part. Raises ValueError for an unknown name.
 
+    >>> from alibi_viz import study
     >>> saved = study.published_model("alibi")
     >>> saved.settings["steps"], saved.model.config.position
     (800, 'alibi')
@@ -116,8 +126,11 @@ def published_model(name: str) -> SavedRun:
 
 
 def train_published_models(folder: str | Path) -> None:
-    """Train the published models again, in a quarter of an hour, and save each in a new folder
-    inside `folder`."""
+    """Train the published models again, in a quarter of an hour.
+
+    Each is saved in a new folder inside `folder`. Raises FileExistsError, before any training, if
+    one is there.
+    """
     folder = create_folder(folder)
     for run in MODELS:
         check_new(folder / run.label)
@@ -125,6 +138,8 @@ def train_published_models(folder: str | Path) -> None:
         text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = run.new_model(text)
         with limited_threads(run.threads):
-            *_, trained = run.train(model, text)
-        results = record_table([{"rows": run.test(model, text, trained)}], run.label)
+            for row in run.train(model, text):
+                last_row = row
+        answers = {"rows": run.test(model, text, last_row)}
+        results = record_table([answers], run.label)
         save_run(folder / run.label, model, settings=run.settings(), results=results)

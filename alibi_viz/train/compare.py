@@ -1,5 +1,4 @@
-"""Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and
-curves to draw."""
+"""Compare position methods over several seeds: one table, a verdict for each pair, a figure."""
 
 import math
 from collections.abc import Iterable
@@ -17,23 +16,26 @@ from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, quoted
 from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, Axes, check_table, over_seeds
 from alibi_viz.models.positions.custom import Method, register_methods
-from alibi_viz.train.runs import Run, create_folder, record_table, sweep
+from alibi_viz.train.results import create_folder, record_table
+from alibi_viz.train.run import Run
+from alibi_viz.train.sweep import sweep
 
 UNDECIDED = "undecided"
-LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"}
-)
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The results of `compare`.
 
-        comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text=Path("mine.txt"), out="results")
-        comparison.summary                                                  # a table of means and intervals
-        comparison.verdicts                                                 # sentences: what is decided over the seeds
-        figures.curve_figure(comparison.rows, comparison.axes).show()       # with intervals, and every seed
-        comparison.save("results")                                          # CSV, LaTeX and the verdicts
+        from pathlib import Path
+        from alibi_viz import figures, lab
+
+        text = Path("mine.txt")
+        comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text=text, out="results")
+        comparison.summary    # a table of means and intervals
+        comparison.verdicts   # a sentence for each pair of methods
+        figures.curve_figure(comparison.rows, comparison.axes).show()  # with every seed
+        comparison.save("results")  # the table as CSV, and the verdicts
 
     Attributes:
         table: all results, with the columns of `lab.COLUMNS`.
@@ -63,11 +65,14 @@ class Comparison:
     def axes(self) -> Axes:
         """The axes of a figure with these `rows`."""
         axes = main_question("text").axes(self.run.length, self.rows["x"].tolist())
-        bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
-        what = (
-            f"mean of {self.seeds} seeds{bars}, each seed (thin)" if self.seeds > 1 else "one seed"
-        )
-        return replace(axes, title=f"{axes.title}: {what}", low=math.inf, high=-math.inf)
+        if self.seeds >= SEEDS:
+            lines = f"mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
+        elif self.seeds > 1:
+            lines = f"mean of {self.seeds} seeds, each seed (thin)"
+        else:
+            lines = "one seed"
+        # The vertical axis includes nothing but the values.
+        return replace(axes, title=f"{axes.title}: {lines}", low=math.inf, high=-math.inf)
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -79,77 +84,42 @@ class Comparison:
         """The difference between every two methods at each length, paired by seed.
 
         Columns: "first", "second", "x", "mean" (of first minus second), "half_width", "seeds" and
-            "verdict": "lower" or
-        "higher" if the interval is on one side of zero, else "undecided", as with fewer than three
-        seeds.
+        "verdict": "lower" or "higher" if the interval is on one side of zero, else "undecided", as
+        with fewer than three seeds.
         """
         values = self.rows[["label", "seed", "x", "value"]]
-        both = values.merge(values, on=["seed", "x"]).rename(
-            columns={"label_x": "first", "label_y": "second"}
-        )
-        first, second = (both[side].map(self.methods.index) for side in ("first", "second"))
-        both = both.assign(value=both["value_x"] - both["value_y"])[first < second].dropna(
-            subset="value"
-        )
-        table = over_seeds(both, ["first", "second", "x"]).reset_index()
-        decided = [
-            (table["seeds"] >= SEEDS) & side for side in (table["high"] < 0, table["low"] > 0)
-        ]
-        return table.drop(columns=["low", "high"]).assign(
-            verdict=np.select(decided, ["lower", "higher"], UNDECIDED)
-        )
+        pairs = values.merge(values, on=["seed", "x"])
+        pairs = pairs.rename(columns={"label_x": "first", "label_y": "second"})
+        # Each pair once, in the order of the methods.
+        first = pairs["first"].map(self.methods.index)
+        second = pairs["second"].map(self.methods.index)
+        pairs = pairs[first < second]
+        pairs = pairs.assign(value=pairs["value_x"] - pairs["value_y"])
+        pairs = pairs.dropna(subset="value")
+
+        table = over_seeds(pairs, ["first", "second", "x"]).reset_index()
+        has_interval = table["seeds"] >= SEEDS
+        is_lower = has_interval & (table["high"] < 0)
+        is_higher = has_interval & (table["low"] > 0)
+        verdict = np.select([is_lower, is_higher], ["lower", "higher"], UNDECIDED)
+        return table.drop(columns=["low", "high"]).assign(verdict=verdict)
 
     @property
     def verdicts(self) -> list[str]:
-        """The differences in sentences, one for each pair, and how many of them chance alone would
-        decide."""
-        table, sentences = self.differences, list(self.failures)
-        for (first, second), rows in table.groupby(["first", "second"], sort=False):
-            at = rows.assign(at=[f"{row.x:,} ({_cell(row, '+z.3f')})" for row in rows.itertuples()])
-            clauses = [
-                f"{verdict} at {join(list(each))}"
-                for verdict, each in at.groupby("verdict", sort=False)["at"]
-            ]
+        """One sentence for each pair of methods, after those on failures."""
+        sentences = list(self.failures)
+        for (first, second), rows in self.differences.groupby(["first", "second"], sort=False):
+            clauses = []
+            for verdict, group in rows.groupby("verdict", sort=False):
+                lengths = [f"{row.x:,} ({_cell(row, '+z.3f')})" for row in group.itertuples()]
+                clauses.append(f"{verdict} at {join(lengths)}")
             sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
-        tested, decided = (
-            int((table["seeds"] >= SEEDS).sum()),
-            int((table["verdict"] != UNDECIDED).sum()),
-        )
-        chance = (
-            f"by chance alone {(1 - LEVEL) * tested:.1f} would be, if no two curves truly differed"
-        )
-        return [
-            *sentences,
-            f"Decided, which takes {SEEDS} seeds: {decided} of {len(table)}; {chance}.",
-        ]
-
-    @property
-    def caption(self) -> str:
-        """What the table and the figure show, and how the intervals are made."""
-        over = f"mean over {self.seeds} seeds ± half of the {LEVEL:.0%} t interval over seeds"
-        trained = (
-            f"{self.run.steps:,} steps of training on sequences of L = {self.run.length:,} "
-            f"bytes ({self.text})"
-        )
-        what = (
-            "Bits per byte on sequences of several lengths, always on the same target bytes, "
-            f"after {trained}"
-        )
-        return " ".join([f"{what}: {over if self.seeds > 1 else 'one seed'}.", *self.failures])
-
-    def latex(self) -> str:
-        r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
-        cells = self.summary.drop(columns="seeds")
-        cells.columns = pd.Index([f"{x} ({x / self.run.length:g} L)" for x in cells.columns])
-        return cells.to_latex(
-            escape=True, caption=self.caption.translate(LATEX), label="tab:comparison"
-        )
+        return sentences
 
     def save(self, folder: str | Path) -> None:
-        """Write results.csv, results.tex and verdicts.txt into a folder."""
+        """Write results.csv and verdicts.txt into a folder."""
         folder = create_folder(folder)
         write(folder / "results.csv", self.table.to_csv(index=False))
-        write(folder / "results.tex", self.latex())
         write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
 
 
@@ -165,7 +135,7 @@ def compare(
     executor: Executor | None = None,
     progress: bool = True,
 ) -> Comparison:
-    """Train every method with every seed, and compare their losses on longer and longer sequences.
+    """Train every method with every seed, and compare their losses on longer and longer texts.
 
     All have the same learning rate, so a difference may be due to it. `lab.sweep` takes runs with
     others.
@@ -184,7 +154,10 @@ def compare(
     Raises, before any training, TypeError for a text that is not a `Path`; ValueError for missing,
     repeated or unknown methods and a text that is too short; OSError for a text that isn't there.
 
-    >>> comparison = lab.compare(["none", "alibi"], seeds=1, length=16, steps=3, longest=2, progress=False)
+    >>> from alibi_viz import lab
+    >>> comparison = lab.compare(
+    ...     ["none", "alibi"], seeds=1, length=16, steps=3, longest=2, progress=False
+    ... )
     >>> comparison
     Comparison(methods=('none', 'alibi'), text='tales', failures=())
     >>> print(comparison.verdicts[0])
@@ -198,27 +171,30 @@ def compare(
             f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}"
         )
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
-    runs = [
-        replace(common, position=name, label="", seed=seed)
-        for seed in range(seeds)
-        for name in names
-    ]
     source = common.source()
-    for run in runs[: len(names)]:
-        run.new_model(source)  # a law that fails does so before anything is trained
+    runs = []
+    for seed in range(seeds):
+        for name in names:
+            run = replace(common, position=name, label="", seed=seed)
+            runs.append(run)
+            if seed == 0:
+                run.new_model(source)  # a law that fails does so before anything is trained
+
     records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
-    failed = [record["run"] | record for record in records if record["error"]]
-    failures = ("{label}, seed {seed}, is left out: {error}.".format_map(each) for each in failed)
+    failures = []
+    for record in records:
+        if record["error"]:
+            label = record["run"]["label"]
+            seed = record["run"]["seed"]
+            failures.append(f"{label}, seed {seed}, is left out: {record['error']}.")
     origin = "live" if out is None else Path(out).name
-    return Comparison(
-        record_table(records, origin), tuple(names), common, source.name, tuple(failures)
-    )
+    table = record_table(records, origin)
+    return Comparison(table, tuple(names), common, source.name, tuple(failures))
 
 
 def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
-    """The mean over seeds and its 95% interval for each trained model, with and without changes,
-    and each x.
+    """The mean over seeds and its 95% interval for each trained model and each x.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`.
@@ -232,35 +208,41 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     check_table("results", results)
     limits = find_question(question).scale.limits
     rows = results[results["question"] == question]
-    changed = rows["variant"] != AS_TRAINED
-    rows = rows.assign(label=rows["label"].mask(changed, rows["label"] + ", " + rows["variant"]))
-    rows = rows[~changed | (rows["x"] > rows["length"])]
+    is_changed = rows["variant"] != AS_TRAINED
+    labels = rows["label"].mask(is_changed, rows["label"] + ", " + rows["variant"])
+    rows = rows.assign(label=labels)
+    rows = rows[~is_changed | (rows["x"] > rows["length"])]
     check_comparable(rows)
+
     table = over_seeds(rows, limits=limits)
-    words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
-    cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")
+    has_limits = limits[0] > -math.inf
+    texts = [_cell(row, both_ends=has_limits) for row in table.itertuples()]
+    cells = pd.Series(texts, table.index, dtype="str").unstack("x", sort=False).fillna("")
     seeds = table["seeds"].groupby(level="label", sort=False).max().astype(int)
     return cells[sorted(cells.columns)].assign(seeds=seeds).rename_axis(None)
 
 
 def check_comparable(rows: pd.DataFrame) -> None:
-    """Raise ValueError for rows on several texts, or with several models of one seed and label, as
-    if they were one."""
-    many = {
-        "step": "gap",
-        "length": "sliding windows",
-    }  # the question whose curve has several of them
-    rows = rows.assign(
-        **{name: rows[name].mask(rows["question"] == many[name], 0) for name in many}
-    )
+    """Raise ValueError for rows on several texts, or with several models of one seed and label."""
+    # The gap has a row for each step, sliding windows for each length: these are no other models.
+    step = rows["step"].mask(rows["question"] == "gap", 0)
+    length = rows["length"].mask(rows["question"] == "sliding windows", 0)
+    rows = rows.assign(step=step, length=length)
+
     texts = rows.groupby("question")[["task", "text"]].nunique().max()
+    _check_single(texts, "")
     models = rows.groupby(["question", "label", "variant"])[["length", "step"]].nunique().max()
-    for counts, cure in ((texts, ""), (models, ", or label the models apart")):
-        if mixed := [repr(name) for name in counts.index[counts > 1]]:
-            raise ValueError(f"results must have one {join(mixed)}: choose by that column{cure}")
+    _check_single(models, ", or label the models apart")
     if rows.duplicated(["question", "label", "variant", "seed", "x"]).any():
         cure = "read them without `by_block`" if "block" in rows else "label the models apart"
         raise ValueError(f"results must have one row for a label, seed and x: {cure}")
+
+
+def _check_single(counts: pd.Series, cure: str) -> None:
+    """Raise ValueError if a column has several values; `counts` says how many each has."""
+    mixed = [repr(name) for name in counts.index[counts > 1]]
+    if mixed:
+        raise ValueError(f"results must have one {join(mixed)}: choose by that column{cure}")
 
 
 def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:

@@ -15,31 +15,41 @@ import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
+from torch import Tensor
 
 from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Law, Method, custom_method, source_text
-from alibi_viz.train.runs import check_new, versions
+from alibi_viz.train.results import check_new
+from alibi_viz.train.run import versions
 
 FORMAT = "alibi_viz run 4"
-WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
+WEIGHTS_FILE = "weights.safetensors"
+SETTINGS_FILE = "run.json"
 
 
 class BadRun(ValueError):
-    """The folder is not a saved run, is damaged, or was saved in another format. Loading never
-    changes it."""
+    """The folder is not a saved run, is damaged, or was saved in another format.
+
+    Loading never changes it.
+    """
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A trained model that was loaded from a folder."""
+    """A trained model that was loaded from a folder.
 
-    model: LanguageModel  # on the CPU, with its `config`
-    settings: dict[str, Any]  # how the model was trained, as given to `save_run`
-    results: (
-        pd.DataFrame
-    )  # what was measured, with the columns of `lab.COLUMNS`; the origin is the folder's name
+    Attributes:
+        model: the model on the CPU, with its `config`.
+        settings: how the model was trained, as given to `save_run`.
+        results: what was measured, with the columns of `lab.COLUMNS`; the origin is the folder's
+            name.
+    """
+
+    model: LanguageModel
+    settings: dict[str, Any]
+    results: pd.DataFrame
 
 
 def save_run(
@@ -62,43 +72,32 @@ def save_run(
     or results by block.
 
     >>> from tempfile import TemporaryDirectory
+    >>> from alibi_viz import lab
+    >>> model = lab.make_model("alibi", seed=3)
     >>> with TemporaryDirectory() as folder:
-    ...     path = lab.save_run(f"{folder}/alibi", lab.make_model("alibi", seed=3), settings={"seed": 3})
+    ...     path = lab.save_run(f"{folder}/alibi", model, settings={"seed": 3})
     ...     print(lab.load_run(path).settings)
     {'seed': 3}
     """
     path = as_path("path", path)
     check_instance("model", model, LanguageModel)
     model = getattr(model, "_orig_mod", model)  # the one that `torch.compile` has wrapped
-    check_instance("settings", {} if settings is None else settings, dict)
+    if settings is None:
+        settings = {}
+    check_instance("settings", settings, dict)
     check_new(path)
     if not _is_as_configured(model):
-        why = (
-            "was changed by `lab.modify`, has tied, replaced or converted weights, or its own "
-            "method has changed"
+        raise ValueError(
+            "the model was changed by `lab.modify`, has tied, replaced or converted weights, or "
+            "its own method has changed: save one that is as its configuration describes it"
         )
-        raise ValueError(f"the model {why}: save one that is as its configuration describes it")
-    if results is not None:
-        check_table("results", results, list(COLUMNS)[1:])
-        if "block" in results:
-            raise ValueError(
-                "results must have one row for each x, got blocks of text: read them without "
-                "`by_block`"
-            )
-    table = (
-        results_table([])
-        if results is None
-        else results[list(COLUMNS)[1:]].astype({"value": object})
-    )
-    custom = custom_method(model.config.position)
+    own_method = custom_method(model.config.position)
     content = {
         "format": FORMAT,
         "config": asdict(model.config),
-        "custom": None if custom is None else {"source": source_text(custom)},
-        "settings": settings or {},
-        "results": table.where(table.notna(), None).to_dict(
-            "split", index=False
-        ),  # JSON has no NaN
+        "custom": None if own_method is None else {"source": source_text(own_method)},
+        "settings": settings,
+        "results": _results_as_json(results),
         "made_with": versions(),
     }
     text = json.dumps(content, indent=1, allow_nan=False)
@@ -110,6 +109,24 @@ def save_run(
         (folder / SETTINGS_FILE).write_text(text)
         folder.rename(path)
     return path
+
+
+def _results_as_json(results: pd.DataFrame | None) -> dict[Any, Any]:
+    """The table without its origin, which is the folder's name once it is loaded."""
+    columns = [name for name in COLUMNS if name != "origin"]
+    if results is None:
+        table = results_table([])[columns]
+    else:
+        check_table("results", results, columns)
+        if "block" in results:
+            raise ValueError(
+                "results must have one row for each x, got blocks of text: read them without "
+                "`by_block`"
+            )
+        table = results[columns]
+    table = table.astype({"value": object})
+    table = table.where(table.notna(), None)  # JSON has no NaN
+    return table.to_dict("split", index=False)
 
 
 def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
@@ -131,16 +148,12 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
         rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
-        run = SavedRun(model, content["settings"], results_table(rows.to_dict("records")))
+        results = results_table(rows.to_dict("records"))
+        run = SavedRun(model, content["settings"], results)
     except BadRun:
         raise
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:  # RecursionError is one of them
+    # RuntimeError includes RecursionError, for JSON that is nested too deeply.
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(
             f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}"
         ) from None
@@ -152,46 +165,64 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
 
 
 def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
-    """Register the position method of a saved run. Raises BadRun if it is missing or another
-    one."""
-    custom = None if method is None else custom_method(register_method(method))
-    if custom is None or custom.__name__ != name:
+    """Register the position method of a saved run.
+
+    Raises BadRun if it is missing, or has another name or text.
+    """
+    own_method = None if method is None else custom_method(register_method(method))
+    if own_method is None or own_method.__name__ != name:
         raise BadRun(
             f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, "
             f"{name})"
         )
-    if source_text(custom) != saved["source"]:
+    # Earlier versions saved a fingerprint, and more than the text of the method as its source.
+    is_comparable = "fingerprint" not in saved
+    if is_comparable and source_text(own_method) != saved["source"]:
         raise BadRun(
-            f"position method {name!r} has changed since {str(path)!r} was saved with\n"
-            f"{saved['source']}"
+            f"position method {name!r} has changed since {str(path)!r} was saved "
+            f"with\n{saved['source']}"
         )
 
 
 def _is_as_configured(model: LanguageModel) -> bool:
-    """Whether the model has the modules, parameters, buffers and laws that its configuration
-    creates."""
+    """Whether `load_run` can rebuild the model from its configuration and its parameters."""
     with torch.random.fork_rng([]):
         expected = LanguageModel(model.config)
-    if [type(module) for module in model.modules()] != [
-        type(module) for module in expected.modules()
-    ]:
-        return False
-    laws = (
-        [module.table.cpu() for module in each.modules() if isinstance(module, Law)]
-        for each in (model, expected)
+    return (
+        _module_types(model) == _module_types(expected)
+        and _parameter_shapes(model) == _parameter_shapes(expected)
+        and _have_equal_buffers(model, expected)
+        and _have_equal_laws(model, expected)
     )
-    for table, new in zip(
-        *laws, strict=True
-    ):  # of which each has as many distances as it was asked for
-        size = min(table.shape[1], new.shape[1])
-        if not torch.equal(table[:, :size], new[:, :size]):
-            return False
-    sizes, other = (
-        [(n, p.shape, p.dtype) for n, p in each.named_parameters()] for each in (model, expected)
-    )
-    buffers = dict(
-        model.named_buffers()
-    )  # these include ALiBi's slopes, and tied weights have one name
-    return sizes == other and all(
+
+
+def _module_types(model: LanguageModel) -> list[type]:
+    return [type(module) for module in model.modules()]
+
+
+def _parameter_shapes(model: LanguageModel) -> list[tuple[str, torch.Size, torch.dtype]]:
+    """The name, shape and dtype of each parameter; tied parameters have one name."""
+    return [(name, values.shape, values.dtype) for name, values in model.named_parameters()]
+
+
+def _have_equal_buffers(model: LanguageModel, expected: LanguageModel) -> bool:
+    """Whether all buffers, such as ALiBi's slopes, have the expected values."""
+    buffers = dict(model.named_buffers())
+    return all(
         torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers()
     )
+
+
+def _have_equal_laws(model: LanguageModel, expected: LanguageModel) -> bool:
+    """Whether laws of distance of your own still give the values that the model was trained with."""
+    for table, new_table in zip(_law_tables(model), _law_tables(expected), strict=True):
+        # Each has as many distances as it was asked for.
+        distances = min(table.shape[1], new_table.shape[1])
+        if not torch.equal(table[:, :distances], new_table[:, :distances]):
+            return False
+    return True
+
+
+def _law_tables(model: LanguageModel) -> list[Tensor]:
+    """The evaluated laws of a model, each [heads, distance]."""
+    return [module.table.cpu() for module in model.modules() if isinstance(module, Law)]

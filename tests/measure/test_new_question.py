@@ -8,7 +8,7 @@ from alibi_viz import lab
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.table import Scale
 from alibi_viz.models import LanguageModel
-from alibi_viz.train.runs import record_table
+from alibi_viz.train.results import record_table
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.tables import SMALL
 from tests.widgets.race.small_race import DEADLINE, control, points, until

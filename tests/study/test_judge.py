@@ -77,26 +77,39 @@ def test_the_standard_error_is_that_of_a_bootstrap_over_both_seeds_and_blocks() 
     assert standard_error(values) == pytest.approx(np.std(drawn) * math.sqrt(5 / 4), rel=0.03)
 
 
-def test_the_number_is_a_difference_of_answers_of_the_same_seed_and_block() -> None:
-    table = pd.concat(
-        [
-            results(2.0, 2.2, 2.4, x=16 * LENGTH).assign(block=0),
-            results(3.0, 3.2, 3.4, x=16 * LENGTH).assign(block=1),
-            results(
-                1.0, 1.1, 1.5, math.nan, label="rotary", x=16 * LENGTH, variant="window"
-            ).assign(block=0),
-            results(1.0, 1.1, 1.5, 2.0, label="rotary", x=16 * LENGTH, variant="window").assign(
-                block=1
-            ),
-        ]
-    )
-    terms = {"plus": [study.Term("alibi", 16)], "minus": [study.Term("rotary", 16, "window")]}
-    (verdict,) = study.judge(table, [claim(**terms, at_least=0)])
+DIFFERENCE = claim(
+    plus=[study.Term("alibi", 16)], minus=[study.Term("rotary", 16, "window")], at_least=0
+)
+# One value per seed, in each of two blocks of text.
+ALIBI = [
+    results(2.0, 2.2, 2.4, x=16 * LENGTH).assign(block=0),
+    results(3.0, 3.2, 3.4, x=16 * LENGTH).assign(block=1),
+]
+ROTARY = [
+    results(1.0, 1.1, 1.5, label="rotary", variant="window", x=16 * LENGTH).assign(block=0),
+    results(1.0, 1.1, 1.5, label="rotary", variant="window", x=16 * LENGTH).assign(block=1),
+]
+
+
+def test_number_is_a_difference_in_the_same_seed_and_block() -> None:
+    (verdict,) = study.judge(pd.concat([*ALIBI, *ROTARY]), [DIFFERENCE])
     assert verdict.values.tolist() == [[1.0, 2.0], [1.1, 2.1], [0.9, 1.9]]
-    assert verdict.mean == pytest.approx(1.5) and verdict.claim.margin(1.5) == 1.5
-    (verdict,) = study.judge(
-        table.iloc[:-4], [claim(**terms, at_least=0)]
-    )  # "rotary" has one block
+    assert verdict.mean == pytest.approx(1.5)
+
+
+def test_margin_is_the_distance_to_the_threshold() -> None:
+    assert claim(at_least=1.0).margin(1.5) == 0.5
+    assert claim(at_most=1.0).margin(1.5) == -0.5
+
+
+def test_seed_that_one_term_lacks_is_left_out() -> None:
+    fourth_seed = [rows.iloc[:1].assign(seed=3) for rows in ROTARY]
+    (verdict,) = study.judge(pd.concat([*ALIBI, *ROTARY, *fourth_seed]), [DIFFERENCE])
+    assert len(verdict.values) == 3
+
+
+def test_terms_with_different_numbers_of_blocks_are_compared_by_their_means() -> None:
+    (verdict,) = study.judge(pd.concat([*ALIBI, ROTARY[0]]), [DIFFERENCE])
     assert verdict.values.tolist() == [[1.5], [1.6], [1.4]]
 
 

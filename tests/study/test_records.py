@@ -8,7 +8,7 @@ import torch
 from alibi_viz import lab, study
 from alibi_viz.study import parts, records
 from alibi_viz.study.parts import SEARCH_SEED, best_rates, part_runs, rate_table
-from alibi_viz.train.runs import read_records
+from alibi_viz.train.results import read_records
 from tests.tables import SMALL
 
 TINY = [lab.Run("none", length=16, steps=4, longest=2, targets=1024, model=SMALL)]

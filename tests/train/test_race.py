@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import LanguageModel, Position
-from alibi_viz.train.training import limited_threads, round_robin
+from alibi_viz.train.race import round_robin
+from alibi_viz.train.training import limited_threads
 from tests.tables import SMALL, curve, same_weights
 
 TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
@@ -215,35 +217,71 @@ def test_items_come_in_turn_by_any_threads_from_slow_streams(
     assert race_threads() == []
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_one_torch_thread(
-    threads: int,
-) -> None:
-    working, most, torch_threads, steps = set(), [], set(), dict.fromkeys("abcd", 0)
+def test_as_many_streams_as_threads_work_at_once() -> None:
+    both_work = Barrier(2)
 
-    def work(name: str) -> Iterator[Any]:
+    def work(name: str) -> Iterator[str]:
+        for _ in range(3):
+            both_work.wait()  # for ever, if the other stream waited for its turn
+            yield name
+
+    items = list(round_robin([work("a"), work("b")], threads=2))
+    assert items == ["a", "b"] * 3
+
+
+def test_one_thread_works_on_one_stream_at_a_time() -> None:
+    working: list[str] = []
+    most_at_once = 0
+
+    def work(name: str) -> Iterator[str]:
+        nonlocal most_at_once
         for _ in range(5):
-            working.add(name)
-            most.append(len(working))
-            torch_threads.add(torch.get_num_threads())
-            time.sleep(0.003)
-            working.discard(name)
-            steps[name] += 1
-            yield name, steps[name]
+            working.append(name)
+            most_at_once = max(most_at_once, len(working))
+            time.sleep(0.001)  # another stream could begin now
+            working.remove(name)
+            yield name
+
+    list(round_robin([work(name) for name in "abcd"], threads=1))
+    assert most_at_once == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_stream_is_more_than_one_item_ahead(threads: int) -> None:
+    made = dict.fromkeys("abcd", 0)
+
+    def work(name: str) -> Iterator[tuple[str, int]]:
+        for number in range(1, 6):
+            made[name] = number
+            yield name, number
+
+    for name, number in round_robin([work(name) for name in made], threads):
+        time.sleep(0.01)  # the others could run ahead now
+        assert made[name] == number, "this stream waits until the caller has its item"
+        assert max(made.values()) <= number + 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_streams_have_one_torch_thread_and_the_caller_keeps_its_own(threads: int) -> None:
+    def work() -> Iterator[int]:
+        yield torch.get_num_threads()
 
     with limited_threads(2):
-        for name, step in round_robin([work(name) for name in steps], threads):
-            time.sleep(0.01)  # time to run ahead
-            assert steps[name] == step and max(steps.values()) - step <= 1
-        assert (max(most), torch_threads, torch.get_num_threads()) == (threads, {1}, 2)
+        assert list(round_robin([work(), work(), work()], threads)) == [1, 1, 1]
+        assert torch.get_num_threads() == 2
 
 
-def test_a_closed_stream_ends_its_threads_within_a_turn_and_nothing_goes_on() -> None:
-    items = round_robin(streams := [stream(name, 1000, 0.003) for name in range(3)], 2)
-    assert not race_threads(), "nothing works before the first item is asked for"
+def test_nothing_works_before_the_first_item_is_asked_for() -> None:
+    round_robin([stream(0, items=3, pause=0)], threads=2)
+    assert race_threads() == []
+
+
+def test_closed_streams_end_with_the_items_in_work() -> None:
+    streams = [stream(name, items=1000, pause=0.003) for name in range(3)]
+    items = round_robin(streams, threads=2)
     next(items)
     items.close()
     assert race_threads() == []
-    assert all(next(each)[1] < 7 for each in streams), (
-        "closing waits for the items in work, not for the streams"
-    )
+    for ended in streams:
+        _, number = next(ended)
+        assert number <= 1, "only its first item was made, or none"

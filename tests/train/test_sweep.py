@@ -4,8 +4,11 @@ losing one."""
 import json
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Event
@@ -17,10 +20,10 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.train.runs import executor, read_records
+from alibi_viz.train.results import read_records
+from alibi_viz.train.sweep import worker_pool
 from tests.tables import SMALL
-from tests.train.test_runs import steep
-from tests.widgets.race.small_race import until
+from tests.train.test_run import steep
 
 
 def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
@@ -50,42 +53,61 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
             "rows": [],
         }
 
-    monkeypatch.setattr("alibi_viz.train.runs.measure", measure)
+    monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
     return done
 
 
-def test_a_pool_gives_the_same_numbers_bit_for_bit_and_keeps_finished_runs_when_a_worker_dies(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture(scope="module")
+def many() -> list[lab.Run]:
+    """Two runs of methods with a name, and two of own functions."""
+
     def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
         return -distance.float() / head
 
-    many = [
-        *runs(2),
-        *(replace(runs(1)[0], position=method, label="") for method in (local, steep(2.0))),
-    ]
-    with executor(2) as pool:
-        assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL, (
-            "Ctrl-C ends a worker"
-        )
-        records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
-        stream = lab.sweep(
-            [*runs(1), *runs(3, steps=100_000)], pool, path=tmp_path / "dies", progress=False
-        )
-        first = next(stream)
-        os.kill(next(iter(pool._processes)), signal.SIGKILL)
-        with pytest.raises(Exception, match="terminated abruptly"):
-            list(stream)
-    assert read_records(tmp_path / "dies") == [first]
-    assert (
-        numbers(records)
-        == numbers(read_records(tmp_path))
-        == numbers(lab.sweep(many, progress=False))
-    )
+    (run,) = runs(1)
+    own_methods = [replace(run, position=method, label="") for method in (local, steep(2.0))]
+    return [*runs(2), *own_methods]
+
+
+@pytest.fixture(scope="module")
+def saved_by_workers(many: list[lab.Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results folder of a sweep by two worker processes."""
+    folder = tmp_path_factory.mktemp("saved")
+    with worker_pool(2) as pool:
+        records = list(lab.sweep(many, pool, path=folder, progress=False))
     assert {record["run"]["label"] for record in records} == {"alibi", "none", "local", "law"}
-    assert numbers(lab.sweep(many, path=tmp_path, progress=False)) == numbers(records), (
-        "nothing is missing"
-    )
+    return folder
+
+
+def test_worker_processes_give_the_same_numbers_bit_for_bit(
+    many: list[lab.Run], saved_by_workers: Path
+) -> None:
+    assert numbers(read_records(saved_by_workers)) == numbers(lab.sweep(many, progress=False))
+
+
+def test_runs_that_workers_have_finished_are_not_repeated(
+    many: list[lab.Run], saved_by_workers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
+    records = lab.sweep(many, path=saved_by_workers, progress=False)
+    assert numbers(records) == numbers(read_records(saved_by_workers))
+
+
+def test_interrupt_ends_a_worker() -> None:
+    """As a KeyboardInterrupt it would only end one of its runs."""
+    with worker_pool(2) as pool:
+        assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL
+
+
+def test_finished_runs_are_kept_when_a_worker_dies(tmp_path: Path) -> None:
+    many = [*runs(1), *runs(3, steps=100_000)]
+    with worker_pool(2) as pool:
+        stream = lab.sweep(many, pool, path=tmp_path, progress=False)
+        finished = next(stream)
+        os.kill(next(iter(pool._processes)), signal.SIGKILL)
+        with pytest.raises(BrokenProcessPool):
+            list(stream)
+    assert read_records(tmp_path) == [finished]
 
 
 def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(
@@ -107,25 +129,29 @@ def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(
 def test_closing_cancels_waiting_runs_and_saves_those_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, closed = [], Event()
+    started: list[lab.Run] = []
+    second_has_started = Event()
+    closed = Event()
 
     def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
         started.append(run)
-        if len(started) > 1:
-            closed.wait(60)
+        if len(started) == 2:
+            second_has_started.set()
+            closed.wait()
         return {"run": run.settings(), "text": "", "error": None, "rows": []}
 
-    monkeypatch.setattr("alibi_viz.train.runs.measure", measure)
+    monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
     with ThreadPoolExecutor(1) as pool:
         stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
         next(stream)
-        until(lambda: len(started) == 2, "the second run")
+        second_has_started.wait()
         stream.close()
         closed.set()
-    assert len(started) == len(read_records(tmp_path)) == 2
+    assert len(started) == 2
+    assert len(read_records(tmp_path)) == 2
 
 
-OTHER: dict[str, Any] = {
+OTHER_SETTINGS: dict[str, Any] = {
     "position": "rotary",
     "task": "needle",
     "length": 17,
@@ -144,63 +170,96 @@ OTHER: dict[str, Any] = {
 }
 
 
-def test_a_run_that_differs_in_one_setting_is_not_a_finished_one(
-    measured: list[lab.Run], tmp_path: Path
+@pytest.mark.parametrize("name", [field.name for field in fields(lab.Run) if field.init])
+def test_run_that_differs_in_one_setting_is_not_a_finished_one(
+    name: str, measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (run,) = runs(1)
-    others = [
-        replace(run, **{"label": run.label * (name != "position"), name: value})
-        for name, value in OTHER.items()
-    ]
-    others += [
-        replace(run, position=steep(slope), label="") for slope in (0.25, 0.5)
-    ]  # equal text, another value
-    assert OTHER.keys() == {field.name for field in fields(lab.Run)} - {"custom"}
+    other = replace(run, **{name: OTHER_SETTINGS[name]})
     list(lab.sweep([run], path=tmp_path, progress=False))
-    list(lab.sweep([run, *others], path=tmp_path, progress=False))
-    assert measured == [run, *others]
-    assert len(read_records(tmp_path)) == len(measured), "each in a file of its own"
-    assert (
-        len(
-            list(
-                lab.sweep([run, replace(run, model=dict(reversed(SMALL.items())))], progress=False)
-            )
-        )
-        == 1
-    )
+    list(lab.sweep([run, other], path=tmp_path, progress=False))
+    assert measured == [run, other]
+    assert len(read_records(tmp_path)) == 2, "each in a file of its own"
 
 
+def test_own_law_with_another_text_is_not_a_finished_run(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -distance.float() / head
+
+    first = replace(runs(1)[0], position=steep(0.25), label="mine")
+    second = replace(runs(1)[0], position=law, label="mine")
+    list(lab.sweep([first], path=tmp_path, progress=False))
+    list(lab.sweep([first, second], path=tmp_path, progress=False))
+    assert measured == [first, second]
+
+
+def test_two_laws_with_equal_text_and_label_are_refused(measured: list[lab.Run]) -> None:
+    both = [replace(runs(1)[0], position=steep(slope), label="mine") for slope in (0.25, 0.5)]
+    with pytest.raises(ValueError, match="got two of 'mine': give them different labels"):
+        lab.sweep(both, progress=False)
+
+
+def test_equal_runs_are_executed_once(measured: list[lab.Run]) -> None:
+    (run,) = runs(1)
+    equal = replace(run, model=dict(reversed(SMALL.items())))
+    assert len(list(lab.sweep([run, equal], progress=False))) == 1
+
+
+# It prints a line when a record is saved; the other runs take longer than the test.
 SCRIPT = """
 from alibi_viz import lab
-from alibi_viz.train.runs import executor
+from alibi_viz.train.sweep import worker_pool
 from tests.train.test_sweep import runs
 
 if __name__ == "__main__":
-    with executor(2) as pool:
-        list(lab.sweep([*runs(1), *runs(3, steps=100_000)], pool, path={folder!r}, progress=False))
+    endless = runs(3, steps=100_000)
+    with worker_pool(2) as pool:
+        for record in lab.sweep([*runs(1), *endless], pool, path={folder!r}, progress=False):
+            print("saved", flush=True)
 """
 
 
-def test_a_killed_sweep_resumes_with_finished_runs_and_its_workers_end(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
-    file, folder = tmp_path / "script.py", tmp_path / "results"
+@pytest.fixture(scope="module")
+def killed_sweep(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, list[psutil.Process]]]:
+    """The results folder of a sweep that was killed after its first record, and its workers."""
+    file = tmp_path_factory.mktemp("killed") / "script.py"
+    folder = file.parent / "results"
     file.write_text(SCRIPT.format(folder=str(folder)))
-    process = psutil.Popen(
-        [sys.executable, file], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    )
-    try:
-        # the resource tracker is a child, too
-        until(lambda: list(folder.glob("*.json")) and len(process.children()) >= 3, "a record")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with psutil.Popen(
+        [sys.executable, file], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "saved\n"
         workers = process.children(recursive=True)
-    finally:
         process.kill()
-        process.wait()
-    assert psutil.wait_procs(workers, timeout=60)[1] == []
-    (before,) = read_records(folder)
+    yield folder, workers
+    for worker in workers:
+        if worker.is_running():
+            worker.kill()
+
+
+def test_workers_of_a_killed_sweep_end(
+    killed_sweep: tuple[Path, list[psutil.Process]],
+) -> None:
+    _, workers = killed_sweep
+    assert len(workers) >= 2
+    psutil.wait_procs(workers)
+
+
+def test_killed_sweep_resumes_with_its_finished_run(
+    measured: list[lab.Run], killed_sweep: tuple[Path, list[psutil.Process]]
+) -> None:
+    folder, _ = killed_sweep
+    (finished,) = read_records(folder)
     missing = runs(3, steps=100_000)
-    after = list(lab.sweep([*runs(1), *missing], path=folder, progress=False))
-    assert measured == missing and before in after and len(after) == len(read_records(folder)) == 4
+    records = list(lab.sweep([*runs(1), *missing], path=folder, progress=False))
+    assert measured == missing
+    assert finished in records
+    assert len(read_records(folder)) == 4
 
 
 def test_divergence_is_a_result_and_other_errors_end_it(

@@ -69,7 +69,7 @@ def register_method(method: Method) -> str:
             f"{name!r} is the name of a position method of alibi_viz; choose another name"
         )
     if _CUSTOM.get(name) is not method:
-        position = method if isinstance(method, type) else law_class(name, method)
+        position: type[Any] = method if isinstance(method, type) else law_class(name, method)
         position.name = name
         POSITIONS.pop(name, None)  # so that it becomes the last one in menus
         POSITIONS[name] = position

@@ -14,7 +14,7 @@ from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.questions import Question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.train.training import Race
+from alibi_viz.train.race import Race
 
 TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from alibi_viz.train.training import Race
+from alibi_viz.train.race import Race
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import (
     DEADLINE,
