@@ -245,13 +245,7 @@ def guess_curve(
     truth = as_list("truth", truth, "numbers", float | int)
     at = as_list("at", at, "numbers", float | int) or x[-2:]
     curves = {name: truth, **(others or {})}
-    has_all_values = all(len(y) == len(x) for y in (truth, *curves.values()))
-    if not has_all_values or not at or not set(at) <= set(x[1:]):
-        raise ValueError(
-            f"each curve needs a number for each x, and at values of x after the first, got {at=}"
-        )
-    if [0, *x] != sorted({0, *x}):
-        raise ValueError(f"x must be positive and increasing, got {x}")
+    _check_curves(x, [truth, *curves.values()], at)
 
     step = 10.0 ** math.floor(math.log10((high - low) / 20))
     sliders = [
@@ -326,6 +320,17 @@ def guess_curve(
     for slider in sliders:
         slider.observe(move, names="value")
     return guess
+
+
+def _check_curves(x: list[float], curves: list[Sequence[float]], at: list[float]) -> None:
+    """Raise ValueError unless each curve has a value for each x, and `at` can be set."""
+    has_all_values = all(len(y) == len(x) for y in curves)
+    if not has_all_values or not at or not set(at) <= set(x[1:]):
+        raise ValueError(
+            f"each curve needs a number for each x, and at values of x after the first, got {at=}"
+        )
+    if [0, *x] != sorted({0, *x}):
+        raise ValueError(f"x must be positive and increasing, got {x}")
 
 
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
