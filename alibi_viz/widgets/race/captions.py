@@ -180,8 +180,8 @@ def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
     if not race.complete:
         return ""  # models that have learned little can't fail
 
-    right = []
-    wrong = []
+    right: list[str] = []
+    wrong: list[str] = []
     for method, rises_of_method in rises(results).items():
         guess = race.guesses.get(method)
         actual = outcome(rises_of_method)
