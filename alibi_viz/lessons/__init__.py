@@ -15,7 +15,7 @@ _GUESSES = ("guess_choice", "guess_curve", "guess_grid", "guess_order")
 _NAMES = {
     "alibi_viz.lessons.bugs": ("BUGS", "Bug", "try_repair"),
     "alibi_viz.lessons.grading": ("Grade", *_GRADES, "if_written"),
-    "alibi_viz.lessons.text_panels": ("decision_tree", "side_by_side", "timeline"),
+    "alibi_viz.lessons.text_panels": ("side_by_side",),
     "alibi_viz.lessons.guesses": (*_GUESSES, "live_texts", "score"),  # needs plotly and ipywidgets
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

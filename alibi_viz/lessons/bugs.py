@@ -1,8 +1,7 @@
-"""Faulty implementations to recognize by their attention weights and to repair, ordered from easy
-to hard.
+"""Faulty implementations to recognize by their attention weights and to repair.
 
-Each has one fault that was in a public project. Its code is that of the gallery; `bugs.toml` leaves
-out second faults.
+They are ordered from easy to hard. Each has one fault that was in a public project. Its code is
+that of the gallery; `bugs.toml` leaves out second faults.
 """
 
 import ast
@@ -14,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -72,42 +72,77 @@ class View:
     def weights(
         self, kind: str, function: Callable[..., Any], causal: bool, seconds: float = SECONDS
     ) -> Tensor:
-        """The weights, each relative to the largest of its row: float64 [rows, keys], 0 where a key
-        is masked.
+        """The weights that a function leads to, each relative to the largest of its row.
 
-        The function computes the "slopes", "bias" or "attention", with the signature that `check`
-        expects. Raises Unusable if it fails, takes longer than `seconds`, or returns the wrong
-        shape.
+        Args:
+            kind: what the function computes: "slopes", "bias" or "attention", with the signature
+                that `check` expects.
+            function: the function.
+            causal: whether keys after the query should be masked.
+            seconds: the time limit of a call.
+
+        Returns:
+            float64 [rows, keys], 0 where a key is masked.
+
+        Raises:
+            Unusable: the function fails, takes longer than `seconds`, or returns the wrong shape.
         """
-
-        def bias_of_slopes(num_heads: int, *lengths: int) -> Tensor:
-            slopes, _ = to_tensor(function(num_heads), "the slopes")
-            return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
-
-        word = torch.arange(self.key_length)[:, None] % max(1, self.words) == torch.arange(HEAD_DIM)
-        key = word * (MATCH * HEAD_DIM**0.5) ** 0.5 * bool(self.words)
-        query = key[-self.query_length :]
         if kind == "attention":
-            inputs = (
-                each.expand(1, self.num_heads, -1, -1)
-                for each in (query, key, torch.eye(len(key), HEAD_DIM))
-            )
-            weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : len(key)]
+            weights = self._weights_of_attention(function, seconds)
+        elif kind == "slopes":
+            bias_function = partial(_bias_from_slopes, function)
+            weights = self._weights_from_bias(bias_function, causal, seconds)
         else:
-            sizes = Probe(self.num_heads, self.query_length, self.key_length)
-            bias = read_bias(
-                bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds
-            ).logits
-            weights = (query @ key.T / HEAD_DIM**0.5 + bias).softmax(-1)
+            weights = self._weights_from_bias(function, causal, seconds)
+
         rows = weights[:, -1] if self.head is None else weights[self.head - 1]
-        return (rows / rows.amax(-1, keepdim=True)).nan_to_num(0.0)[:, -self.shown :]
+        relative = rows / rows.amax(-1, keepdim=True)
+        return relative.nan_to_num(0.0)[:, -self.shown :]
 
     def correct(self, causal: bool) -> Tensor:
         """The same for a correct implementation."""
-        slopes, form = alibi_slopes(self.num_heads), "relative" if causal else "symmetric"
-        return self.weights(
-            "bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal
-        )
+        slopes = alibi_slopes(self.num_heads)
+        form = "relative" if causal else "symmetric"
+
+        def correct_bias(_: int, *lengths: int) -> Tensor:
+            return alibi_bias(slopes, *lengths, form=form)
+
+        return self.weights("bias", correct_bias, causal)
+
+    def _weights_of_attention(self, function: Callable[..., Any], seconds: float) -> Tensor:
+        """The weights that an attention function gives to its values: [heads, query, key]."""
+        query, key = self._query_and_key()
+        one_hot_values = torch.eye(self.key_length, HEAD_DIM)
+        inputs = [
+            matrix.expand(1, self.num_heads, -1, -1) for matrix in (query, key, one_hot_values)
+        ]
+        outputs = AttentionReader(function, seconds=seconds)(*inputs)
+        return outputs[0, ..., : self.key_length]
+
+    def _weights_from_bias(
+        self, function: Callable[..., Any], causal: bool, seconds: float
+    ) -> Tensor:
+        """The weights that follow from the bias of a function: [heads, query, key]."""
+        query, key = self._query_and_key()
+        sizes = Probe(self.num_heads, self.query_length, self.key_length)
+        bias = read_bias(function, sizes, causal, seconds).logits
+        return (query @ key.T / HEAD_DIM**0.5 + bias).softmax(-1)
+
+    def _query_and_key(self) -> tuple[Tensor, Tensor]:
+        """Query and key, [length, head_dim], whose content is `MATCH` for two equal words."""
+        if self.words == 0:
+            key = torch.zeros(self.key_length, HEAD_DIM)
+        else:
+            word = torch.arange(self.key_length) % self.words
+            one_hot = word[:, None] == torch.arange(HEAD_DIM)
+            key = one_hot * (MATCH * HEAD_DIM**0.5) ** 0.5
+        return key[-self.query_length :], key
+
+
+def _bias_from_slopes(function: Callable[[int], Any], num_heads: int, *lengths: int) -> Tensor:
+    """The bias, [heads, query, key], of slopes that a function computes."""
+    slopes, _ = to_tensor(function(num_heads), "the slopes")
+    return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
 
 
 @dataclass(frozen=True)
@@ -143,8 +178,10 @@ class Bug:
         return bool(self.exhibit.options.get("causal", True))
 
     def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
-        """The weights that the view shows, of the faulty code or of another. Raises Unusable if the
-        code fails."""
+        """The weights that the view shows, of the faulty code or of `code`.
+
+        Raises Unusable if the code fails.
+        """
         function = load_code(code or self.code, seconds, self.exhibit.kind)
         with torch.device("cpu"):
             return self.view.weights(self.exhibit.kind, function, self.causal, seconds)
@@ -176,13 +213,13 @@ def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report
 
 
 def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[..., Any]:
-    """Execute source text, and return the function of that name, or else the last function that it
-    defines.
+    """Execute source text, and return a function that it defines.
 
-    The text can use `torch`, `math` and `av` without importing them. Errors raised by the function
+    It is the function called `name` or, if there is none, the last one. The text can use `torch`, `math` and `av` without importing them. Errors raised by the function
     say in which line of the text they happened. Raises Unusable if the text cannot be executed
     within `seconds`, or has no function.
 
+    >>> from alibi_viz.lessons.bugs import load_code
     >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
     >>> double(4)
     tensor(8)
@@ -193,14 +230,14 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
     def execute() -> Any:
         tree = ast.parse(code, _FILE)
         exec(compile(tree, _FILE, "exec"), namespace)
-        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        return (
-            named
-            if callable(named := namespace.get(name)) or not names
-            else namespace.get(names[-1])
-        )
+        named = namespace.get(name)
+        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        if callable(named) or not defined:
+            return named
+        return namespace.get(defined[-1])
 
-    if not callable(function := call(execute, seconds=seconds, description="running the code")):
+    function = call(execute, seconds=seconds, description="running the code")
+    if not callable(function):
         raise Unusable("raises an error", "the code defines no function")
     return _naming_lines()(function)
 
@@ -211,28 +248,26 @@ def _naming_lines() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == _FILE
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == _FILE]
         message: object = error
         if isinstance(error, SyntaxError) and not lines:  # the text itself cannot be read
-            lines, message = [error.lineno], error.msg
+            lines = [error.lineno]
+            message = error.msg
         place = f"line {lines[-1]}: " if lines else ""
         raise Unusable("raises an error", f"{place}{type(error).__name__}: {message}") from error
 
 
 def _source(function: Callable[..., Any], name: str) -> str:
-    """The source text of a function under another name, without annotations, and with the library
-    as `av`."""
+    """The source text of a function under another name, with the library as `av`.
+
+    Annotations and the docstring are left out.
+    """
     definition = ast.parse(inspect.getsource(function)).body[0]
     assert isinstance(definition, ast.FunctionDef)
-    definition.name, definition.returns, definition.body = (
-        name,
-        None,
-        definition.body[1:],
-    )  # without the docstring
+    definition.name = name
+    definition.returns = None
+    _docstring, *definition.body = definition.body
     for argument in definition.args.args:
         argument.annotation = None
     return re.sub(r"\b(?=(alibi_slopes|alibi_bias|causal_mask)\()", "av.", ast.unparse(definition))
@@ -240,13 +275,24 @@ def _source(function: Callable[..., Any], name: str) -> str:
 
 def _load() -> dict[str, Bug]:
     exhibits = {exhibit.rule.__name__: exhibit for exhibit in EXHIBITS}
-    tiers = tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))
+    text = (files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8")
     bugs: dict[str, Bug] = {}
-    for tier, case in ((tier, case) for tier, cases in tiers.items() for case in cases):
-        exhibit, name = exhibits[case["rule"]], f"case {len(bugs) + 1}"
-        old, new = case.get("replace", ("", ""))
-        code = _source(exhibit.rule, exhibit.kind).replace(old, new, 1)
-        bugs[name] = Bug(name, tier, code, exhibit, tuple(case["answers"]), View(**case["view"]))
+    for tier, cases in tomllib.loads(text).items():
+        for case in cases:
+            name = f"case {len(bugs) + 1}"
+            exhibit = exhibits[case["rule"]]
+            code = _source(exhibit.rule, exhibit.kind)
+            if "replace" in case:
+                old, new = case["replace"]
+                code = code.replace(old, new, 1)
+            bugs[name] = Bug(
+                name=name,
+                tier=tier,
+                code=code,
+                exhibit=exhibit,
+                answers=tuple(case["answers"]),
+                view=View(**case["view"]),
+            )
     return bugs
 
 

@@ -7,22 +7,20 @@ from pathlib import Path
 
 from alibi_viz.files import write
 
-SCHEMES = (
-    sysconfig.get_default_scheme(),
-    sysconfig.get_preferred_scheme("user"),
-)  # where pip puts them
+# Where pip puts them, for everybody and for one user.
+SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
 INSTALLED = [
     Path(sysconfig.get_path("data", scheme)) / "share" / "alibi_viz" / "notebooks"
     for scheme in SCHEMES
 ]
-MANIFEST = (
-    ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
-)
+# In the reader's folder: the fingerprints of the lessons as we wrote them.
+MANIFEST = ".lessons.json"
 
 
 def lessons_folder() -> Path:
-    """Where the lessons are: in the clone, or where pip has put them. Raises FileNotFoundError if
-    they are not there.
+    """Where the lessons are: in the clone, or where pip has put them.
+
+    Raises FileNotFoundError if they are in neither.
 
     >>> from alibi_viz.lessons.copies import lessons_folder
     >>> (lessons_folder() / "00_start_here.ipynb").exists()
@@ -38,31 +36,39 @@ def lessons_folder() -> Path:
 
 
 def copy_lessons(target: Path) -> list[str]:
-    """Copy the lessons into a folder, and return the names of those left alone, because somebody
-    has changed them.
+    """Copy the lessons into a folder, and return the names of those left alone.
 
-    A lesson that nobody has changed is replaced by the installed version. Raises OSError for a
-    read-only folder.
+    A lesson that somebody has changed is left alone; any other is replaced by the installed
+    version. Raises OSError for a read-only folder.
     """
     target.mkdir(parents=True, exist_ok=True)
-    manifest, kept = target / MANIFEST, []
-    try:
-        written = dict(json.loads(manifest.read_text(encoding="utf-8")))
-    except (
-        FileNotFoundError,
-        ValueError,
-        TypeError,
-    ):  # without fingerprints every lesson that differs is left alone
-        written = {}
+    manifest = target / MANIFEST
+    fingerprints = _read_fingerprints(manifest)
+
+    left_alone = []
     for lesson in sorted(lessons_folder().glob("*.ipynb")):
-        copy, ours = target / lesson.name, _fingerprint(lesson)
-        if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), ours):
-            kept.append(lesson.name)
-        else:
-            write(copy, lesson.read_bytes())
-            written[lesson.name] = ours
-    write(manifest, json.dumps(written))
-    return kept
+        copy = target / lesson.name
+        installed = _fingerprint(lesson)
+        unchanged = (installed, fingerprints.get(lesson.name))
+        if copy.exists() and _fingerprint(copy) not in unchanged:
+            left_alone.append(lesson.name)
+            continue
+        write(copy, lesson.read_bytes())
+        fingerprints[lesson.name] = installed
+
+    write(manifest, json.dumps(fingerprints))
+    return left_alone
+
+
+def _read_fingerprints(manifest: Path) -> dict[str, str]:
+    """{lesson: fingerprint} when it was copied; empty if the file is missing or damaged.
+
+    Without fingerprints, every lesson that differs is left alone.
+    """
+    try:
+        return dict(json.loads(manifest.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return {}
 
 
 def _fingerprint(path: Path) -> str:

@@ -31,36 +31,42 @@ from alibi_viz.widgets.core.controls import FIT, below, button, row
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 
 FILE = Path("guesses.json")
-# Characters of a line of the text that a notebook stores: JupyterLab would break a longer one in a
-# word
+# Characters per line of the text that a notebook stores: JupyterLab would break a longer line
+# inside a word.
 WRAP = 76
 TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a curve is right
+UNFINISHED = "Finish your guess first: choose, press every item, or move each point."
+
 # A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is
 # grabbed near its edge.
 _CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
-_scores: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
+_score_lines: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
+
 Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answer in words
 
 
 class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A box of widgets in the style of the apps. Its text is what a notebook stores, so it never
-    changes."""
+    """A box of widgets in the style of the apps.
+
+    A notebook stores its text, so that never changes.
+    """
 
     def __init__(self, text: str, *children: Widget) -> None:
         self.text = text
-        page = Page(controls=[part.model_id for child in children for part in below(child)])
-        super().__init__([HTML(theme.STYLE), *children, page], layout=Layout(overflow="visible"))
-        self.add_class(
-            "alibi-guess"
-        )  # not "alibi-app", which has a picture for readers without a kernel
+        controls = [widget.model_id for child in children for widget in below(child)]
+        super().__init__(
+            [HTML(theme.STYLE), *children, Page(controls=controls)],
+            layout=Layout(overflow="visible"),
+        )
+        # Not "alibi-app", which has a picture for readers without a kernel.
+        self.add_class("alibi-guess")
 
     def __repr__(self) -> str:
         return self.text
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return super()._repr_mimebundle_(**options) | {
-            "text/plain": self.text
-        }  # ipywidgets would cut it
+        bundle = super()._repr_mimebundle_(**options)
+        return bundle | {"text/plain": self.text}  # ipywidgets would cut it
 
 
 class Guess(Box):
@@ -86,40 +92,44 @@ class Guess(Box):
         *inputs: Widget,
         items: Sequence[str] = (),
     ) -> None:
-        for name, text in (("key", key), ("question", question), ("why", why)):
-            check_instance(name, text, str)
-        self.key, self.why, self.value, self.reveal = key, why, value, reveal
-        self.told = HTML().add_class("alibi-caption")
+        for name, argument in (("key", key), ("question", question), ("why", why)):
+            check_instance(name, argument, str)
+        self.key = key
+        self.why = why
+        self.value = value
+        self.reveal = reveal
+
         asked = HTML(f"<b>Your guess.</b> {html.escape(question)}").add_class("alibi-caption")
         show = button(
             "Show the answer", "", "s-answer", "Compare your guess with the truth", self.answer
         )
-        lines = [f"Your guess. {question}", *(f"  ( ) {item}" for item in items)]
-        text = "\n".join(
-            fill(line, WRAP, subsequent_indent=" " * 6 * (line != lines[0])) for line in lines
-        )
-        super().__init__(text, asked, *inputs, show, self.told)
+        self.response = HTML().add_class("alibi-caption")
+
+        lines = [fill(f"Your guess. {question}", WRAP)]
+        for item in items:
+            lines.append(fill(f"  ( ) {item}", WRAP, subsequent_indent=" " * 6))
+        super().__init__("\n".join(lines), asked, *inputs, show, self.response)
 
     def answer(self) -> None:
         """Compare the guess with the truth, and count it if it is the first."""
-        words, value = (
-            "Finish your guess first: choose, press every item, or move each point.",
-            self.value(),
-        )
-        if value is not None:
-            self.points, answer = self.reveal(value)
-            verdict = (
-                "Right."
-                if self.points == 1
-                else "Partly right."
-                if self.points
-                else "Not this time."
-            )
-            words = (
-                f"<b>{verdict}</b> "
-                f"{html.escape(f'{answer} {self.why}')}<br><i>{_score(self.key, self.points)}</i>"
-            )
-        self.told.value = f'<div role="alert">{words}</div>'  # screen readers announce it
+        value = self.value()
+        if value is None:
+            self._respond(UNFINISHED)
+            return
+
+        self.points, answer = self.reveal(value)
+        if self.points == 1:
+            verdict = "Right."
+        elif self.points > 0:
+            verdict = "Partly right."
+        else:
+            verdict = "Not this time."
+        reason = html.escape(f"{answer} {self.why}")
+        score = _update_score(self.key, self.points)
+        self._respond(f"<b>{verdict}</b> {reason}<br><i>{score}</i>")
+
+    def _respond(self, words: str) -> None:
+        self.response.value = f'<div role="alert">{words}</div>'  # screen readers announce it
 
 
 def guess_choice(
@@ -127,6 +137,7 @@ def guess_choice(
 ) -> Guess:
     """Ask for one of several options. Raises ValueError if `answer` is not among them.
 
+    >>> from alibi_viz import lessons
     >>> lessons.guess_choice("parity", "Is 7 even or odd?", ["even", "odd"], "odd", why="It isn't twice an integer.")
     Your guess. Is 7 even or odd?
       ( ) even
@@ -139,55 +150,59 @@ def guess_choice(
     def reveal(value: str) -> Result:
         return float(value == answer), f"It is “{answer}”."
 
-    return Guess(key, question, why, lambda: buttons.value, reveal, buttons, items=options)
+    def value() -> str | None:
+        return buttons.value
+
+    return Guess(key, question, why, value, reveal, buttons, items=options)
 
 
 def guess_order(
     key: str, question: str, items: Sequence[str], answer: Sequence[str], why: str = ""
 ) -> Guess:
-    """Ask for the order of some items: the reader presses them one after the other. A pair in the
-    right order counts.
+    """Ask for the order of some items: the reader presses them one after the other.
 
-    Raises ValueError if `answer` doesn't have the same items.
+    The points are the share of pairs in the right order. Raises ValueError if `answer` doesn't have
+    the same items.
     """
-    items, answer = (
-        as_list("items", items, "strings", str),
-        as_list("answer", answer, "strings", str),
-    )
-    if sorted(items) != sorted(answer) or len({*items}) < max(2, len(items)):
+    items = as_list("items", items, "strings", str)
+    answer = as_list("answer", answer, "strings", str)
+    has_duplicates = len(set(items)) < len(items)
+    if sorted(items) != sorted(answer) or has_duplicates or len(items) < 2:
         raise ValueError(
             f"answer must hold the different items {items} in another order, got {answer}"
         )
-    order: list[str] = []
+    order: list[str] = []  # the items that have been pressed
 
     def press(item: str) -> None:
-        order.remove(item) if item in order else order.append(item)
-        for each, made in buttons.items():
-            made.description = f"{order.index(each) + 1}. {each}" if each in order else each
-            made.button_style = "info" if each in order else ""
+        if item in order:
+            order.remove(item)
+        else:
+            order.append(item)
+        for name, item_button in buttons.items():
+            if name in order:
+                item_button.description = f"{order.index(name) + 1}. {name}"
+                item_button.button_style = "info"
+            else:
+                item_button.description = name
+                item_button.button_style = ""
 
-    def reveal(value: list[str]) -> Result:
+    def value() -> list[str] | None:
+        return order if len(order) == len(items) else None
+
+    def reveal(guess: list[str]) -> Result:
         pairs = list(combinations(answer, 2))
-        good = sum(value.index(first) < value.index(second) for first, second in pairs)
-        verb = "is" if good == 1 else "are"
-        return good / len(
-            pairs
-        ), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs {verb} in the right order."
+        right = sum(guess.index(first) < guess.index(second) for first, second in pairs)
+        verb = "is" if right == 1 else "are"
+        words = (
+            f"It is {', '.join(answer)}: {right} of {len(pairs)} pairs {verb} in the right order."
+        )
+        return right / len(pairs), words
 
     buttons = {
         item: button(item, "", "s-item", "Press again to take it out", partial(press, item))
         for item in items
     }
-    inputs = row(*buttons.values())
-    return Guess(
-        key,
-        question,
-        why,
-        lambda: order if len(order) == len(items) else None,
-        reveal,
-        inputs,
-        items=items,
-    )
+    return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
 
 
 def guess_curve(
@@ -205,11 +220,11 @@ def guess_curve(
     y_title: str = "",
     why: str = "",
 ) -> Guess:
-    """Ask for some points of a curve, to drag or to set with sliders; then draw the truth over the
-    guess.
+    """Ask for some points of a curve, then draw the truth over the guess.
 
-    The first point is given, and the guess is finished once each of the others has been moved. A
-    point that is dragged out of the axes stays at their edge.
+    The reader drags the points or sets them with sliders. The first point is given, and the guess
+    is finished once each of the others has been moved. A point that is dragged out of the axes
+    stays at their edge.
 
     Args:
         key: the name of the question in the score.
@@ -226,78 +241,80 @@ def guess_curve(
     check_number("low", low)
     check_number("high", high, "a finite number above low", lambda end: low < end < math.inf)
     check_instance("others", {} if others is None else others, Mapping)
-    x, truth, at = (
-        as_list(*each, "numbers", float | int) for each in (("x", x), ("truth", truth), ("at", at))
-    )
-    at = at or x[-2:]
-    curves = {"truth": truth, **(others or {})}
-    if any(len(x) != len(y) for y in curves.values()) or not set() < {*at} <= {*x[1:]}:
-        raise ValueError(
-            f"each curve needs a number for each x, and at values of x after the first, got {at=}"
-        )
-    if [0, *x] != sorted({0, *x}):
-        raise ValueError(f"x must be positive and increasing, got {x}")
-    titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
+    x = as_list("x", x, "numbers", float | int)
+    truth = as_list("truth", truth, "numbers", float | int)
+    at = as_list("at", at, "numbers", float | int) or x[-2:]
+    curves = {name: truth, **(others or {})}
+    _check_curves(x, [truth, *curves.values()], at)
+
     step = 10.0 ** math.floor(math.log10((high - low) / 20))
-    options = {
-        "min": low,
-        "max": high,
-        "step": step,
-        "style": {"description_width": "initial"},
-        "tooltip": question,
-    }
-    sliders = [FloatSlider(truth[0], description=f"at {point:,}", **options) for point in at]
-    waiting = {*sliders}  # not moved yet
+    sliders = [
+        FloatSlider(
+            truth[0],
+            description=f"at {point:,}",
+            min=low,
+            max=high,
+            step=step,
+            style={"description_width": "initial"},
+            tooltip=question,
+        )
+        for point in at
+    ]
+    unmoved = set(sliders)
 
     def draw() -> None:
+        heights = [slider.value for slider in sliders]
         with figure.batch_update():
-            figure.data[0].y = [truth[0], *(slider.value for slider in sliders)]
-            for circle, point, slider in zip(figure.layout.shapes, at, sliders, strict=True):
-                circle.update(xanchor=point, yanchor=slider.value)
+            figure.data[0].y = [truth[0], *heights]
+            for circle, point, height in zip(figure.layout.shapes, at, heights, strict=True):
+                circle.update(xanchor=point, yanchor=height)
 
     def drag(_: Any, circles: Any) -> None:
-        for slider, height in zip(sliders, [circle.yanchor for circle in circles], strict=True):
+        heights = [circle.yanchor for circle in circles]
+        for slider, height in zip(sliders, heights, strict=True):
             slider.value = height  # within its range
         draw()  # the circle was dragged sideways, too
 
     def move(change: Any) -> None:
-        waiting.discard(change.owner)
+        unmoved.discard(change.owner)
         draw()
 
-    def reveal(value: list[float]) -> Result:
-        truths = [truth[x.index(point)] for point in at]
-        good = sum(
-            abs(y - right) <= TOLERANCE * (high - low)
-            for y, right in zip(value, truths, strict=True)
+    def value() -> list[float] | None:
+        return None if unmoved else [slider.value for slider in sliders]
+
+    def reveal(guess: list[float]) -> Result:
+        true_heights = [truth[x.index(point)] for point in at]
+        tolerance = TOLERANCE * (high - low)
+        close = sum(
+            abs(height - true_height) <= tolerance
+            for height, true_height in zip(guess, true_heights, strict=True)
         )
+
+        _, *hidden_traces = figure.data
         with figure.batch_update():
-            for trace in figure.data[1:]:
+            for trace in hidden_traces:
                 trace.visible = True
-            every = [y for trace in figure.data[1:] for y in trace.y]
-            figure.layout.yaxis.range = [min(low, *every), max(high, 1.03 * max(every))]
-        found = " and ".join(
-            f"{right:.2f} at {point:,}" for point, right in zip(at, truths, strict=True)
-        )
-        close = f"{good} of your {len(at)} points {'is' if good == 1 else 'are'}"
-        close = close if len(at) > 1 else f"your point is{' not' * (not good)}"
-        return good / len(at), f"It is {found}: {close} close."
+            drawn = [y for trace in hidden_traces for y in trace.y]
+            figure.layout.yaxis.range = [min(low, *drawn), max(high, 1.03 * max(drawn))]
+
+        heights = [f"{y:.2f} at {point:,}" for y, point in zip(true_heights, at, strict=True)]
+        words = f"It is {' and '.join(heights)}: {_describe_close(close, len(at))}."
+        return close / len(at), words
 
     inputs = row(Label("Drag each circle up or down, or move its slider:"), *sliders)
-    guess = Guess(
-        key,
-        question,
-        why,
-        lambda: None if waiting else [each.value for each in sliders],
-        reveal,
-        inputs,
+    guess = Guess(key, question, why, value, reveal, inputs)
+
+    # The figure comes last, as in `App`.
+    picture = _curves(curves, x, at)
+    picture.update_layout(
+        xaxis_title_text=x_title, yaxis_title_text=y_title, yaxis_range=[low, high]
     )
-    figure = LiveFigure(
-        _curves({name: truth, **(others or {})}, x, at).update_layout(titles)
-    )  # last, see App
-    figure.set_trait(
-        "_config", {"displayModeBar": False, "edits": {"shapePosition": True}}
-    )  # circles can be dragged
-    guess.children = [*guess.children[:2], figure, *guess.children[2:]]
+    figure = LiveFigure(picture)
+    # Circles can be dragged.
+    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})
+    style, asked, *below_figure = guess.children
+    guess.children = [style, asked, figure, *below_figure]
+
     draw()
     figure.layout.on_change(drag, "shapes")
     for slider in sliders:
@@ -305,52 +322,108 @@ def guess_curve(
     return guess
 
 
+def _check_curves(x: list[float], curves: list[Sequence[float]], at: list[float]) -> None:
+    """Raise ValueError unless each curve has a value for each x, and `at` can be set."""
+    has_all_values = all(len(y) == len(x) for y in curves)
+    if not has_all_values or not at or not set(at) <= set(x[1:]):
+        raise ValueError(
+            f"each curve needs a number for each x, and at values of x after the first, got {at=}"
+        )
+    if [0, *x] != sorted({0, *x}):
+        raise ValueError(f"x must be positive and increasing, got {x}")
+
+
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
-    """The figure of a guess: its line and a circle for each point to drag, both without heights,
-    and hidden curves."""
-    figure, gray = theme.blank(height=320, width=640), theme.COLORS[6]
+    """The figure of a guess: its line, a circle to drag for each point, and hidden curves.
+
+    The line and the circles have no heights yet.
+    """
+    gray = theme.COLORS[6]
+    figure = theme.blank(height=320, width=640)
     figure.add_scatter(
         name="your guess", x=[x[0], *at], line={"color": gray, "dash": "dash"}, marker_size=9
     )
-    methods = [
-        name.partition(",")[0] for name in curves
-    ]  # "rotary, window" has the color of rotary
-    slots = assign_slots([*dict.fromkeys(methods)], COMMON_METHODS)
-    for number, (method, (name, y)) in enumerate(zip(methods, curves.items(), strict=True)):
+
+    # "rotary, window" has the color of rotary, and another dash.
+    methods = list(dict.fromkeys(_method_of(name) for name in curves))
+    slots = assign_slots(methods, COMMON_METHODS)
+    drawn = set()
+    for name, y in curves.items():
+        method = _method_of(name)
         color, dash, symbol = STYLES[slots.index(method)]
-        line = {"color": color, "dash": "dashdot" if method in methods[:number] else dash}
+        if method in drawn:
+            dash = "dashdot"
+        drawn.add(method)
         figure.add_scatter(
-            name=name, x=x, y=list(y), line=line, marker_symbol=symbol, visible=False
+            name=name,
+            x=x,
+            y=list(y),
+            line={"color": color, "dash": dash},
+            marker_symbol=symbol,
+            visible=False,
         )
-    first, last = math.log10(x[0]), math.log10(x[-1])
-    margin, ticks = 0.08 * (last - first), {"tickvals": x, "ticktext": [f"{each:,}" for each in x]}
+
     for _ in at:
-        place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": 0}
         figure.add_shape(
-            type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=gray, **place
+            type="path",
+            path=_CIRCLE,
+            fillcolor=theme.MASKED,
+            line_color=gray,
+            xsizemode="pixel",
+            ysizemode="pixel",
+            xanchor=x[0],
+            yanchor=0,
         )
-    figure.update_xaxes(type="log", range=[first - margin, last + margin], **ticks)
+
+    first = math.log10(x[0])
+    last = math.log10(x[-1])
+    margin = 0.08 * (last - first)
+    figure.update_xaxes(
+        type="log",
+        range=[first - margin, last + margin],
+        tickvals=x,
+        ticktext=[f"{value:,}" for value in x],
+    )
     return figure.update_traces(cliponaxis=False)
 
 
+def _describe_close(close: int, points: int) -> str:
+    """How many of the reader's points are close to the truth."""
+    if points == 1:
+        return "your point is close" if close else "your point is not close"
+    verb = "is" if close == 1 else "are"
+    return f"{close} of your {points} points {verb} close"
+
+
+def _method_of(curve: str) -> str:
+    """The method in the name of a curve: "rotary" in "rotary, window"."""
+    return curve.partition(",")[0]
+
+
 def guess_grid(guesses: Iterable[Guess]) -> Box:
-    """Show several guesses side by side, as many in a row as fit, with one button for the answers
-    to those made."""
+    """Show several guesses side by side, with one button for the answers to those made."""
     guesses = as_list("guesses", guesses, "guesses", Guess)
     for guess in guesses:
         guess.children = [child for child in guess.children if not isinstance(child, Button)]
+
+    def answer() -> None:
+        made = [guess for guess in guesses if guess.value()]
+        # Without any, each of them asks for a guess.
+        for guess in made or guesses:
+            guess.answer()
+
+    show = button("Show the answers", "", "s-answer", "Compare your guesses with the truth", answer)
+    # As many in a row as fit.
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
-    tip, made = (
-        "Compare your guesses with the truth",
-        lambda: [guess for guess in guesses if guess.value()] or guesses,
-    )
-    show = button("Show the answers", "", "s-answer", tip, lambda: [*map(Guess.answer, made())])
-    return Box("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells), show)
+    text = "\n".join(guess.text for guess in guesses)
+    return Box(text, GridBox(guesses, layout=cells), show)
 
 
 def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> Box:
-    """The texts that `write` returns, side by side, and again whenever one of the traits of `app`
-    changes."""
+    """The texts that `write` returns, side by side.
+
+    They are written again whenever one of the traits of `app` changes.
+    """
     check_instance("app", app, HasTraits)
     page = HTML()
 
@@ -364,39 +437,30 @@ def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> B
 
 
 def score() -> Box:
-    """The points so far, and a button that deletes them. It follows the guesses that are made while
-    it is shown."""
+    """The points so far, and a button that deletes them.
 
-    def delete() -> None:  # the file may be damaged
+    It follows the guesses that are made while it is shown.
+    """
+    line = HTML()
+
+    def delete() -> None:
         try:
             FILE.unlink(missing_ok=True)
-            _score()
         except OSError as error:
             line.value = f"{FILE} can't be deleted ({error.strerror})."
+            return
+        _update_score()
 
-    _scores.add(line := HTML())
-    _score()
-    deletes = button("Delete", "", "s-delete", f"Delete {FILE}", delete)
-    return Box("Your score so far. Run this cell to see it.", row(line, deletes))
+    _score_lines.add(line)
+    _update_score()
+    delete_button = button("Delete", "", "s-delete", f"Delete {FILE}", delete)
+    return Box("Your score so far. Run this cell to see it.", row(line, delete_button))
 
 
-def _score(key: str = "", points: float = 0.0) -> str:
-    """Add the points of a first guess to the file, and say the score, here and in all scores on the
-    page."""
+def _update_score(key: str = "", points: float = 0.0) -> str:
+    """Store the points of a first guess, and say the score, here and in all scores on the page."""
     try:
-        scored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-        if not isinstance(scored, dict) or not all(
-            type(x) in (int, float) and 0 <= x <= 1 for x in scored.values()
-        ):
-            raise ValueError("not a table of points")
-        if key and key not in scored:
-            scored[key] = points
-            write(FILE, json.dumps(scored, indent=1))
-        words = (
-            f"Score: {sum(scored.values()):.3g} of {len(scored)}."
-            if scored
-            else "Score: no guesses yet."
-        )
+        words = _describe_score(_stored_score(key, points))
     except ValueError:
         words = (
             f"No score: {FILE} is damaged. Delete it to start again; the lesson goes on without it."
@@ -406,6 +470,30 @@ def _score(key: str = "", points: float = 0.0) -> str:
             f"No score: {FILE} can't be read or written ({error.strerror}); the lesson goes "
             "on without it."
         )
-    for line in _scores:
+    for line in _score_lines:
         line.value = words
     return words
+
+
+def _stored_score(key: str, points: float) -> dict[str, float]:
+    """{question: points} in the file, after those of a first guess have been added.
+
+    Raises ValueError for a damaged file, and OSError if it can't be read or written.
+    """
+    scored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    if not isinstance(scored, dict) or not all(map(_is_points, scored.values())):
+        raise ValueError("not a table of points")
+    if key and key not in scored:
+        scored[key] = points
+        write(FILE, json.dumps(scored, indent=1))
+    return scored
+
+
+def _is_points(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1  # not True; NaN fails the comparison
+
+
+def _describe_score(scored: Mapping[str, float]) -> str:
+    if not scored:
+        return "Score: no guesses yet."
+    return f"Score: {sum(scored.values()):.3g} of {len(scored)}."

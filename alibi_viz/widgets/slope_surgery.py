@@ -1,5 +1,4 @@
-"""SlopeSurgery: change a trained model without training it again, and see what that does at every
-length."""
+"""SlopeSurgery: change a trained model without training it, and see its loss at every length."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,11 +24,8 @@ from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 
 YOURS = "yours"
-MODELS = (
-    "alibi",
-    "rotary",
-    "sinusoidal",
-)  # that ship with the package and are tested within seconds
+# These models come with the package and are tested within seconds.
+MODELS = ("alibi", "rotary", "sinusoidal")
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the sequences in which attention is measured
@@ -60,31 +56,44 @@ class Subject(NamedTuple):
     evaluate: Callable[[Any], Evaluation]  # the model, or a changed copy
 
 
+class Change(NamedTuple):
+    """One argument of `lab.modify`, and what it does in words."""
+
+    value: Any
+    words: str
+
+
 def own_subject(
     model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any
 ) -> Subject:
-    """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or
-    for NaN."""
+    """A model of this lab, which reads bytes.
+
+    Its evaluation raises ValueError for a text that is too short, or if the model gives NaN.
+    """
     check_positive_integers(length=length)
-    text, lengths = lab.load_text(source), lengths or lab.evaluation_lengths(length)
+    text = lab.load_text(source)
+    lengths = lengths or lab.evaluation_lengths(length)
+    position = model.transformer.position
 
     def evaluate(model: LanguageModel) -> Evaluation:
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
-        tested = int(
-            min(
-                STATS_LENGTH * length,
-                max(lengths),
-                model.transformer.position.max_length or math.inf,
-            )
-        )
+
+        longest_defined = model.transformer.position.max_length or math.inf
+        tested = int(min(STATS_LENGTH * length, max(lengths), longest_defined))
         stats = attention_stats(model, text, tested, trained=length, windows=4)
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested)
 
-    applies = model.transformer.position.has_bias, has_sinks(model)
     return Subject(
-        model.config.position, model, length, "bytes", model.config.num_heads, *applies, evaluate
+        name=model.config.position,
+        model=model,
+        length=length,
+        unit="bytes",
+        num_heads=model.config.num_heads,
+        has_slopes=position.has_bias,
+        has_sinks=has_sinks(model),
+        evaluate=evaluate,
     )
 
 
@@ -95,47 +104,56 @@ def pretrained_subject(
     if tokenizer is None:
         what = "a LanguageModel, or a model of transformers together with its tokenizer"
         raise ValueError(f"model must be {what}, got only {type(model).__name__}")
-    name, family = family_name(model), family_of(model)
+    name = family_name(model)
+    family = family_of(model)
     length = training_length(model) if length is None else length
     check_positive_integers(length=length)
     lengths = lengths or lab.evaluation_lengths(length)
+    first_layer = family.layers(model)[0]
 
     def evaluate(model: nn.Module) -> Evaluation:
-        options = {
-            "targets": PRETRAINED_TARGETS,
-            "stride": max(1, min(lengths) // 2),
-            "trained": length,
-        }
-        table = lab.length_curve(model, tokenizer, source, lengths, **options)
+        table = lab.length_curve(
+            model,
+            tokenizer,
+            source,
+            lengths,
+            targets=PRETRAINED_TARGETS,
+            stride=max(1, min(lengths) // 2),
+            trained=length,
+        )
         losses = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
-        if not (defined := [x for x, bits in losses.items() if not math.isnan(bits)]):
+        defined = [x for x, bits in losses.items() if not math.isnan(bits)]
+        if not defined:
             limit = longest_context(model)
             raise ValueError(
                 f"the model has {limit} positions; lengths must be no longer, got {[*losses]}"
             )
+
         tested = min(STATS_LENGTH * length, max(defined))
-        ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -tested:].to(
-            next(model.parameters()).device
-        )
-        stats = pretrained_stats(model, ids, trained=length, queries=STATS_QUERIES)
+        device = next(model.parameters()).device
+        ids = encode(model, tokenizer, evaluated_bytes(source)[1])
+        last_ids = ids[None, -tested:].to(device)
+        stats = pretrained_stats(model, last_ids, trained=length, queries=STATS_QUERIES)
         return Evaluation(losses, stats.distance, float(stats.beyond.nanmean()), tested)
 
     return Subject(
-        name,
-        model,
-        length,
-        "tokens",
-        len(family.slopes(family.layers(model)[0])),
-        True,
-        True,
-        evaluate,
+        name=name,
+        model=model,
+        length=length,
+        unit="tokens",
+        num_heads=len(family.slopes(first_layer)),
+        has_slopes=True,
+        has_sinks=True,
+        evaluate=evaluate,
     )
 
 
 class SlopeSurgery(App):
     """Change a trained model: multiply its slopes, drop biases, or impose a window.
 
-        widgets.SlopeSurgery(lab.make_model("alibi"), length=64)           # your own model
+        # your own model
+        widgets.SlopeSurgery(lab.make_model("alibi"), length=64)
+        # a model of the transformers library
         widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=[512, 1024, 2048, 4096])
 
     Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates
@@ -175,8 +193,7 @@ class SlopeSurgery(App):
     min_width = 520  # two panels
     why = Why(
         "The changed model has the same weights as the one before. So all differences between the "
-        "lines come from "
-        "the change.",
+        "lines come from the change.",
         "07_surgery",
         "Steeper or flatter slopes",
     )
@@ -212,7 +229,9 @@ class SlopeSurgery(App):
                 raise BadValue(
                     "tokenizer, length and lengths belong to a model of yours: pass the model too"
                 )
-        super().__init__(**({"subject": YOURS} if self._subjects else {}) | state)
+        if model is not None:
+            state = {"subject": YOURS} | state
+        super().__init__(**state)
 
     @property
     def droppable(self) -> list[str]:
@@ -230,23 +249,25 @@ class SlopeSurgery(App):
         return self._after.losses
 
     def refresh(self) -> None:
-        """Draw the current state, and measure the models again: one may have been trained
-        further."""
+        """Measure the models again, which may have been trained further, and draw the result."""
         self._trained.clear()
         super().refresh()
 
     def controls(self) -> list[Widget]:
-        # called before the menu's own observer: the new model may have no such head
-        self.observe(
-            lambda _: self.dropped in self.droppable or self.set_trait("dropped", "none"),
-            names="subject",
-        )
+        # Called before the menu's own observer.
+        self.observe(self._keep_possible_drop, names="subject")
+
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
-        options = {"base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
-        slider = FloatLogSlider(
-            **options, tooltip="What the slopes are multiplied by", continuous_update=False
+        factor = FloatLogSlider(
+            base=2,
+            min=-4,
+            max=4,
+            step=0.5,
+            tooltip="What the slopes are multiplied by",
+            continuous_update=False,
+            layout=Layout(width="200px"),
         )
-        factor = self.link(slider.add_class("s-factor"), "factor")
+        self.link(factor.add_class("s-factor"), "factor")
         dropped = self.menu(
             "dropped",
             "drop the bias of",
@@ -267,102 +288,126 @@ class SlopeSurgery(App):
             "s-sinks",
             "How many tokens at the start stay visible beside the window",
         )
-        self._of_slopes, self._of_sinks = (factor, dropped), sinks.children[1:]
+        _, *sinks_controls = sinks.children  # without its label
+        self._slopes_controls = [factor, dropped]
+        self._sinks_controls = sinks_controls
+
         more, further = fold("More", "Keep the first tokens", sinks)
-        first = row(
-            subject, labeled("slopes times", factor), dropped, window, more, self.reset_button()
-        )
+        slopes_times = labeled("slopes times", factor)
+        first = row(subject, slopes_times, dropped, window, more, self.reset_button())
         return [column(first, further)]
 
     def draw(self) -> tuple[str, str]:
-        subject, changes = self._subject(), self._changes()
+        subject = self._subject()
         if self.subject not in self._trained:
             self._trained[self.subject] = subject.evaluate(subject.model)
-        before, changed = self._trained[self.subject], subject.model
+        before = self._trained[self.subject]
+
+        changes = self._changes()
         if changes:
-            values = {name: value for name, (value, _) in changes.items()}
-            changed = lab.modify(subject.model, **values, trained_length=subject.length)
-        after = subject.evaluate(changed) if changes else before
-        self._before, self._after, self.models = (
-            before,
-            after,
-            {BEFORE: subject.model, AFTER: changed},
-        )
-        for controls, apply in (
-            (self._of_slopes, subject.has_slopes),
-            (self._of_sinks, subject.has_sinks),
-        ):
-            for control in controls:
-                control.disabled = not apply
-        shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
-        picture.draw(self.figure, subject.length, subject.unit, *shown)
-        change = (
-            f"with {', '.join(words for _, words in changes.values())}"
-            if changes
-            else "as it was trained"
-        )
-        return _describe(subject, change, before, after)
+            values = {name: change.value for name, change in changes.items()}
+            model = lab.modify(subject.model, **values, trained_length=subject.length)
+            after = subject.evaluate(model)
+            lines = [before, after]
+            words = "with " + ", ".join(change.words for change in changes.values())
+        else:
+            model = subject.model
+            after = before
+            lines = [before]
+            words = "as it was trained"
+        self._before = before
+        self._after = after
+        self.models = {BEFORE: subject.model, AFTER: model}
+
+        for control in self._slopes_controls:
+            control.disabled = not subject.has_slopes
+        for control in self._sinks_controls:
+            control.disabled = not subject.has_sinks
+        curves = [(evaluation.losses, evaluation.distance) for evaluation in lines]
+        picture.draw(self.figure, subject.length, subject.unit, *curves)
+        return _describe(subject, words, before, after)
+
+    def _keep_possible_drop(self, _: Any) -> None:
+        """Drop nothing if the new model has no such head."""
+        if self.dropped not in self.droppable:
+            self.dropped = "none"
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
             saved = study.published_model(self.subject)
+            length = saved.settings["length"]
             with raising_bad_value():
-                self._subjects[self.subject] = own_subject(
-                    saved.model, saved.settings["length"], None, self._text
-                )
+                subject = own_subject(saved.model, length, lengths=None, source=self._text)
+            self._subjects[self.subject] = subject
         return self._subjects[self.subject]
 
-    def _changes(self) -> dict[str, tuple[Any, str]]:
-        """What is asked for and applies: {argument of `lab.modify`: its value, and the change in
-        words}."""
-        subject, changes = self._subject(), dict[str, tuple[Any, str]]()
+    def _changes(self) -> dict[str, Change]:
+        """What is asked for and applies to the model: {argument of `lab.modify`: change}."""
         if self.dropped not in self.droppable:
             raise BadValue(
                 f"dropped must be one of {', '.join(self.droppable)}, got {self.dropped!r}"
             )
+        subject = self._subject()
+        changes = {}
         if subject.has_slopes and (self.factor != 1 or self.dropped != "none"):
-            which = "every head" if self.dropped == "all" else f"head {self.dropped}"
-            words = [f"slopes times {self.factor:g}"] * (self.factor != 1 and self.dropped != "all")
-            words += [f"the bias of {which} dropped in every layer"] * (self.dropped != "none")
-            factors = [
-                0.0 if self.dropped in ("all", head) else self.factor for head in self.droppable[2:]
-            ]
-            changes["slopes"] = factors, ", ".join(words)
+            changes["slopes"] = self._change_of_slopes(subject.num_heads)
         if self.window is not None:
-            changes["window"] = (
-                self.window,
-                f"a window of {self.window:,} key{'s' * (self.window > 1)} imposed",
-            )
+            keys = "key" if self.window == 1 else "keys"
+            words = f"a window of {self.window:,} {keys} imposed"
+            changes["window"] = Change(self.window, words)
             if self.sinks and subject.has_sinks:
-                changes["sinks"] = self.sinks, f"the first {self.sinks:,} kept"
+                changes["sinks"] = Change(self.sinks, f"the first {self.sinks:,} kept")
         return changes
+
+    def _change_of_slopes(self, num_heads: int) -> Change:
+        """A factor for the slope of each head; 0 drops its bias."""
+        if self.dropped == "all":
+            return Change([0.0] * num_heads, "the bias of every head dropped in every layer")
+
+        factors = [self.factor] * num_heads
+        words = []
+        if self.factor != 1:
+            words.append(f"slopes times {self.factor:g}")
+        if self.dropped != "none":
+            factors[int(self.dropped) - 1] = 0.0
+            words.append(f"the bias of head {self.dropped} dropped in every layer")
+        return Change(factors, ", ".join(words))
 
 
 def _describe(
     subject: Subject, change: str, before: Evaluation, after: Evaluation
 ) -> tuple[str, str]:
-    """What was changed and what that does to the losses; as details, how far back the heads
-    look."""
-    length, losses = subject.length, []
-    for x in sorted({min(before.losses), max(before.losses)}):
-        bits, rise = after.losses[x], after.losses[x] - before.losses[x]
-        words = f"{bits:.2f} bits per byte on sequences of {x:,}"
-        if math.isnan(bits):
-            words = f"its positions are not defined on sequences of {x:,}"
-        elif abs(rise) >= EQUAL:  # not NaN
-            words += f", {abs(rise):.2f} {'more' if rise > 0 else 'less'} than before"
-        losses.append(words)
-    distance, original = (format_number(each.distance.mean()) for each in (after, before))
-    trained = f" (as trained {original})" if distance != original else ""
-    beyond = (
-        f", with {format_percent(after.beyond)} of their weight on keys at least {length:,} back"
-    )
+    """What was changed and what that does to the losses; as details, how far the heads look."""
+    shortest = min(before.losses)
+    longest = max(before.losses)
+    losses = [_describe_loss(shortest, before, after)]
+    if longest != shortest:
+        losses.append(_describe_loss(longest, before, after))
+    caption = f"{subject.name} {change}: {'; '.join(losses)}."
+
+    distance = format_number(after.distance.mean())
+    original = format_number(before.distance.mean())
     look = (
         f"At the end of sequences of {after.tested:,}, its heads look {distance} tokens back "
-        f"on average{trained}"
+        "on average"
     )
-    more = (
-        f"The model was trained on sequences of {length:,} {subject.unit}. "
-        f"{look}{beyond * (after.tested > length)}."
-    )
-    return f"{subject.name} {change}: {'; '.join(losses)}.", more
+    if distance != original:
+        look += f" (as trained {original})"
+    if after.tested > subject.length:
+        share = format_percent(after.beyond)
+        look += f", with {share} of their weight on keys at least {subject.length:,} back"
+    trained = f"The model was trained on sequences of {subject.length:,} {subject.unit}."
+    return caption, f"{trained} {look}."
+
+
+def _describe_loss(length: int, before: Evaluation, after: Evaluation) -> str:
+    """The loss at one length, and how much it has changed."""
+    bits = after.losses[length]
+    if math.isnan(bits):
+        return f"its positions are not defined on sequences of {length:,}"
+
+    words = f"{bits:.2f} bits per byte on sequences of {length:,}"
+    rise = bits - before.losses[length]
+    if abs(rise) >= EQUAL:
+        words += f", {abs(rise):.2f} {'more' if rise > 0 else 'less'} than before"
+    return words

@@ -1,16 +1,14 @@
-"""SpotTheBug: a wrong heatmap beside the right one, a guess what is wrong, and the code to
-repair."""
+"""SpotTheBug: a wrong heatmap beside the right one, a guess what is wrong, and code to repair."""
 
 import html
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from ipywidgets import HTML, GridBox, Label, Layout, Textarea, Widget
+from ipywidgets import HTML, Button, GridBox, Label, Layout, Textarea, Widget
 from torch import Tensor
 from traitlets import HasTraits, observe
 
@@ -40,14 +38,22 @@ class Code(State):
 
 
 @dataclass
-class Try:
-    """What the user did with a case: the guess, the code, and the code that was checked, its report
-    and its weights."""
+class Checked:
+    """Code that was checked, and what came out."""
+
+    code: str
+    report: str  # HTML
+    weights: Tensor | None  # [rows, keys]; None if the code gives none
+
+
+@dataclass
+class Attempt:
+    """What the user did with a case."""
 
     guess: str | None = None
     code: str = ""
-    checked: tuple[str, str, Tensor | None] = ("", "", None)
-    solved: bool = False
+    checked: Checked | None = None  # the last code that was checked
+    solved: bool = False  # whether any code that was checked had no fault
 
 
 class SpotTheBug(App):
@@ -81,8 +87,7 @@ class SpotTheBug(App):
 
     why = Why(
         "Where all content is equal, only the bias decides the weights. So a wrong bias shows in "
-        "them, although the "
-        "code runs without an error.",
+        "them, although the code runs without an error.",
         "09_spot_the_bug",
         "What a correct picture looks like",
     )
@@ -92,18 +97,11 @@ class SpotTheBug(App):
     code = Code("")
 
     def __init__(self, **state: Any) -> None:
-        self._tries = {name: Try() for name in BUGS}
+        self._attempts = {name: Attempt() for name in BUGS}
         super().__init__(**state)
+        # The picture comes first, so that it stays where it is when the code appears.
         style, controls, message, figure, *words, why, page = self.children
-        self.children = [
-            style,
-            figure,
-            *words,
-            message,
-            controls,
-            why,
-            page,
-        ]  # the picture stays when the code appears
+        self.children = [style, figure, *words, message, controls, why, page]
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -113,33 +111,49 @@ class SpotTheBug(App):
     @property
     def solved(self) -> list[str]:
         """The cases whose repair was checked and has no fault."""
-        return [name for name in BUGS if self._tries[name].solved]
+        return [name for name, attempt in self._attempts.items() if attempt.solved]
 
     @property
     def score(self) -> int:
-        """A right guess gives 1 point in an easy case, 2 in a medium and 3 in a hard one; a repair
-        as many again."""
-        pairs = zip(BUGS.values(), self._tries.values(), strict=True)
-        return sum(
-            POINTS[bug.tier] * ((each.guess == bug.fault) + each.solved) for bug, each in pairs
-        )
+        """The points of all guesses and repairs.
+
+        A right guess gives 1 point in an easy case, 2 in a medium and 3 in a hard one; a repair as
+        many again.
+        """
+        score = 0
+        for name, attempt in self._attempts.items():
+            bug = BUGS[name]
+            if attempt.guess == bug.fault:
+                score += POINTS[bug.tier]
+            if attempt.solved:
+                score += POINTS[bug.tier]
+        return score
 
     def check(self) -> Report:
         """Check the code, and show its report and its weights."""
-        bug, this, weights = BUGS[self.bug], self._tries[self.bug], None
+        bug = BUGS[self.bug]
+        attempt = self._attempts[self.bug]
         code = self.code or bug.code
         report = try_repair(bug.name, code, SECONDS)
-        hangs = any(finding.name == "does not finish" for finding in report.findings)
-        with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-            weights = None if hangs else bug.weights(code, SECONDS)
-        text = f'<div role="status">{report._repr_html_()}{_HANGS * hangs}</div>'
-        this.checked, this.solved = (code, text, weights), this.solved or report.ok
+
+        page = report._repr_html_()
+        weights = None
+        if any(finding.name == "does not finish" for finding in report.findings):
+            page += _HANGS
+        else:
+            # Without weights, the report says why, and the picture stays that of the faulty code.
+            with suppress(Unusable):
+                weights = bug.weights(code, SECONDS)
+
+        attempt.checked = Checked(code, f'<div role="status">{page}</div>', weights)
+        if report.ok:
+            attempt.solved = True
         self.refresh()
         return report
 
     def reset(self) -> None:
         """Forget the guess and the repair of this case."""
-        self._tries[self.bug] = Try()
+        self._attempts[self.bug] = Attempt()
         self.set_together({"guess": None, "code": ""})
         self.refresh()
 
@@ -147,40 +161,65 @@ class SpotTheBug(App):
         return matrices.blank("%{customdata}")
 
     def controls(self) -> list[Widget]:
-        self._progress = HTML().add_class(
-            "s-progress"
-        )  # a Label here would be taken for the menu's name
+        cases = self._case_controls()
+        question = HTML("<b>What is wrong with the implementation on the right?</b>")
+        answers = self._answer_controls()
+        self._revealed = self._repair_controls()
+        return [column(cases, question, answers, self._revealed)]
+
+    def _case_controls(self) -> Widget:
+        """The menu of cases, and how many are solved."""
         tiers = {name: f"{name}, {bug.tier}" for name, bug in BUGS.items()}
-        cases = row(
+        # A Label here would be taken for the menu's name.
+        self._progress = HTML().add_class("s-progress")
+        forget = "Forget the guess and the repair of this case"
+        return row(
             self.menu("bug", "case", "s-bug", "Which implementation", tiers),
             button("Next", "arrow-right", "s-next", "The case after this one", self._go),
             self._progress,
-            button(
-                "Reset",
-                "undo",
-                "s-reset",
-                "Forget the guess and the repair of this case",
-                self.reset,
-            ),
+            button("Reset", "undo", "s-reset", forget, self.reset),
         )
-        choose = [partial(self._on_answer, at) for at in range(4)]
-        answers = [
-            button("", "", f"s-answer-{at}", "Your guess", do, width="auto")
-            for at, do in enumerate(choose)
-        ]
-        self._choices = [(answer, HTML().add_class("s-problem")) for answer in answers]
-        table = Layout(
+
+    def _answer_controls(self) -> Widget:
+        """A table: a button per answer, and what that fault does."""
+        self._answers: list[tuple[Button, HTML]] = []
+        cells: list[Widget] = []
+        for number in range(4):
+            answer = button(
+                "",
+                "",
+                f"s-answer-{number}",
+                "Your guess",
+                partial(self._on_answer, number),
+                width="auto",
+            )
+            problem = HTML().add_class("s-problem")
+            self._answers.append((answer, problem))
+            cells += [answer, problem]
+        layout = Layout(
             grid_template_columns="220px 1fr",
             grid_gap="4px 12px",
             align_items="center",
             width="100%",
         )
-        tip, layout = "Your repair; empty it for the faulty code", Layout(width="calc(100% - 4px)")
-        self._box = Textarea(tooltip=tip, continuous_update=False, layout=layout).add_class(
-            "s-code"
+        return GridBox(cells, layout=layout)
+
+    def _repair_controls(self) -> Widget:
+        """What is shown after a guess: the verdict, the code, and the report on it."""
+        self._verdict = HTML().add_class("s-verdict")
+        self._report = HTML().add_class("s-report")
+        self._box = Textarea(
+            tooltip="Your repair; empty it for the faulty code",
+            continuous_update=False,
+            layout=Layout(width="calc(100% - 4px)"),
         )
-        self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
-        self._verdict, self._report = HTML().add_class("s-verdict"), HTML().add_class("s-report")
+        self._box.add_class("s-code")
+        self.link(
+            self._box,
+            "code",
+            read=self._read_code,
+            show=lambda code: code or BUGS[self.bug].code,
+        )
         check = button(
             "Check",
             "check",
@@ -189,126 +228,147 @@ class SpotTheBug(App):
             lambda: self.attempt(self.check),
         )
         check.button_style = "primary"
-        self._revealed = column(
-            self._verdict, column(Label("your repair"), self._box), check, self._report
-        )
-        question = HTML("<b>What is wrong with the implementation on the right?</b>")
-        return [
-            column(cases, question, GridBox([*chain(*self._choices)], layout=table), self._revealed)
-        ]
+        repair = column(Label("your repair"), self._box)
+        return column(self._verdict, repair, check, self._report)
 
     def draw(self) -> tuple[str, str]:
-        bug, this = BUGS[self.bug], self._tries[self.bug]
-        this.guess, this.code = self.guess, self.code
+        bug = BUGS[self.bug]
+        attempt = self._attempts[self.bug]
+        attempt.guess = self.guess
+        attempt.code = self.code
         code = self.code or bug.code
-        _, report, repaired = this.checked if this.checked[0] == code else Try.checked
-        correct, faulty, found = _faulty(self.bug)
-        repaired = None if code == bug.code else repaired
-        shown, name = (
-            (faulty, "this implementation") if repaired is None else (repaired, "your repair")
+        correct, faulty, report = _faulty(self.bug)
+
+        # A report and weights belong to the code that was checked, not to what it became since.
+        checked = attempt.checked
+        if checked and checked.code != code:
+            checked = None
+
+        weights = faulty
+        subject = "this implementation"
+        if checked and checked.weights is not None and code != bug.code:
+            weights = checked.weights
+            subject = "your repair"
+        self._draw_pair(
+            bug.view, np.stack([correct, weights]), ("a correct implementation", subject)
         )
-        self._draw_pair(bug.view, np.stack([correct, shown]), ("a correct implementation", name))
-        for answer, (choice, problem) in zip(self.answers, self._choices, strict=True):
-            right = self.guess is not None and answer == bug.fault
-            mark = (
-                ("check", "success")
-                if right
-                else ("times", "danger")
-                if answer == self.guess
-                else ("", "")
-            )
-            choice.description, (choice.icon, choice.button_style) = answer, mark
-            problem.value = html.escape(FAULTS[answer].problem)
-        self._box.value, self._box.layout.height = (
-            code,
-            f"{_LINE * max(8, code.count(chr(10)) + 2)}px",
-        )
-        self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, found)
+
+        self._mark_answers(bug)
+        self._box.value = code
+        lines = code.count("\n") + 1
+        self._box.layout.height = f"{_LINE * max(8, lines + 1)}px"
+        self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, report)
         self._revealed.layout.display = "none" if self.guess is None else None
-        self._report.value = report
-        most = 2 * sum(POINTS[each.tier] for each in BUGS.values())
+        self._report.value = checked.report if checked else ""
+
+        highest_score = 2 * sum(POINTS[case.tier] for case in BUGS.values())
         self._progress.value = (
-            f"{len(self.solved)} of {len(BUGS)} solved, score {self.score} of {most}"
+            f"{len(self.solved)} of {len(BUGS)} solved, score {self.score} of {highest_score}"
         )
-        words = (
-            f"The tokens are {bug.view.words} words in turn, and equal words have the content "
-            f"{MATCH:g}."
-        )
-        details = words if bug.view.words else "All tokens have the same content."
-        called, compared = _describe(bug), _compare(bug.view, correct, shown, name)
-        return (
-            (called, f"{compared} {details}")
-            if self.guess is None
-            else (f"{called} {compared}", details)
-        )
+
+        call = _describe(bug)
+        comparison = _compare(bug.view, correct, weights, subject)
+        content = "All tokens have the same content."
+        if bug.view.words:
+            content = (
+                f"The tokens are {bug.view.words} words in turn, and equal words have the content "
+                f"{MATCH:g}."
+            )
+        if self.guess is None:
+            return call, f"{comparison} {content}"
+        return f"{call} {comparison}", content
+
+    def _mark_answers(self, bug: Bug) -> None:
+        """Label the four buttons. After a guess, mark the right one, and the guess if wrong."""
+        for answer, (choice, problem) in zip(bug.answers, self._answers, strict=True):
+            choice.description = answer
+            problem.value = html.escape(FAULTS[answer].problem)
+            if self.guess is not None and answer == bug.fault:
+                choice.icon = "check"
+                choice.button_style = "success"
+            elif answer == self.guess:
+                choice.icon = "times"
+                choice.button_style = "danger"
+            else:
+                choice.icon = ""
+                choice.button_style = ""
 
     def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
         """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
-        masked, kind, numbers = (
-            ~(weights > 0),
-            "query" if view.head else "head",
-            (view.rows, view.keys),
-        )
+        masked = ~(weights > 0)
+        row_noun = "query" if view.head else "head"
         places = [
-            [f"{kind} {at}, key {key}<br>relative weight " for key in view.keys] for at in view.rows
+            [f"{row_noun} {number}, key {key}<br>relative weight " for key in view.keys]
+            for number in view.rows
         ]
-        texts = np.char.add(
-            places, np.where(masked, "masked", np.char.mod("%.3g", weights))
-        ).astype(object)
+        values = np.where(masked, "masked", np.char.mod("%.3g", weights))
+        hover_texts = np.char.add(places, values).astype(object)
+
         grid = matrices.page_grid(2, self.page_width)
-        labels: dict[str, Any] = {
-            "titles": names,
-            "numbers": numbers,
-            "legend": "weight / largest of its row",
-        }
-        matrices.draw(self.figure, grid, weights, masked, scale=WEIGHT_SCALE, **labels)
+        matrices.draw(
+            self.figure,
+            grid,
+            weights,
+            masked,
+            scale=WEIGHT_SCALE,
+            titles=names,
+            numbers=(view.rows, view.keys),
+            legend="weight / largest of its row",
+        )
         with self.figure.batch_update():
-            matrices.fill_hover(self.figure, grid, texts.shape[1:], texts, (1, 2))
+            matrices.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
 
     @observe("bug")
     def _change_case(self, change: Any) -> None:
         """Restore the guess and the code of a case."""
-        if hasattr(self, "figure"):  # else the constructor sets all traits
-            with self.hold_trait_notifications():
-                self.guess, self.code = self._tries[change.new].guess, self._tries[change.new].code
+        if not hasattr(self, "figure"):
+            return  # the constructor sets all traits
+        attempt = self._attempts[change.new]
+        with self.hold_trait_notifications():
+            self.guess = attempt.guess
+            self.code = attempt.code
 
     def _read_code(self, text: str) -> str:
         return "" if text.strip() in ("", BUGS[self.bug].code) else text
 
     def _go(self) -> None:
         names = list(BUGS)
-        self.bug = names[(names.index(self.bug) + 1) % len(names)]
+        following = names.index(self.bug) + 1
+        self.bug = names[following % len(names)]
 
     def _on_answer(self, number: int) -> None:
-        if self.guess is None:  # the first guess counts; a disabled button would lose the focus
+        # The first guess counts. The buttons stay enabled: a disabled one would lose the focus.
+        if self.guess is None:
             self.guess = self.answers[number]
 
 
 @cache
 def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
-    """The correct weights in the view of a bug, those of its faulty code, and the checker's report
-    on that code."""
+    """The correct weights in the view of a bug, those of its code, and the report on that code."""
     bug = BUGS[name]
     return bug.view.correct(bug.causal), bug.weights(), try_repair(name, bug.code)
 
 
 def _reveal(bug: Bug, guess: str, report: Report) -> str:
-    """Whether the guess is right, what the fault is, the number that shows it, and its public
-    origin, as HTML."""
-    verdict = (
-        "<b>Right:</b> it is" if guess == bug.fault else f"<b>No.</b> You chose {guess}, but it is"
-    )
-    problem, exhibit = FAULTS[bug.fault].problem, bug.exhibit
-    found = "; ".join(finding.evidence for finding in report.findings)
-    models = " and ".join(exhibit.trained)
-    trained = (
-        f"<p>The authors of {models} released their weights with such code: for them it is "
-        "no fault.</p>"
-    )
-    trained *= bool(models)
+    """Whether the guess is right, what the fault is, and where it happened, as HTML."""
+    if guess == bug.fault:
+        verdict = "<b>Right:</b> it is"
+    else:
+        verdict = f"<b>No.</b> You chose {guess}, but it is"
+    problem = FAULTS[bug.fault].problem
+    evidence = "; ".join(finding.evidence for finding in report.findings)
+    exhibit = bug.exhibit
+
+    trained = ""
+    if exhibit.trained:
+        models = " and ".join(exhibit.trained)
+        trained = (
+            f"<p>The authors of {models} released their weights with such code: for them it is "
+            "no fault.</p>"
+        )
     return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {html.escape(problem[0].upper() + problem[1:])}.</p>
-<p>The checker found: {html.escape(found)}.</p>
+<p>The checker found: {html.escape(evidence)}.</p>
 <p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{html.escape(exhibit.system)}</a>:<br>
 {html.escape(exhibit.effect)}.</p>{trained}</div>
 <p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
@@ -317,21 +377,29 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
 
 def _describe(bug: Bug) -> str:
     """The sizes of the call, and which weights are shown."""
-    view, model = bug.view, "causal" if bug.causal else "an encoder"
-    shown = f"head {view.head}" if view.head else "the last query of each head"
-    last = "token" if view.query_length == 1 else f"{view.query_length} tokens"
-    decoding = f", decoding the last {last}" * (view.query_length < view.key_length)
-    tokens = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding}"
-    return f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {tokens}."
+    view = bug.view
+    model = "causal" if bug.causal else "an encoder"
+    rows = f"head {view.head}" if view.head else "the last query of each head"
+    tokens = f"{view.key_length:,} tokens"
+    if view.query_length < view.key_length:
+        last = "token" if view.query_length == 1 else f"{view.query_length} tokens"
+        tokens += f", decoding the last {last}"
+    return (
+        f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {rows} of "
+        f"{view.num_heads}, {tokens}."
+    )
 
 
-def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
+def _compare(view: View, correct: Tensor, weights: Tensor, subject: str) -> str:
     """The weight that differs most."""
-    difference = (shown - correct).abs()
+    difference = (weights - correct).abs()
     if float(difference.max()) < 1e-3:
         return "The two pictures are the same."
     row, column = divmod(int(difference.argmax()), len(view.keys))
-    got, wanted = (format_percent(weights[row, column]) for weights in (shown, correct))
+    weight = format_percent(weights[row, column])
+    expected = format_percent(correct[row, column])
     place = f"{'query' if view.head else 'head'} {view.rows[row]}: key {view.keys[column]}"
-    of = "of the largest weight in its row"
-    return f"The largest difference is in {place} has {got} {of} in {subject}; correct is {wanted}."
+    return (
+        f"The largest difference is in {place} has {weight} of the largest weight in its row in "
+        f"{subject}; correct is {expected}."
+    )

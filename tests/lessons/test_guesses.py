@@ -44,7 +44,7 @@ def press(box: Box, name: str = "Show the answer") -> str:
         for button in find(box, Button)
         if name in (button.description, button.description[3:])
     ).click()
-    return getattr(box, "told", HTML()).value
+    return getattr(box, "response", HTML()).value
 
 
 def choose(guess: Guess, option: str) -> str:
@@ -231,7 +231,7 @@ def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_fi
     grid = lessons.guess_grid(guesses)
     assert all(f"Question {n}?" in repr(grid) for n in range(3)) and len(find(grid, Button)) == 1
     press(grid, "Show the answers")
-    assert all("Finish" in guess.told.value for guess in guesses)
+    assert all("Finish" in guess.response.value for guess in guesses)
     for guess, option in zip(guesses[1:], "ab", strict=True):
         find(guess, RadioButtons)[0].value = option
     press(grid, "Show the answers")

@@ -6,187 +6,251 @@ import math
 import pandas as pd
 
 from alibi_viz import lab
-from alibi_viz.data.tales import Mention, mentions
+from alibi_viz.data.tales import mentions
 from alibi_viz.measure import sentences as say
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import join, outcome, outcomes, rises
 from alibi_viz.widgets.race.state import RaceState
 
-REPEATED = 0.1  # share of the validation part: from here on, repeats are told
+# A text of which at least this share of the validation part is in the training part, too, is said
+# to repeat itself.
+REPEATED = 0.1
 LEGEND = (
     "Names, animals, places and things are <b>&nbsp;from the first {} bytes&nbsp;</b> or "
     "<u>&nbsp;new&nbsp;</u>."
 )
-OUTCOMES = (
-    "holds",
-    "degrades",
-    "fails",
-)  # of a method on longer sequences, as `sentences.outcome` classifies
+# Of a method on longer sequences, as `sentences.outcome` classifies.
+OUTCOMES = ("holds", "degrades", "fails")
 
 
 def caption(
     race: RaceState, question: Question, results: pd.DataFrame, note: str, measuring: bool
 ) -> tuple[str, str]:
-    """What `results`, the rows of one question, show: in at most two sentences, and the details.
+    """What a race says about a question, in at most two sentences, and the details.
 
-    `note` comes first, unless it is empty. `measuring` says whether the trained models are being
-    measured.
+    Args:
+        race: the race that is shown.
+        question: the open question.
+        results: the rows of that question.
+        note: comes first, unless it is empty.
+        measuring: whether the trained models are being measured.
     """
-    head = note or _status(race)
+    sentences = [note or _status(race)]
     if race.state == "ready":
-        findings = [question.summary]
+        sentences.append(question.summary)
     elif race.failed:
-        findings = ["Training did not finish, so the methods cannot be compared."]
+        sentences.append("Training did not finish, so the methods cannot be compared.")
     elif race.unmeasured(question):
-        later = "The models are being measured." if measuring else "The models were not measured."
-        findings = [
-            "The models will be measured when the race is over."
-            if race.state == "running"
-            else later
-        ]
+        sentences.append(_reason_unmeasured(race, measuring))
     else:
-        findings = say.sentences(question.say(results, race.length))
-        if question is race.main and race.task == "text":
-            guesses, clauses = _judge_guesses(race, results), outcomes(rises(results))
-            if (
-                clauses
-            ):  # the first of `findings`, with the length and the unit that it leaves to the figure
-                seeds = "in every seed " * (len(race.counted) > 1)
-                ending = (
-                    f"Up to {results['x'].max():,} bytes, {seeds}{'; '.join(clauses)}, in "
-                    "bits per byte."
-                )
-                findings = [ending, *findings[1:]]
-            head, findings = head or guesses, [guesses if head else "", *findings]
-    sentences = [sentence for sentence in (head, *findings) if sentence]
-    if (
-        race.state == "running" or not race.complete
-    ):  # open details would close whenever their text changes
-        return " ".join(sentences[:2]), ""
-    trained = (
-        f"Trained {race.steps:,} steps on {race.source_name}, seeds: "
-        f"{join(list(map(str, race.complete)))}."
-    )
-    if isinstance(race.source, lab.Text) and race.source.repeats >= REPEATED:
-        trained += (
-            f" {race.source.repeats:.0%} of its validation part also stands in its training part."
-        )
-    return " ".join(sentences[:2]), " ".join([*sentences[2:], trained])
+        sentences += _findings(race, question, results)
+
+    sentences = [sentence for sentence in sentences if sentence]
+    summary = " ".join(sentences[:2])
+
+    # Open details would close whenever their text changes, so a running race has none.
+    if race.state == "running" or not race.complete:
+        return summary, ""
+    details = [*sentences[2:], *_training_facts(race)]
+    return summary, " ".join(details)
 
 
 def lanes(race: RaceState) -> str:
-    """One line per method, HTML: its progress bar and its steps."""
-    lines, done = [], race.losses["method"].value_counts()
+    """One line per method, as HTML: its progress bar and its steps."""
+    steps_done = race.losses["method"].value_counts()
+    lines = []
     for method in race.methods:
-        step, color, name = done.get(method, 0), race.color(method), html.escape(method)
-        style = f"--color: {color}; --done: {step / race.steps:.1%}"
+        name = html.escape(method)
+        color = race.color(method)
+        step = steps_done.get(method, 0)
         lines.append(
             f'<span style="border-left: 4px solid {color}; padding-left: 8px">{name}</span>'
             f'<div class="progress-bar" role="progressbar" aria-label="{name}" '
-            f'aria-valuenow="{step}" '
-            f'aria-valuemin="0" aria-valuemax="{race.steps}" style="{style}"></div>'
+            f'aria-valuenow="{step}" aria-valuemin="0" aria-valuemax="{race.steps}" '
+            f'style="--color: {color}; --done: {step / race.steps:.1%}"></div>'
             f"<span>step {step:,} of {race.steps:,}</span>"
         )
     return f'<div class="alibi-lanes">{"".join(lines)}</div>'
 
 
 def written_html(race: RaceState) -> str:
-    """The first text of each method, with everything beyond the training length shaded; empty if
-    there is none.
+    """The first text of each method, as HTML; empty if there is none.
 
-    Names, animals, places and things of the tales are bold if they occur up to the training length,
-    others underlined.
+    Everything beyond the training length is shaded. Names, animals, places and things of the tales
+    are bold if they occur up to the training length, others underlined.
     """
+    written = dict(race.written)  # a copy: a running race adds to it
+    if not written:
+        return ""
+
     blocks = []
-    for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it
-        note = (
-            f": {known:.0%} of the shaded words, in {len(texts)} such texts, occur in the "
-            "training text"
+    for method, (texts, known_words) in written.items():
+        note = _note_on_words(race, texts, known_words)
+        blocks.append(
+            f"<div>{html.escape(method)}{note}</div>"
+            f'<pre tabindex="0" style="border-left: 4px solid {race.color(method)}">'
+            f"{_marked(texts[0])}</pre>"
         )
-        note = "" if math.isnan(known) else note
-        note = note if texts[0].beyond else f" (not defined beyond {race.length})"
-        text = (
-            '<pre tabindex="0" style="border-left: 4px solid '
-            f'{race.color(method)}">{_marked(texts[0])}</pre>'
-        )
-        blocks.append(f"<div>{html.escape(method)}{note}</div>{text}")
     body = "".join(blocks)
-    legend = LEGEND.format(race.length) if "</b>" in body or "</u>" in body else ""
-    return bool(blocks) * (
+
+    has_mentions = "</b>" in body or "</u>" in body
+    legend = LEGEND.format(race.length) if has_mentions else ""
+    return (
         '<details open class="alibi-written"><summary>What they write</summary>'
         f"<p>All continue the same {race.length // 2} bytes (paler); text beyond the training "
-        f"length of {race.length} "
-        f'is <span class="beyond">shaded</span>. {legend}</p>{body}</details>'
+        f'length of {race.length} is <span class="beyond">shaded</span>. {legend}</p>'
+        f"{body}</details>"
     )
+
+
+# The sentences of a caption.
 
 
 def _status(race: RaceState) -> str:
     """What is to be done, being done, or was ended early; empty for a race that has finished."""
-    seeds = f", seed {max(1, len(race.models))} of {race.seeds}" * (race.seeds > 1)
     match race.state:
-        case "ready" if not race.methods:
-            return "No method is chosen: select at least one."
         case "ready":
-            train, are = ("trains", "is") if len(race.methods) == 1 else ("train", "are")
-            return (
-                f"Press Train: {join(race.methods)} {train} on {race.source_name}, and {are} "
-                "tested on longer ones."
-            )
-        case "running":  # without the step, which screen readers would announce
-            seed, name = max(race.models, default=None), race.main.name
-            step = max(
-                (
-                    row["step"]
-                    for row in race.rows
-                    if (row["seed"], row["question"]) == (seed, name)
-                ),
-                default=0,
-            )
-            tested = f"last tested after step {step}" if step else "not tested yet"
-            return f"Training on {race.source_name}{seeds}, {tested}."
+            return _invitation(race)
+        case "running":
+            return _progress(race)
         case "finished":
             return ""
     end = "Stopped" if race.state == "stopped" else "Ended by an error"
-    return f"{end} after step {max(race.losses['x'], default=0):,} of {race.steps:,}{seeds}."
+    step = max(race.losses["x"], default=0)
+    return f"{end} after step {step:,} of {race.steps:,}{_seed_of_seeds(race)}."
+
+
+def _invitation(race: RaceState) -> str:
+    if not race.methods:
+        return "No method is chosen: select at least one."
+    methods = join(race.methods)
+    if len(race.methods) == 1:
+        return f"Press Train: {methods} trains on {race.source_name}, and is tested on longer ones."
+    return f"Press Train: {methods} train on {race.source_name}, and are tested on longer ones."
+
+
+def _progress(race: RaceState) -> str:
+    """What is trained, and when it was tested; without the step, which screen readers would read
+    out."""
+    seed = max(race.models, default=None)
+    tests = [
+        row["step"]
+        for row in race.rows
+        if row["seed"] == seed and row["question"] == race.main.name
+    ]
+    last_step = max(tests, default=0)
+    tested = f"last tested after step {last_step}" if last_step else "not tested yet"
+    return f"Training on {race.source_name}{_seed_of_seeds(race)}, {tested}."
+
+
+def _seed_of_seeds(race: RaceState) -> str:
+    if race.seeds == 1:
+        return ""
+    number = max(1, len(race.models))
+    return f", seed {number} of {race.seeds}"
+
+
+def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
+    if race.state == "running":
+        return "The models will be measured when the race is over."
+    if measuring:
+        return "The models are being measured."
+    return "The models were not measured."
+
+
+def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
+    """The answer to a question; on longer sequences of a text, also which guesses were right."""
+    findings = say.sentences(question.say(results, race.length))
+    if question is not race.main or race.task != "text":
+        return findings
+
+    clauses = outcomes(rises(results))
+    if clauses:
+        # The first sentence, with the length and the unit, which it leaves to the figure.
+        seeds = "in every seed " if len(race.counted) > 1 else ""
+        findings[:1] = [
+            f"Up to {results['x'].max():,} bytes, {seeds}{'; '.join(clauses)}, in bits per byte."
+        ]
+    return [_judge_guesses(race, results), *findings]
 
 
 def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
-    """Which guesses were right; empty before the race is over, because what has learned little
-    can't fail."""
-    judged: dict[str, list[str]] = {"right": [], "wrong": []}
-    for method, each in rises(results).items():
-        guess, actual = race.guesses.get(method), outcome(each)
-        if guess and race.complete and actual != "mixed":
-            judged["right" if guess == actual else "wrong"].append(f"{method} ({guess})")
-    clauses = [f"{verdict} about {join(methods)}" for verdict, methods in judged.items() if methods]
+    """Which guesses were right; empty without any, and before the race is over."""
+    if not race.complete:
+        return ""  # models that have learned little can't fail
+
+    right: list[str] = []
+    wrong: list[str] = []
+    for method, rises_of_method in rises(results).items():
+        guess = race.guesses.get(method)
+        actual = outcome(rises_of_method)
+        if guess is None or actual == "mixed":
+            continue
+        judged = right if guess == actual else wrong
+        judged.append(f"{method} ({guess})")
+
+    clauses = []
+    if right:
+        clauses.append(f"right about {join(right)}")
+    if wrong:
+        clauses.append(f"wrong about {join(wrong)}")
     return f"You guessed {join(clauses)}." if clauses else ""
+
+
+def _training_facts(race: RaceState) -> list[str]:
+    """What the models were trained on, and how much of it repeats itself."""
+    seeds = join([str(seed) for seed in race.complete])
+    facts = [f"Trained {race.steps:,} steps on {race.source_name}, seeds: {seeds}."]
+    text = race.source
+    if isinstance(text, lab.Text) and text.repeats >= REPEATED:
+        facts.append(f"{text.repeats:.0%} of its validation part also stands in its training part.")
+    return facts
+
+
+# What the models write.
+
+
+def _note_on_words(race: RaceState, texts: list[Continuation], known_words: float) -> str:
+    """How many of the words beyond the training length are known, or why there are none."""
+    if not texts[0].beyond:
+        return f" (not defined beyond {race.length})"
+    if math.isnan(known_words):
+        return ""
+    return (
+        f": {known_words:.0%} of the shaded words, in {len(texts)} such texts, occur in the "
+        "training text"
+    )
 
 
 def _marked(text: Continuation) -> str:
     """The three parts of a text, with the mentions in each of them marked."""
-    end = len(text.prompt) + len(text.within)
-    opening = [mention for mention in mentions("".join(text)) if mention.start < end]
+    opening_length = len(text.prompt) + len(text.within)
+    opening = {
+        mention.value for mention in mentions("".join(text)) if mention.start < opening_length
+    }
     return "".join(
-        f'<span class="{css}">{_mark(part, opening)}</span>' for css, part in text._asdict().items()
+        f'<span class="{css_class}">{_mark(part, opening)}</span>'
+        for css_class, part in text._asdict().items()
     )
 
 
-def _mark(part: str, opening: list[Mention]) -> str:
-    """A part of a text, with its mentions marked: those of the opening, and new ones."""
-    values, shown, end = {mention.value for mention in opening}, "", 0
+def _mark(part: str, opening: set[str]) -> str:
+    """A part of a text, with its mentions marked: those that the opening has, too, and new ones."""
+    marked = ""
+    end = 0
     for mention in mentions(part):
-        tag = "b" if mention.value in values else "u"
-        shown += (
-            f"{_printable(part[end : mention.start])}<{tag}>{_printable(mention.value)}</{tag}>"
-        )
+        tag = "b" if mention.value in opening else "u"
+        marked += _printable(part[end : mention.start])
+        marked += f"<{tag}>{_printable(mention.value)}</{tag}>"
         end = mention.stop
-    return shown + _printable(part[end:])
+    return marked + _printable(part[end:])
 
 
 def _printable(text: str) -> str:
-    """Escaped text, with control characters replaced, some of which would reverse the text or end
-    the page."""
-    return html.escape(
-        "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
-    )
+    """Escaped text without control characters, some of which would reverse it or end the page."""
+    printable = [
+        character if character.isprintable() or character == "\n" else "\ufffd"
+        for character in text
+    ]
+    return html.escape("".join(printable))

@@ -1,5 +1,4 @@
-"""LengthLab: train small models side by side on short sequences, and see how they do on longer
-ones."""
+"""LengthLab: train small models on short sequences, and test them on longer ones."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-# Else the first optimizer imports it during the first race, for most of a second
+# The first optimizer imports this module, for most of a second: not during the first race.
 import torch._dynamo
 from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
@@ -46,37 +45,42 @@ NUMBERS = (
     ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
     ("seed", "first seed", "Sets the starting weights and the batches"),
 )
-MAX_PATH = 400  # characters of a line: more are a text
-_python = cache(lab.python_text)
+MAX_PATH = 400  # characters: a longer line is a text, not a path
 GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens at up to 16 times the training length?
 A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.</div>"""
 
+_python = cache(lab.python_text)
+
 
 class Methods(Names):
-    """Names of position methods. Your own functions and classes are registered and replaced by
-    their names."""
+    """Names of position methods. Your own functions and classes become names of their own."""
 
     def offered(self, obj: HasTraits) -> tuple[str, ...]:
         return tuple(POSITIONS)  # and your own ones, once they have been used
 
     def validate(self, obj: Any, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
+            before = dict(POSITIONS)
             with raising_bad_value():
-                before = {**POSITIONS}
-                value = [
-                    method if isinstance(method, str) else register_method(method)
-                    for method in value
-                ]
-            if hasattr(obj, "figure") and any(
+                value = [_name_of(method) for method in value]
+
+            is_drawn = hasattr(obj, "figure")
+            if is_drawn and any(
                 before.get(name) is not POSITIONS.get(name) for name in obj.methods
             ):
                 obj.refresh()  # the same names, but a law was edited
         return super().validate(obj, value)
 
 
+def _name_of(method: Any) -> str:
+    return method if isinstance(method, str) else register_method(method)
+
+
 class TextSource(State):
-    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text. An app offers all
-    that it has had."""
+    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text.
+
+    An app offers all texts that it has had.
+    """
 
     def offered(self, obj: Any) -> list[lab.Text | None]:
         return [None, *obj.texts.values()]
@@ -94,20 +98,18 @@ class Guesses(State):
     info_text = f"{{method: {', '.join(captions.OUTCOMES)} or None}}"
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        known = isinstance(value, Mapping) and {*value} <= {*POSITIONS}
-        guesses = (None, *captions.OUTCOMES)
-        if known and all(
-            isinstance(each, str | None) and each in guesses for each in value.values()
-        ):
-            return dict(value)
-        self.error(obj, value)
+        if not isinstance(value, Mapping) or not set(value) <= set(POSITIONS):
+            self.error(obj, value)
+        for guess in value.values():
+            if not isinstance(guess, str | None) or guess not in (None, *captions.OUTCOMES):
+                self.error(obj, value)
+        return dict(value)
 
 
 class LengthLab(App):
-    """A race: one small model per position method, trained on sequences of `length` bytes and
-    tested on longer ones.
+    """A race of position methods: one small model each, tested on longer and longer sequences.
 
-    `train` starts the race on a thread, so the kernel stays free, and returns a future: `await
+    The models are trained on sequences of `length` bytes. `train` starts the race on a thread, so the kernel stays free, and returns a future: `await
     app.train()` in a notebook, `app.train().result()` in a script. Changes of the state during a
     race apply to the next one.
 
@@ -139,8 +141,8 @@ class LengthLab(App):
     min_width = 520  # two panels
     why = Why(
         "On longer sequences of a text, the same bytes are predicted at every length, and only "
-        "their context changes. "
-        "So a line that rises there means that longer sequences make the predictions worse.",
+        "their context changes. So a line that rises there means that longer sequences make the "
+        "predictions worse.",
         "06_train_short_test_long",
         "How length is tested",
     )
@@ -174,13 +176,13 @@ class LengthLab(App):
 
     @property
     def means(self) -> dict[str, dict[int, float]]:
-        """{method: {x: value}} for the open question, the mean over the seeds; empty before the
-        first race."""
-        return (
-            over_seeds(self._shown.results(self._question))["mean"]
-            .unstack("label", sort=False)
-            .to_dict()
-        )
+        """{method: {x: value}} for the open question, the mean over the seeds.
+
+        Empty before the first race.
+        """
+        results = self._shown.results(self._question)
+        means = over_seeds(results)["mean"].unstack("label", sort=False)
+        return means.to_dict()
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -189,14 +191,15 @@ class LengthLab(App):
 
     @property
     def written(self) -> dict[str, Written]:
-        """{method: what the model of the last seed writes beyond L}, after a race on a text has
-        finished."""
+        """{method: what the model of the last seed writes beyond L}, after a race on a text."""
         return dict(self._shown.written)
 
     @property
     def running(self) -> bool:
-        """Whether models are trained or measured; once it is False, the app shows how that
-        ended."""
+        """Whether models are trained or measured.
+
+        Once it is False, the app shows how that ended.
+        """
         with self._lock:
             return self._work is not None
 
@@ -209,9 +212,11 @@ class LengthLab(App):
                 too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
-        if (work := self._work) and not self._active:  # it measures the models of the race before
+        work = self._work
+        if work and not self._active:  # it measures the models of the race before
             work.stop()
             work.join()
+
         with self._lock:
             if self._active:
                 raise RuntimeError(
@@ -222,13 +227,13 @@ class LengthLab(App):
                 steps = race.start()
             except Exception as error:  # a class of the user's own may raise anything
                 raise BadValue(str(error) or type(error).__name__) from error
+
             self._races[race.task] = race
             self.say("")
             return self._run(steps)
 
     def stop(self) -> None:
-        """End the race after the current row, within a fraction of a second. Does nothing without a
-        race."""
+        """End the race after the current row. Does nothing without a race."""
         for work in self.works:
             work.stop()
 
@@ -237,46 +242,55 @@ class LengthLab(App):
 
     def controls(self) -> list[Widget]:
         self._guess_rows: dict[str, HBox] = {}  # of the methods that have been chosen so far
+        self._guesses = column().add_class("s-guesses")
+        self._guess_prompt = HTML(GUESS)
+        self._methods = row()
+        self._lanes = HTML().add_class("s-lanes")
+        self._written = HTML().add_class("s-written")
+
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
         train.button_style = "primary"
         self._stop = button("Stop", "stop", "s-stop", "End the race, keep the curves", self.stop)
-        read = {
-            "read": lambda checked: dict.fromkeys(self.methods) if checked else {},
-            "show": bool,
-        }
-        guess = self.checkbox(
-            "guesses", "guess first", "s-guess", "Say what you expect, then train", **read
+        ask_first = self.checkbox(
+            "guesses",
+            "guess first",
+            "s-guess",
+            "Say what you expect, then train",
+            read=lambda checked: dict.fromkeys(self.methods) if checked else {},
+            show=bool,
         )
-        self._methods, self._guesses, self._asked = (
-            row(),
-            column().add_class("s-guesses"),
-            HTML(GUESS),
+
+        numbers = []
+        for name, label, tip in NUMBERS:
+            field = self.field(name, f"s-{name}", "72px", tip)
+            numbers.append(labeled(label, field))
+        self._more, folded = fold(
+            "More settings",
+            "The methods, seeds and the text",
+            self._methods,
+            row(*numbers),
+            self._text_controls(),
         )
-        numbers = row(
-            *(
-                labeled(label, self.field(name, f"s-{name}", "72px", tip))
-                for name, label, tip in NUMBERS
-            )
-        )
-        tip = "The methods, seeds and the text"
-        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
-        full = row(guess, self._more, self.reset_button(lambda: self._own.set_trait("value", "")))
+        settings = column(folded)
         question = self.menu("question", "question", "s-question", "What is measured")
-        self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
-        self._panel = column(self._guesses, row(train, self._stop, full), self._full[1])
-        self._lanes, self._written = HTML().add_class("s-lanes"), HTML().add_class("s-written")
+        beside_stop = row(ask_first, self._more, self.reset_button(self._clear_own_text))
+
+        self._hidden_when_simple = (beside_stop, settings, question, self.reason)
+        self._panel = column(self._guesses, row(train, self._stop, beside_stop), settings)
         return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
 
     def draw(self) -> tuple[str, str]:
-        question, race = self._question, self._shown
+        question = self._question
+        race = self._shown
         results = race.results(question)
         axes = question.axes(race.length, sorted(results["x"].unique()))
         losses = race.losses if question is race.main else None
         picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
+
         self._written.value = captions.written_html(race)
         self._lanes.value = captions.lanes(self._active or race)
         show(race.written, self._written)
-        self._show_controls()
+        self._update_controls()
         return captions.caption(race, question, results, self._note(race), self.running)
 
     @property
@@ -290,26 +304,37 @@ class LengthLab(App):
 
     @property
     def _shown(self) -> RaceState:
-        """The race that is shown: the one that the open question is about, or the one that Train
-        would start."""
+        """The race that the open question is about, or else the one that Train would start."""
         return self._race or self._planned()
 
     @property
     def _active(self) -> RaceState | None:
         """The race that is running, if there is one."""
-        return next((race for race in self._races.values() if race.state == "running"), None)
+        for race in self._races.values():
+            if race.state == "running":
+                return race
+        return None
 
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
         task = self._question.task
-        training = (self.methods, self.length, self.steps, self.seed, self.seeds)
-        return RaceState(task, *training, self.text if task == "text" else None, {**self.guesses})
+        return RaceState(
+            task=task,
+            methods=self.methods,
+            length=self.length,
+            steps=self.steps,
+            seed=self.seed,
+            seeds=self.seeds,
+            text=self.text if task == "text" else None,
+            guesses=dict(self.guesses),
+        )
 
     def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
-        if self._active and self._active is not race:
+        active = self._active
+        if active and active is not race:
             return "The race that is running is for another question."
-        if race.models and not self._active and race != self._planned():
+        if race.models and not active and race != self._planned():
             return "The settings have changed since this race: train again to apply them."
         return ""
 
@@ -317,77 +342,109 @@ class LengthLab(App):
     # that is open.
 
     def _run(self, steps: Iterable[None]) -> Background:
-        work = self._work = Background(
-            self._steps(steps, torch.get_num_threads()), self.refresh, self._on_end
-        )
+        steps = self._race_then_measure(steps, torch.get_num_threads())
+        work = Background(steps, self.refresh, self._on_end)
+        self._work = work
         self.works = [work]
         work.start()
         self.refresh()
         return work
 
-    def _steps(self, steps: Iterable[None], threads: int) -> Iterator[None]:
+    def _race_then_measure(self, race_steps: Iterable[None], threads: int) -> Iterator[None]:
         with limited_threads(1, threads):
-            yield from steps
-            if race := self._active:
-                race.state = "finished"
-            while (race := self._race) and race.unmeasured(self._question):
-                yield from race.measure(self._question)
+            yield from race_steps
+            if self._active:
+                self._active.state = "finished"
+            # After a measurement, another question may be open.
+            while measurement := self._measurement():
+                yield from measurement
 
     def _on_end(self, error: BaseException | None) -> None:
         with self._lock:
-            if race := self._active:  # it has not reached its end
-                complete = len(race.complete) == race.seeds
-                race.state = "failed" if error else "finished" if complete else "stopped"
-            work, self._work = self._work, None
+            race = self._active
+            if race:  # it has not reached its end
+                if error:
+                    race.state = "failed"
+                elif len(race.complete) == race.seeds:
+                    race.state = "finished"
+                else:
+                    race.state = "stopped"
+
+            work = self._work
+            self._work = None
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
-            if work and not (error or work.stopped):
+
+            if work and not error and not work.stopped:
                 self._measure()  # another question may have been opened meanwhile
 
+    def _measurement(self) -> Iterator[None] | None:
+        """What measures the trained models for the open question, unless that has been done."""
+        question = self._question  # once, because the user may open another meanwhile
+        race = self._races.get(question.task)
+        if race is None or not race.unmeasured(question):
+            return None
+        return race.measure(question)
+
     def _measure(self) -> None:
-        """Measure the trained models for the open question, unless that is done or the thread will
-        do it."""
+        """Measure the trained models for the open question, unless the thread will do it."""
         with self._lock:
-            if self._work is None and self._race and self._race.unmeasured(self._question):
+            if self._work is None and self._measurement():
                 self._run(())
 
-    def _show_controls(self) -> None:
-        """Show what belongs to the mode and the methods, and lock the settings while a race shows
-        their effect."""
-        new = [
-            name
-            for name in POSITIONS
-            if name not in [box.description for box in self._methods.children]
-        ]
-        self._methods.children = [*self._methods.children, *self.boxes("methods", new, _describe)]
-        lines = self._guess_rows
-        lines |= {name: self._guess_row(name) for name in self.methods if name not in lines}
-        self._guesses.children = [
-            self._asked,
-            *(lines[name] for name in POSITIONS if name in lines),
-        ]
-        for name, line in lines.items():
-            show(name in self.methods, line)
-        show(self.guesses and self._question.task == "text", self._guesses)
-        show(not self.simple, *self._full)
+    # The controls.
+
+    def _update_controls(self) -> None:
+        """Show the controls that fit the mode and the methods. Lock the settings during a race."""
+        self._add_method_boxes()
+        self._update_guesses()
+        show(not self.simple, *self._hidden_when_simple)
+
         for widget in below(self._panel):
             if widget.has_trait("disabled") and widget is not self._more:
-                widget.disabled = self.running != (widget is self._stop)
+                works_during_a_race = widget is self._stop
+                widget.disabled = self.running != works_during_a_race
+
+    def _add_method_boxes(self) -> None:
+        """Add a checkbox for each position method that has been registered since."""
+        offered = [box.description for box in self._methods.children]
+        new = [name for name in POSITIONS if name not in offered]
+        boxes = self.boxes("methods", new, _describe)
+        self._methods.children = [*self._methods.children, *boxes]
+
+    def _update_guesses(self) -> None:
+        """Show a row of buttons for each chosen method, if guesses are asked for."""
+        for method in self.methods:
+            if method not in self._guess_rows:
+                self._guess_rows[method] = self._guess_row(method)
+        rows = [self._guess_rows[name] for name in POSITIONS if name in self._guess_rows]
+        self._guesses.children = [self._guess_prompt, *rows]
+
+        for method, guess_row in self._guess_rows.items():
+            show(method in self.methods, guess_row)
+        show(self.guesses and self._question.task == "text", self._guesses)
 
     def _guess_row(self, method: str) -> HBox:
-        tips = [f"{method} {outcome}" for outcome in captions.OUTCOMES]
-        buttons = ToggleButtons(options=captions.OUTCOMES, value=None, tooltips=tips).add_class(
-            f"s-guess-{method}"
+        """The buttons with which the user guesses how a method does."""
+        buttons = ToggleButtons(
+            options=captions.OUTCOMES,
+            value=None,
+            tooltips=[f"{method} {outcome}" for outcome in captions.OUTCOMES],
         )
+        buttons.add_class(f"s-guess-{method}")
         buttons.style.button_width = "max-content"
-        read, shown = (
-            lambda outcome: {**self.guesses, method: outcome},
-            lambda guesses: guesses.get(method),
+        self.link(
+            buttons,
+            "guesses",
+            read=lambda outcome: {**self.guesses, method: outcome},
+            show=lambda guesses: guesses.get(method),
         )
-        line = labeled(method, self.link(buttons, "guesses", read, shown))
-        line.children[0].layout.width = "80px"
-        return line
+
+        guess_row = labeled(method, buttons)
+        label = guess_row.children[0]
+        label.layout.width = "80px"
+        return guess_row
 
     def _on_train(self) -> None:
         missing = [method for method in self.methods if not self.guesses.get(method)]
@@ -396,9 +453,8 @@ class LengthLab(App):
         else:
             self.attempt(self.train)
 
-    def _text(self) -> Widget:
-        """A menu of texts, and a field for your own or for the path of a file: a short line,
-        because a text needs more.
+    def _text_controls(self) -> Widget:
+        """A menu of texts, and a field for your own text or for the path of a file.
 
         A file is not uploaded, because a message to the kernel that is too large closes the
         connection.
@@ -406,28 +462,41 @@ class LengthLab(App):
         menu = self.menu(
             "text", "text", "s-text", "The text that the models are trained on", {None: "tales"}
         )
-        hint, layout = "your own text, or the path of a file", Layout(width="min(100%, 420px)")
-        own = Textarea(
-            placeholder=hint, tooltip=hint, continuous_update=False, rows=1, layout=layout
+        hint = "your own text, or the path of a file"
+        self._own_text = Textarea(
+            placeholder=hint,
+            tooltip=hint,
+            continuous_update=False,
+            rows=1,
+            layout=Layout(width="min(100%, 420px)"),
         )
+        self._own_text.add_class("s-own-text")
+        self._own_text.observe(self._read_own_text, names="value")
+        self.observe(self._on_text, names="text")
+        return row(menu, self._own_text)
 
-        def read(change: Any) -> None:
-            text = change.new.strip()
-            is_path = "\n" not in text and len(text) <= MAX_PATH
-            if text:
-                self.attempt(
-                    lambda: self.set_trait("text", Path(text).expanduser() if is_path else text)
-                )
+    def _read_own_text(self, change: Any) -> None:
+        entered = change.new.strip()
+        if not entered:
+            return
+        is_path = "\n" not in entered and len(entered) <= MAX_PATH
 
-        self._own = own.add_class("s-own-text")
-        own.observe(read, names="value")
-        self.observe(
-            lambda c: getattr(c.new, "name", 0) != YOURS and own.set_trait("value", ""),
-            names="text",
-        )
-        return row(menu, own)
+        def set_text() -> None:
+            self.text = Path(entered).expanduser() if is_path else entered
+
+        self.attempt(set_text)
+
+    def _on_text(self, change: Any) -> None:
+        """Empty the field, unless the text is what was typed there."""
+        was_typed = change.new is not None and change.new.name == YOURS
+        if not was_typed:
+            self._clear_own_text()
+
+    def _clear_own_text(self) -> None:
+        self._own_text.value = ""
 
 
 def _describe(method: str) -> str:
     """What a position method does, for a tooltip."""
-    return (inspect.getdoc(POSITIONS[method]) or "A position method of your own").partition("\n")[0]
+    docstring = inspect.getdoc(POSITIONS[method]) or "A position method of your own"
+    return docstring.partition("\n")[0]

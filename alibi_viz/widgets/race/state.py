@@ -1,5 +1,4 @@
-"""A race of LengthLab: its settings, one growing table of rows, and the models that were
-trained."""
+"""A race of LengthLab: its settings, one growing table of rows, and the trained models."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,7 +15,9 @@ from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.train.race import Race
 
-TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
+# Steps between two checkpoints. Evaluating a task takes longer.
+TEXT_STEPS = 50
+TASK_STEPS = 60
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training
 
 
@@ -24,14 +25,16 @@ class Written(NamedTuple):
     """What one model writes."""
 
     texts: list[Continuation]
-    # Share of the words beyond the training length that occur in the training text, NaN without any
+    # Share of the words beyond the training length that occur in the training text; NaN without any
     known_words: float
 
 
 @dataclass
 class RaceState:
-    """A race of LengthLab: its settings, and its results so far. Races with the same settings are
-    equal."""
+    """A race of LengthLab: its settings, and its results so far.
+
+    Races with the same settings are equal.
+    """
 
     task: str  # "text", or one of `lab.TASKS`
     methods: tuple[str, ...]
@@ -41,22 +44,21 @@ class RaceState:
     seeds: int
     text: lab.Text | None = field(default=None, compare=False)
     guesses: dict[str, str | None] = field(default_factory=dict, compare=False)
-    made_of: tuple[Any, ...] = field(
-        init=False
-    )  # the methods themselves, and the text: a law may have been edited
+    # The methods themselves, and the text: the law behind a name may have been edited.
+    made_of: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.made_of = (*map(POSITIONS.get, self.methods), self.text and self.text.fingerprint)
+        methods = [POSITIONS.get(name) for name in self.methods]
+        fingerprint = self.text.fingerprint if self.text else None
+        self.made_of = (*methods, fingerprint)
+
         self.state = "ready"  # then "running", and at last "stopped", "finished" or "failed"
         self.source: Any = None  # the text or task, from the start on
         self.rows: list[Row] = []  # of `lab.race`, and then of questions measured after the race
-        self.models: dict[
-            int, dict[str, LanguageModel]
-        ] = {}  # {seed: {method: model}}, of the seeds that have started
+        # {seed: {method: model}}, of the seeds that have started
+        self.models: dict[int, dict[str, LanguageModel]] = {}
         self.complete: list[int] = []  # the seeds that have been trained to the end
-        self.measured: set[str] = (
-            set()
-        )  # the names of the questions that were measured after the race
+        self.measured: set[str] = set()  # the names of the questions measured after the race
         self.written: dict[str, Written] = {}  # by the models of the last seed
         self._table = results_table([])
 
@@ -90,15 +92,22 @@ class RaceState:
         if not self.methods:
             raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
         self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
-        checkpoints = (
-            max(10, self.steps // TEXT_STEPS)
-            if self.task == "text"
-            else max(5, self.steps // TASK_STEPS)
-        )
-        settings: dict[str, Any] = {"length": self.length, "steps": self.steps}
-        settings |= {"checkpoints": checkpoints, "targets": CHECKPOINT_TARGETS}
-        seeds = range(self.seed, self.seed + self.seeds)
-        races = {seed: lab.race(self.methods, self.source, seed=seed, **settings) for seed in seeds}
+        if self.task == "text":
+            checkpoints = max(10, self.steps // TEXT_STEPS)
+        else:
+            checkpoints = max(5, self.steps // TASK_STEPS)
+
+        races = {}
+        for seed in range(self.seed, self.seed + self.seeds):
+            races[seed] = lab.race(
+                self.methods,
+                self.source,
+                length=self.length,
+                steps=self.steps,
+                seed=seed,
+                checkpoints=checkpoints,
+                targets=CHECKPOINT_TARGETS,
+            )
         self.state = "running"
         return self._run(races)
 
@@ -111,29 +120,32 @@ class RaceState:
                     self.rows.append(row)
                     yield
             self.complete.append(seed)
-        for method, model in self.last_models.items() if self.task == "text" else ():
+
+        if self.task != "text":
+            return
+        for method, model in self.last_models.items():
             texts = lab.continuations(model, self.source, self.length, seed=self.seed)
-            self.written[method] = Written(
-                texts, known_words([each.beyond for each in texts], self.source)
-            )
+            share = known_words([text.beyond for text in texts], self.source)
+            self.written[method] = Written(texts, share)
             yield
 
     def unmeasured(self, question: Question) -> bool:
         """Whether the trained models still have to be measured to answer a question."""
-        answered = question.while_training or question.name in self.measured
-        return bool(self.models) and question.task == self.task and not (answered or self.failed)
+        if not self.models or self.failed or question.task != self.task:
+            return False
+        return not question.while_training and question.name not in self.measured
 
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other; nothing is kept if this is stopped."""
-        trained = {
+        longest = lab.evaluation_lengths(self.length)[-1] // self.length
+        last_rows = {  # the settings of each model
             (row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted
         }
-        rows, longest = [], lab.evaluation_lengths(self.length)[-1] // self.length
-        for (seed, method), row in trained.items():
-            for answer in question.measure(
-                self.models[seed][method], self.source, self.length, longest
-            ):
-                rows.append(question.row(row, *answer))
+        rows = []
+        for (seed, method), last_row in last_rows.items():
+            model = self.models[seed][method]
+            for answer in question.measure(model, self.source, self.length, longest):
+                rows.append(question.row(last_row, *answer))
                 yield
         self.rows += rows
         self.measured.add(question.name)
@@ -144,17 +156,18 @@ class RaceState:
     def table(self) -> pd.DataFrame:
         """All rows so far. Only new rows are converted."""
         table = self._table  # once, because two threads may ask at the same time
-        if new := self.rows[len(table) :]:
-            table = self._table = pd.concat([table, results_table(new)], ignore_index=True)
+        new = self.rows[len(table) :]
+        if new:
+            table = pd.concat([table, results_table(new)], ignore_index=True)
+            self._table = table
         return table
 
     @property
     def losses(self) -> pd.DataFrame:
         """The training losses of the latest seed."""
         table = self.table
-        return table[
-            (table["question"] == TRAINING_LOSS) & (table["seed"] == max(self.models, default=-1))
-        ]
+        latest = max(self.models, default=-1)
+        return table[(table["question"] == TRAINING_LOSS) & (table["seed"] == latest)]
 
     @property
     def counted(self) -> list[int]:
@@ -172,20 +185,17 @@ class RaceState:
         return self.models[self.counted[-1]] if self.models else {}
 
     def results(self, question: Question) -> pd.DataFrame:
-        """The rows of the counted seeds for one question: after the last step at which all methods
-        were tested."""
+        """The rows of the counted seeds for one question.
+
+        Those of the main question are from the last step at which all methods were tested.
+        """
         table = self.table  # once, because the race goes on on its thread
         rows = table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
-        if question is self.main:
-            sizes, tests = (
-                rows.groupby(["seed", "step"]).size(),
-                len(lab.evaluation_lengths(self.length)),
-            )
-            last = (
-                sizes[sizes == len(self.methods) * tests]
-                .reset_index()
-                .groupby("seed")["step"]
-                .max()
-            )
-            rows = rows[rows["step"] == rows["seed"].map(last)]
-        return rows
+        if question is not self.main:
+            return rows
+
+        rows_of_a_full_test = len(self.methods) * len(lab.evaluation_lengths(self.length))
+        rows_per_step = rows.groupby(["seed", "step"]).size()
+        full_tests = rows_per_step[rows_per_step == rows_of_a_full_test].reset_index()
+        last_step = full_tests.groupby("seed")["step"].max()
+        return rows[rows["step"] == rows["seed"].map(last_step)]

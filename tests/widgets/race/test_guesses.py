@@ -11,7 +11,6 @@ from tests.widgets.race.small_race import (
     message,
     small,
     stop,
-    until,
     visible,
 )
 
@@ -53,19 +52,31 @@ def test_guess_buttons_rows_and_the_trait_agree() -> None:
     assert control(app, "s-guess").value and rows.layout.display == "none"
 
 
-def test_the_train_button_asks_for_a_method_and_for_missing_guesses_in_a_race_on_text() -> None:
+def test_the_train_button_asks_for_a_method_in_a_race_without_any() -> None:
     app = small(methods=[])
+
     control(app, "s-train").click()
     assert "methods must be at least one of alibi, sinusoidal, rotary, " in message(app)
+
     control(app, "s-none").value = True
     assert app.caption.startswith("Press Train: none trains on")
-    app = small(guesses={"alibi": None, "none": None}, steps=2000)
+
+
+def test_the_train_button_asks_for_the_missing_guesses_in_a_race_on_text() -> None:
+    app = small(guesses={"alibi": None, "none": None})
+
     control(app, "s-train").click()
     assert "Make your guess first, for alibi and none." in message(app)
+
     control(app, "s-guess-alibi").value = "holds"
     control(app, "s-train").click()
-    assert "Make your guess first, for none." in message(app) and losses(app) == {}
-    app.question = "needle"
+    assert "Make your guess first, for none." in message(app)
+    assert losses(app) == {}, "no race was started"
+
+
+def test_the_train_button_starts_a_race_on_a_task_without_guesses() -> None:
+    app = small(guesses={"alibi": None, "none": None}, question="needle")
     control(app, "s-train").click()
-    until(lambda: app.running, "the start")
     stop(app)
+    assert app._race is not None, message(app)
+    assert app._race.task == "needle"
