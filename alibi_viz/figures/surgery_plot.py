@@ -116,7 +116,9 @@ def draw(
     distances_after = np.asarray(after[1], dtype=float)
 
     lengths = sorted(losses_before)
-    longest = lengths[-1] * 1.12  # the right end of the axis
+    # The axis of the lengths is logarithmic, and plotly wants the logarithms of its ends.
+    length_range = np.log10([lengths[0] / 1.12, lengths[-1] * 1.12])
+    right_end = float(10 ** length_range[1])
     heads = [(layer + 1, head + 1) for layer, head in np.ndindex(distances_before.shape)]
 
     traces = Traces(*figure.data)
@@ -129,7 +131,7 @@ def draw(
 
         shapes.training_length_of_distances.update(y0=length, y1=length)
         shapes.training_length_of_losses.update(x0=length, x1=length)
-        shapes.longer_than_training.update(x0=length, x1=longest)
+        shapes.longer_than_training.update(x0=length, x1=right_end)
 
         figure.layout.xaxis.update(
             range=[0.4, len(heads) + 0.6],
@@ -137,7 +139,7 @@ def draw(
             ticktext=_head_labels(heads),
         )
         figure.layout.xaxis2.update(
-            range=np.log10([lengths[0] / 1.12, longest]).tolist(),
+            range=length_range.tolist(),
             tickvals=lengths,
             ticktext=[_length_label(tested, length) for tested in lengths],
             title_text=f"length of the test sequences, {unit}",
