@@ -143,7 +143,7 @@ class Grid:
         """The ranges of an x axis of this width and of the y axis, where one unit is one pixel."""
         _, height = self.extent
         x_range = [-_PAD, width - _PAD]
-        y_range = [height + _PAD, -_PAD]  # down
+        y_range: list[float] = [height + _PAD, -_PAD]  # down
         return x_range, y_range
 
     def arrange(
