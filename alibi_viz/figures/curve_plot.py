@@ -1,5 +1,4 @@
-"""Curves of at most seven methods from a table of results, on annotated axes; beside them, the loss
-while training.
+"""Curves of at most seven methods from a table of results, and the loss while training.
 
     mean   thick, with markers, and with bars for its interval from three seeds on
     seeds  thin, one line each, because a mean alone hides how much seeds differ
@@ -11,6 +10,7 @@ loss while training.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,13 +24,46 @@ from alibi_viz.measure.table import SEEDS, Axes, check_table, over_seeds
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
+
 # Shares of the width. They are disjoint, because plotly draws no shapes where plots overlap.
-FULL_WIDTH, RIGHT, LEFT, HIDDEN = (0.005, 1.0), (0.56, 1.0), (0.0, 0.44), (0.0, 0.001)
-MAX_POINTS = (
-    80  # of a curve of training: averages out the noise of single batches, and keeps updates small
-)
+FULL_WIDTH = (0.005, 1.0)
+LEFT = (0.0, 0.44)
+RIGHT = (0.56, 1.0)
+HIDDEN = (0.0, 0.001)
+
+# Of a curve of training: averages out the noise of single batches, and keeps updates small
+MAX_POINTS = 80
 _PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
-_LOSSES = (2.1, 8.5)  # bits per byte that the axis of the loss while training includes at least
+# The axis of the loss while training always includes these bits per byte.
+_USUAL_LOSSES = (2.1, 8.5)
+# A text like "yyyy" reaches a loss of 0, which has no logarithm.
+_LOWEST_LOSS = 0.05
+
+_SEED_HOVER = "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
+_TRAINING_HOVER = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
+
+
+class SlotTraces(NamedTuple):
+    """The three traces of one slot."""
+
+    mean: go.Scatter
+    seeds: go.Scatter
+    training: go.Scatter
+
+
+class Shapes(NamedTuple):
+    """The shapes of the figure, in the order in which `blank` adds them."""
+
+    longer_than_training: go.layout.Shape
+    training_length: go.layout.Shape
+    chance: go.layout.Shape
+
+
+class Titles(NamedTuple):
+    """The annotations of the figure, in the order in which `blank` adds them."""
+
+    curves: go.layout.Annotation
+    training: go.layout.Annotation
 
 
 def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> go.Figure:
@@ -44,8 +77,10 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
         axes: such as `lab.find_question(name).axes(length)`.
         fixed: at most seven labels. Each has the same color in all figures with the same `fixed`.
 
+    >>> import pandas as pd
+    >>> from alibi_viz import figures, lab
     >>> rows = pd.DataFrame({"label": "alibi", "seed": 0, "x": [64, 128], "value": [0.4, 0.3]})
-    >>> figure = curve_figure(rows, lab.find_question("longer sequences").axes(64))
+    >>> figure = figures.curve_figure(rows, lab.find_question("longer sequences").axes(64))
     >>> [trace.name for trace in figure.data if trace.visible]
     ['alibi']
     """
@@ -62,79 +97,119 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
 
 
 def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]:
-    """Choose a slot (color, dash and marker) for each method: `fixed` methods have their own,
-    others get the rest.
+    """Choose a slot (color, dash and marker) for each method.
 
-    Returns the method in each slot, "" for none. Raises ValueError for more methods than slots.
+    Methods in `fixed` have their own slots, in this order; others get the rest. Returns the method in each slot, "" for none. Raises ValueError for more methods than slots.
 
+    >>> from alibi_viz.figures.curve_plot import assign_slots
     >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
     ['', 'rotary', 't5', '', '', '', '']
     """
     fixed = as_list("fixed", fixed, "labels", str)
-    if (count := max(len(methods), len(fixed))) > MAX_METHODS:
+    count = max(len(methods), len(fixed))
+    if count > MAX_METHODS:
         raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {count}")
-    slots = [name if name in methods else "" for name in fixed] + [""] * (MAX_METHODS - len(fixed))
-    free = [
-        *range(len(fixed), MAX_METHODS),
-        *(slot for slot in reversed(range(len(fixed))) if not slots[slot]),
-    ]
+
+    slots = [""] * MAX_METHODS
+    for slot, name in enumerate(fixed):
+        if name in methods:
+            slots[slot] = name
+
+    # Other methods get the slots of no fixed method first, then those of absent fixed methods, from
+    # the last one.
+    never_fixed = list(range(len(fixed), MAX_METHODS))
+    absent = [slot for slot in reversed(range(len(fixed))) if not slots[slot]]
     others = [name for name in methods if name not in fixed]
-    for slot, name in zip(free, others, strict=False):
+    for slot, name in zip(never_fixed + absent, others, strict=False):
         slots[slot] = name
     return slots
 
 
 def blank(height: int) -> go.Figure:
-    """A figure with empty means of all slots, then seeds, on the axes x2 and y2; then losses on the
-    hidden x and y."""
+    """The figure without data: the curves on the axes x2 and y2, the training on hidden x and y."""
     figure = theme.blank(
-        height=height, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70}
+        height=height,
+        hovermode="closest",
+        margin={"l": 60, "r": 20, "t": 66, "b": 70},
+        showlegend=True,
+        legend_y=1.1,
     )
-    right = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False}
-    bars, seed = (
-        {"thickness": 1.5, "width": 5},
-        "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>",
-    )
-    step = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
+
+    # All means come first, then all seeds, then the training; `traces_by_slot` relies on it.
     for color, dash, symbol in STYLES:
-        line, marker = (
-            {"color": color, "dash": dash, "width": 2},
-            {"color": color, "symbol": symbol, "size": 8},
-        )
         figure.add_scatter(
-            mode="lines+markers", line=line, marker=marker, error_y=bars, showlegend=True, **right
+            mode="lines+markers",
+            line={"color": color, "dash": dash, "width": 2},
+            marker={"color": color, "symbol": symbol, "size": 8},
+            error_y={"thickness": 1.5, "width": 5},
+            showlegend=True,
+            cliponaxis=False,
+            xaxis="x2",
+            yaxis="y2",
         )
     for color in theme.COLORS:
-        thin = {"color": color, "dash": "solid", "width": 1}
         figure.add_scatter(
-            mode="lines", line=thin, opacity=0.6, hovertemplate=seed, showlegend=False, **right
+            mode="lines",
+            line={"color": color, "dash": "solid", "width": 1},
+            opacity=0.6,
+            hovertemplate=_SEED_HOVER,
+            showlegend=False,
+            cliponaxis=False,
+            xaxis="x2",
+            yaxis="y2",
         )
-    for mean in figure.data[:MAX_METHODS]:
-        figure.add_scatter(mode="lines", line=mean.line, hovertemplate=step, showlegend=False)
+    for color, dash, _ in STYLES:
+        figure.add_scatter(
+            mode="lines",
+            line={"color": color, "dash": dash, "width": 2},
+            hovertemplate=_TRAINING_HOVER,
+            showlegend=False,
+        )
     figure.update_traces(visible=False)
-    span = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
-    figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **span)
-    figure.add_shape(type="line", line=theme.DOTTED, **span)
-    label = {"textposition": "start", "yanchor": "bottom", "font_size": 11}
+
+    # The order is that of `Shapes`.
+    whole_height = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
+    figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **whole_height)
+    figure.add_shape(type="line", line=theme.DOTTED, **whole_height)
     figure.add_shape(
-        type="line", line=theme.DOTTED, xref="x2", yref="y2", layer="below", label=label
+        type="line",
+        line=theme.DOTTED,
+        xref="x2",
+        yref="y2",
+        layer="below",
+        label={"textposition": "start", "yanchor": "bottom", "font_size": 11},
     )
-    place = {
-        "xref": "paper",
-        "x": 0,
-        "xanchor": "left",
-        "yref": "paper",
-        "y": 1,
-        "yanchor": "bottom",
-    }
+
+    # The order is that of `Titles`.
     for text in ("", "Loss while training"):
-        figure.add_annotation(place, text=text, showarrow=False, yshift=4, font_size=13)
-    x, y = (
-        {"domain": HIDDEN, "visible": False},
-        {"type": "log", "visible": False, "dtick": float(np.log10(2))},
+        figure.add_annotation(
+            text=text,
+            xref="paper",
+            x=0,
+            xanchor="left",
+            yref="paper",
+            y=1,
+            yanchor="bottom",
+            yshift=4,
+            font_size=13,
+            showarrow=False,
+        )
+
+    figure.update_layout(
+        xaxis={"domain": HIDDEN, "visible": False},
+        yaxis={"type": "log", "visible": False, "dtick": float(np.log10(2))},
+        xaxis2={"anchor": "y2", "title": {"standoff": 14}},
+        yaxis2={"anchor": "x2"},
     )
-    figure.update_layout(showlegend=True, legend_y=1.1, xaxis=x, yaxis=y, yaxis2={"anchor": "x2"})
-    return figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}})
+    return figure
+
+
+def traces_by_slot(figure: go.Figure) -> list[SlotTraces]:
+    """The traces of each slot of a figure from `blank`."""
+    means = figure.data[:MAX_METHODS]
+    seeds = figure.data[MAX_METHODS : 2 * MAX_METHODS]
+    training = figure.data[2 * MAX_METHODS :]
+    return [SlotTraces(*traces) for traces in zip(means, seeds, training, strict=True)]
 
 
 def draw(
@@ -146,116 +221,164 @@ def draw(
     training: pd.DataFrame | None = None,
     steps: int = 1,
 ) -> None:
-    """Draw curves into a figure from `blank`, plain or live, from rows with the columns label,
-    seed, x and value.
+    """Draw curves into a figure from `blank`, plain or live.
 
     A label in a slot is listed in the legend even without rows; labels without a slot are left out.
-    `training` are rows of the "training loss" of one seed of so many `steps`, in order, to draw on
-    the left; None for the curves alone.
+
+    Args:
+        figure: from `blank`.
+        slots: the label in each slot, from `assign_slots`.
+        axes: such as `lab.find_question(name).axes(length)`.
+        rows: a table with the columns label, seed, x and value.
+        training: rows of the "training loss" of one seed, in order, to draw on the left; None for
+            the curves alone.
+        steps: how many steps the training takes.
     """
     means = over_seeds(rows, limits=axes.limits).reset_index("x")
-    first, last = min(axes.ticks), max(axes.ticks)
-    ends = (first / _PADDING, last * _PADDING) if axes.log else (0, last)
-    domain, scale = (FULL_WIDTH if training is None else RIGHT), ("log" if axes.log else "linear")
+    first_tick = min(axes.ticks)
+    last_tick = max(axes.ticks)
+    x_ends = (first_tick / _PADDING, last_tick * _PADDING) if axes.log else (0, last_tick)
+    plot_width = FULL_WIDTH if training is None else RIGHT
+
     with figure.batch_update():
-        for slot, label in enumerate(slots):
-            mean, seeds = figure.data[slot], figure.data[len(slots) + slot]
-            mean.visible = bool(label)
-            if not label:
-                seeds.visible = False
+        for label, traces in zip(slots, traces_by_slot(figure), strict=True):
+            if label:
+                _draw_mean(traces.mean, label, means[means.index == label], axes)
+                _draw_seeds(traces.seeds, label, rows[rows["label"] == label])
             else:
-                _draw_mean(mean, label, means[means.index == label], axes)
-                _draw_seeds(seeds, label, rows[rows["label"] == label])
-        _draw_lines(figure, axes, ends)
+                traces.mean.visible = False
+                traces.seeds.visible = False
+        _draw_lines(figure, axes, x_ends)
         _draw_training(figure, slots, training, steps)
-        figure.layout.annotations[0].update(text=axes.title, x=0 if training is None else RIGHT[0])
+
+        title_x = 0 if training is None else RIGHT[0]
+        Titles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
         figure.layout.xaxis2.update(
-            domain=domain, type=scale, range=np.log10(ends).tolist() if axes.log else ends
+            domain=plot_width,
+            type="log" if axes.log else "linear",
+            range=np.log10(x_ends).tolist() if axes.log else x_ends,
+            tickvals=list(axes.ticks),
+            ticktext=list(axes.ticks.values()),
+            title_text=axes.x_title,
         )
-        ticks = {"tickvals": list(axes.ticks), "ticktext": list(axes.ticks.values())}
-        figure.layout.xaxis2.update(**ticks, title_text=axes.x_title)
         figure.layout.yaxis2.update(
             title_text=axes.unit, range=_value_range(axes, means, rows["value"])
         )
 
 
 def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
-    """The mean of one label, with its intervals from `SEEDS` seeds on. Its name says if the curve
-    ends early."""
+    """Draw the mean of one label, with its intervals from `SEEDS` seeds on.
+
+    The name in the legend says if the curve ends early.
+    """
     points = means.dropna(subset="mean").set_index("x")
-    end = f" (to {max(points.index):,} only)" if len(points) else " (not defined)"
-    name = literal(label) + end * (len(points) < len(means))
-    if points.empty:  # plotly leaves a trace without points out of the legend
+    name = literal(label)
+    if points.empty and len(means):
+        name += " (not defined)"
+    elif len(points) < len(means):
+        name += f" (to {max(points.index):,} only)"
+    if points.empty:
+        # plotly leaves a trace without points out of the legend.
         points = points.reindex([min(axes.ticks)])
+
     bars = points.where(points["seeds"] >= SEEDS)
-    above, below = (bars["high"] - bars["mean"]).to_numpy(), (bars["mean"] - bars["low"]).to_numpy()
-    error_y = {"array": above, "arrayminus": below, "visible": bool(bars["seeds"].any())}
-    unit = "" if "%" in axes.number else f" {axes.unit}"
-    words = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
+    unit = "" if "%" in axes.number else f" {axes.unit}"  # a percentage has its sign
+    point = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
     trace.update(
-        x=points.index.to_numpy(float), y=points["mean"].to_numpy(), name=name, legendgroup=label
+        x=points.index.to_numpy(float),
+        y=points["mean"].to_numpy(),
+        error_y={
+            "array": (bars["high"] - bars["mean"]).to_numpy(),
+            "arrayminus": (bars["mean"] - bars["low"]).to_numpy(),
+            "visible": bool(bars["seeds"].any()),
+        },
+        name=name,
+        legendgroup=label,
+        hovertemplate=f"%{{fullData.name}}, {point}<extra></extra>",
+        visible=True,
     )
-    trace.update(error_y=error_y, hovertemplate=f"%{{fullData.name}}, {words}<extra></extra>")
 
 
 def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
-    """Every seed of one label in one trace, with a gap after each."""
-    seeds = [
-        own[["x", "value"]] for _, own in rows.dropna(subset="value").groupby("seed", sort=False)
-    ]
-    trace.visible = len(seeds) > 1
-    if len(seeds) > 1:
-        x, y = np.vstack([part for own in seeds for part in (own, [[np.nan, np.nan]])]).T
+    """Draw every seed of one label in one trace, with a gap after each; hidden for a single seed."""
+    gap = np.array([[np.nan, np.nan]])
+    curves = []
+    for _, seed_rows in rows.dropna(subset="value").groupby("seed", sort=False):
+        curves.append(seed_rows[["x", "value"]])
+        curves.append(gap)
+
+    has_several_seeds = len(curves) > 2  # a seed is a curve and its gap
+    trace.visible = has_several_seeds
+    if has_several_seeds:
+        x, y = np.vstack(curves).T
         trace.update(x=x, y=y, name=literal(label), legendgroup=label)
 
 
 def _draw_training(
     figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int
 ) -> None:
-    """The loss while training, averaged in groups of steps; hidden for None."""
-    visible, group, points = losses is not None, math.ceil(steps / MAX_POINTS), list(_LOSSES)
-    curves = {} if losses is None else dict(list(losses.groupby("label")))
-    for trace, label in zip(figure.data[-len(slots) :], slots, strict=True):
+    """Draw the loss while training, averaged in groups of steps; hidden for None."""
+    visible = losses is not None
+    unit = "bits per byte"
+    curves = {}
+    if losses is not None and len(losses):
+        unit = losses["unit"].iloc[0]
+        curves = dict(list(losses.groupby("label")))
+
+    group_size = math.ceil(steps / MAX_POINTS)
+    included = list(_USUAL_LOSSES)
+    for label, traces in zip(slots, traces_by_slot(figure), strict=True):
+        trace = traces.training
         trace.visible = label in curves
-        if label in curves:
-            own = curves[label][["x", "value"]]
-            x, y = own.groupby((own["x"] - 1) // group).mean().to_numpy().T
-            trace.update(x=x, y=y, name=literal(label), legendgroup=label)
-            points += y.clip(
-                0.05
-            ).tolist()  # a text like "yyyy" reaches a loss of 0, which has no logarithm
-    unit = losses["unit"].iloc[0] if losses is not None and len(losses) else "bits per byte"
-    domain, ends = (
-        LEFT if visible else HIDDEN,
-        np.log10([0.97 * min(points), 1.03 * max(points)]).tolist(),
+        if label not in curves:
+            continue
+        curve = curves[label][["x", "value"]]
+        group = (curve["x"] - 1) // group_size  # steps count from 1
+        x, y = curve.groupby(group).mean().to_numpy().T
+        trace.update(x=x, y=y, name=literal(label), legendgroup=label)
+        included += y.clip(_LOWEST_LOSS).tolist()
+
+    Titles(*figure.layout.annotations).training.visible = visible
+    figure.layout.xaxis.update(
+        domain=LEFT if visible else HIDDEN,
+        range=[0, steps],
+        visible=visible,
+        title_text="step",
     )
-    figure.layout.annotations[1].visible = visible
-    figure.layout.xaxis.update(range=[0, steps], visible=visible, domain=domain, title_text="step")
-    figure.layout.yaxis.update(range=ends, visible=visible, title_text=unit)
+    figure.layout.yaxis.update(
+        range=np.log10([0.97 * min(included), 1.03 * max(included)]).tolist(),
+        visible=visible,
+        title_text=unit,
+    )
 
 
-def _draw_lines(figure: go.Figure, axes: Axes, ends: tuple[float, float]) -> None:
-    """The training length, with everything beyond it shaded, and the level of chance with its
-    label."""
-    shade, length, chance = figure.layout.shapes
-    start, level = axes.length or ends[0], axes.chance or 0
-    shade.update(x0=start, x1=ends[1], visible=axes.length is not None)
-    length.update(x0=start, x1=start, visible=axes.length is not None)
-    chance.update(x0=start, x1=ends[1], y0=level, y1=level, visible=axes.chance is not None)
-    chance.label.text = f" chance, {level:.1%}"
+def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> None:
+    """Mark the training length, with everything beyond it shaded, and the level of chance."""
+    left, right = x_ends
+    shapes = Shapes(*figure.layout.shapes)
+
+    # Without a training length, hidden shapes keep valid places.
+    has_length = axes.length is not None
+    length = axes.length if axes.length is not None else left
+    shapes.longer_than_training.update(x0=length, x1=right, visible=has_length)
+    shapes.training_length.update(x0=length, x1=length, visible=has_length)
+
+    has_chance = axes.chance is not None
+    chance = axes.chance if axes.chance is not None else 0
+    shapes.chance.update(x0=length, x1=right, y0=chance, y1=chance, visible=has_chance)
+    shapes.chance.label.text = f" chance, {chance:.1%}"
 
 
 def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> tuple[float, float]:
-    """A range that ends at multiples of `axes.step` and includes every point, so that the axis
-    seldom changes."""
-    ends = pd.concat(
-        [values, *(means.loc[means["seeds"] >= SEEDS, name] for name in ("low", "high"))]
-    ).dropna()
-    if ends.empty:
+    """A range that includes every point and interval.
+
+    It ends at multiples of `axes.step`, so that the axis seldom changes.
+    """
+    with_interval = means[means["seeds"] >= SEEDS]
+    included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
+    if included.empty:
         return axes.low, axes.high
     steps = 1 / axes.step
-    low, high = (
-        np.floor(ends.min() * steps - 0.2) / steps,
-        np.ceil(ends.max() * steps + 0.2) / steps,
-    )
+    low = np.floor(included.min() * steps - 0.2) / steps
+    high = np.ceil(included.max() * steps + 0.2) / steps
     return float(min(low, axes.low)), float(max(high, axes.high))

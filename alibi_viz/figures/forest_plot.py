@@ -1,7 +1,6 @@
 """A forest plot: by how much each claim of the study holds, with its interval, in every setting."""
 
 from collections.abc import Mapping
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -20,10 +19,13 @@ COLORS = {
 SYMBOLS = ("circle", "diamond-open")  # of the settings
 _TICKS = np.array([-8, -2, -0.5, -0.1, 0, 0.1, 0.5, 2, 8])
 _END = np.arcsinh(70.0)  # where guesses are marked, near the ends of the axis
-_ROW, _OFFSET = (
-    34,
-    0.18,
-)  # pixels for a claim, and how far apart its settings are, as a share of that
+_GUESS_SYMBOLS = {
+    "seen here": (_END, "triangle-right"),
+    "not seen here": (-_END, "triangle-left"),
+    "can't tell": (0, "circle"),
+}
+_ROW = 34  # pixels for a claim
+_OFFSET = 0.18  # half the distance between the settings of a claim, as a share of its row
 
 
 def forest_figure(table: pd.DataFrame) -> go.Figure:
@@ -35,79 +37,119 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
     hundred times as large as others.
     """
     check_table("table", table, VERDICT_COLUMNS)
-    claims, settings = list(dict.fromkeys(table["claim"])), list(dict.fromkeys(table["setting"]))
+    claims = list(table["claim"].unique())
+    settings = list(table["setting"].unique())
     figure = theme.blank(
         height=110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05}
     )
-    for (place, setting), (verdict, color) in product(enumerate(settings), COLORS.items()):
-        rows = table[
-            (table["setting"] == setting) & (table["verdict"] == verdict) & table["margin"].notna()
-        ]
-        if rows.empty:
-            continue
-        x, low, high = (_shrink(rows[name]) for name in ("margin", "low", "high"))
-        bars = {"type": "data", "symmetric": False, "array": high - x, "arrayminus": x - low}
-        figure.add_scatter(
-            x=x,
-            y=rows["claim"].map(claims.index) + _OFFSET * (2 * place - len(settings) + 1),
-            mode="markers",
-            name=setting,
-            legendgroup=setting,
-            showlegend=setting not in {trace.name for trace in figure.data},
-            marker={
-                "color": color,
-                "symbol": SYMBOLS[place % 2],
-                "size": 11,
-                "line": {"width": 2, "color": color},
-            },
-            error_x={**bars, "color": color, "thickness": 2, "width": 4},
-            customdata=rows[["text", "numbers"]].to_numpy(),
-            hovertemplate=(
-                f"<b>{verdict}</b>, "
-                f"{setting}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>"
-            ),
-        )
+    for number, setting in enumerate(settings):
+        rows = table[(table["setting"] == setting) & table["margin"].notna()]
+        offset = _OFFSET * (2 * number - len(settings) + 1)  # the settings of a claim side by side
+        is_in_legend = False
+        for verdict in COLORS:
+            same_verdict = rows[rows["verdict"] == verdict]
+            if same_verdict.empty:
+                continue
+            places = same_verdict["claim"].map(claims.index) + offset
+            symbol = SYMBOLS[number % 2]
+            _add_points(figure, same_verdict, places, symbol, showlegend=not is_in_legend)
+            is_in_legend = True
+
     figure.add_vline(x=0, line={"color": theme.COLORS[6], "width": 1.5})
-    top = {"x": 0, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
-    figure.add_annotation(top, xanchor="right", xshift=-8, text="◂ doesn't hold")
-    figure.add_annotation(top, xanchor="left", xshift=8, text="holds ▸")
-    ends = _shrink(_TICKS[[0, -1]])
+    above_zero = {"x": 0, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
+    figure.add_annotation(above_zero, xanchor="right", xshift=-8, text="◂ doesn't hold")
+    figure.add_annotation(above_zero, xanchor="left", xshift=8, text="holds ▸")
+
     figure.update_xaxes(
-        title="by how much, in bits per byte (needles: share of answers)", range=ends
+        title="by how much, in bits per byte (needles: share of answers)",
+        range=_shrink(_TICKS[[0, -1]]),
+        tickvals=_shrink(_TICKS),
+        ticktext=[f"{abs(tick):g}" for tick in _TICKS],
     )
-    figure.update_xaxes(tickvals=_shrink(_TICKS), ticktext=[f"{abs(tick):g}" for tick in _TICKS])
     figure.update_yaxes(
-        tickvals=np.arange(len(claims)), ticktext=claims, range=[len(claims) - 0.5, -0.5]
+        tickvals=np.arange(len(claims)),
+        ticktext=claims,
+        range=[len(claims) - 0.5, -0.5],  # the first claim is at the top
     )
     return figure
 
 
+def _add_points(
+    figure: go.Figure, rows: pd.DataFrame, places: pd.Series, symbol: str, *, showlegend: bool
+) -> None:
+    """Add the points of one setting and verdict with their intervals, at these places of y."""
+    setting = rows["setting"].iloc[0]
+    verdict = rows["verdict"].iloc[0]
+    color = COLORS[verdict]
+    margin = _shrink(rows["margin"])
+    figure.add_scatter(
+        x=margin,
+        y=places,
+        mode="markers",
+        name=setting,
+        legendgroup=setting,
+        showlegend=showlegend,
+        marker={
+            "color": color,
+            "symbol": symbol,
+            "size": 11,
+            "line": {"width": 2, "color": color},
+        },
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": _shrink(rows["high"]) - margin,
+            "arrayminus": margin - _shrink(rows["low"]),
+            "color": color,
+            "thickness": 2,
+            "width": 4,
+        },
+        customdata=rows[["text", "numbers"]].to_numpy(),
+        hovertemplate=(
+            f"<b>{verdict}</b>, {setting}"
+            "<br>%{customdata[0]}<br>%{customdata[1]}<extra></extra>"
+        ),
+    )
+
+
 def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, str | None]) -> None:
-    """Mark in the forest plot of a table what a reader guessed of each claim, {claim: verdict, or
-    None}.
+    """Mark in the forest plot of a table what a reader guessed of each claim.
 
     A triangle points to the reader's side, a circle means "can't tell". It is filled if the first
     setting agrees.
+
+    Args:
+        figure: from `forest_figure`, plain or live.
+        table: the same table.
+        guesses: {claim: verdict}, None for a claim without a guess.
     """
     check_instance("figure", figure, *go.Figure.__bases__)  # a live figure, too
     check_instance("guesses", guesses, Mapping)
     check_table("table", table, VERDICT_COLUMNS)
-    first = table.drop_duplicates("claim").set_index("claim")["verdict"]
-    made = {claim: guess for claim, guess in guesses.items() if guess is not None}
-    sides = dict(
-        zip(
-            COLORS, ((_END, "triangle-right"), (-_END, "triangle-left"), (0, "circle")), strict=True
-        )
-    )
-    symbols = [sides[guess][1] + "-open" * (guess != first[claim]) for claim, guess in made.items()]
+    verdicts = table.drop_duplicates("claim").set_index("claim")["verdict"]  # in the first setting
+    claims = list(verdicts.index)
+
+    x: list[float] = []
+    y: list[int] = []
+    symbols: list[str] = []
+    texts: list[str] = []
+    for claim, guess in guesses.items():
+        if guess is None:
+            continue
+        side, symbol = _GUESS_SYMBOLS[guess]
+        x.append(side)
+        y.append(claims.index(claim))
+        symbols.append(symbol if guess == verdicts[claim] else f"{symbol}-open")
+        texts.append(f"{claim}: you guessed “{guess}”")
+
     figure.add_scatter(
-        x=[sides[guess][0] for guess in made.values()],
-        y=[list(first.index).index(claim) for claim in made],
+        x=x,
+        y=y,
         mode="markers",
         name="your guess (filled: right)",
-        showlegend=bool(made),
+        showlegend=bool(x),
         marker={"symbol": symbols, "size": 12, "color": theme.COLORS[2]},
-        text=[f"{claim}: you guessed “{guess}”" for claim, guess in made.items()],
+        text=texts,
         hoverinfo="text",
     )
 

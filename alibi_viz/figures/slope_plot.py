@@ -1,16 +1,16 @@
-"""The slope of every head and its half-life in tokens; and its span, which is how far back it
-looks, over its slope.
+"""The slope of every head and its half-life in tokens; and how far back each head looks.
 
 The axis of the slopes is logarithmic: if slopes are a geometric sequence, they lie on a straight
 line. The half-life is ln 2 / slope, so a second axis on the right gives the same points in tokens.
+The second figure draws the span of each head, which is how far back it looks, over its slope.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array
@@ -18,10 +18,32 @@ from alibi_viz.figures.theme import as_array
 if TYPE_CHECKING:
     import pandas as pd  # slow to import, and the slopes don't need it
 
+# Axes always include the slopes that ALiBi with eight heads has, so that they seldom change.
+_USUAL_SLOPES = (1 / 256, 1 / 2)
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
     "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
 )
+_SPAN_HOVER = (
+    "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back"
+    "<br>bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
+)
+
+
+class SlopeTraces(NamedTuple):
+    """The traces of the figure of slopes, in the order in which `blank` adds them."""
+
+    slopes: go.Scatter
+    other: go.Scatter
+    token_axis: go.Scatter
+
+
+class SpanTraces(NamedTuple):
+    """The traces of the figure of spans, in the order in which `blank_spans` adds them."""
+
+    predicted: go.Scatter
+    bound: go.Scatter
+    needed: go.Scatter
 
 
 def slope_figure(
@@ -39,26 +61,43 @@ def slope_figure(
 
 
 def blank() -> go.Figure:
-    """The figure without data: the slopes, other slopes to compare, and a trace that only holds the
-    token axis."""
+    """The figure of slopes without data: two series, and a trace that only holds the token axis."""
     figure = theme.blank(
         height=380,
         hovermode="closest",
         margin={"l": 70, "r": 80, "t": 36, "b": 48},
         showlegend=True,
     )
+
+    # The order is that of `SlopeTraces`.
     figure.add_scatter(
-        mode="lines+markers", line={"color": theme.COLORS[0], "width": 1}, hovertemplate=_HOVER
+        mode="lines+markers",
+        line={"color": theme.COLORS[0], "width": 1},
+        hovertemplate=_HOVER,
     )
-    diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5}
-    figure.add_scatter(mode="markers", marker=diamond, opacity=0.8, hovertemplate=_HOVER)
+    figure.add_scatter(
+        mode="markers",
+        marker={"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5},
+        opacity=0.8,
+        hovertemplate=_HOVER,
+    )
+    # plotly draws no axis that has no trace.
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
+    figure.update_traces(cliponaxis=False)
+
     figure.update_layout(
-        xaxis={"title_text": "head", "showgrid": False}, yaxis={"title_text": "slope m"}
+        xaxis={"title_text": "head", "showgrid": False},
+        yaxis={"title_text": "slope m"},
+        yaxis2={
+            "title_text": "half-life, ln 2 / m, in tokens",
+            "overlaying": "y",
+            "side": "right",
+            "showgrid": False,
+            "tickformat": ",~g",
+        },
     )
-    tokens = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ",~g"}
-    figure.update_layout(yaxis2={**tokens, "title_text": "half-life, ln 2 / m, in tokens"})
-    return figure.update_yaxes(type="log").update_traces(cliponaxis=False)
+    figure.update_yaxes(type="log")
+    return figure
 
 
 def draw(
@@ -70,116 +109,195 @@ def draw(
 ) -> None:
     """Draw slopes into a figure from `blank`, plain or live.
 
+    Raises ValueError for slopes that aren't between 1e-30 and 1e30.
+
     Args:
+        figure: from `blank`.
         slopes: [heads], positive.
         name: the name of these slopes in the legend.
         other: [heads], slopes to compare with, drawn as open diamonds; none by default.
         other_name: their name in the legend.
     """
-    shown = [
-        as_array(slopes, name="slopes"),
-        as_array([] if other is None else other, name="other"),
-    ]
-    for argument, values in zip(("slopes", "other"), shown, strict=True):
-        if values.ndim != 1 or not ((values > 1e-30) & (values < 1e30)).all():
-            raise ValueError(
-                f"{argument} must be between 1e-30 and 1e30 [heads], got {values.tolist()}"
-            )
-    heads = max(map(len, shown))
-    every = np.concatenate(
-        [*shown, [1 / 256, 1 / 2]]
-    )  # always includes the usual range, for steady axes
-    low, high = np.log10([every.min(), every.max()]) + np.array([-0.04, 0.04]) * np.log10(
-        every.max() / every.min()
-    )
-    decades, powers = (
-        high - low,
-        range(math.ceil(low / math.log10(2)), math.floor(high / math.log10(2)) + 1),
-    )
+    slopes = _checked_slopes("slopes", slopes)
+    others = _checked_slopes("other", [] if other is None else other)
+    heads = max(len(slopes), len(others))
+    size = 9 if heads <= 32 else 6  # of a marker, in pixels
+
+    # Both axes are logarithmic, and plotly wants the logarithms of their ends.
+    included = np.concatenate([slopes, others, _USUAL_SLOPES])
+    padding = 0.04 * np.log10(included.max() / included.min())
+    low = np.log10(included.min()) - padding
+    high = np.log10(included.max()) + padding
+    half_life_of_slope_1 = math.log10(math.log(2))
+
+    traces = SlopeTraces(*figure.data)
     with figure.batch_update():
-        for trace, slope, text, size in zip(
-            figure.data[:2], shown, (name, other_name or "other"), (0, 2), strict=True
-        ):
-            lives = np.stack([math.log(2) / slope, 4 / slope], axis=1)  # half-life and reach
-            trace.update(x=np.arange(1, len(slope) + 1), y=slope, customdata=lives, name=text)
-            trace.marker.size = (9 if heads <= 32 else 6) + size
-        figure.data[1].visible = other is not None
-        figure.data[2].update(x=[1], y=math.log(2) / shown[0][:1])
+        _draw_series(traces.slopes, slopes, name, size)
+        _draw_series(traces.other, others, other_name or "other", size + 2)
+        traces.other.visible = other is not None
+        traces.token_axis.update(x=[1], y=math.log(2) / slopes[:1])
+
         figure.layout.xaxis.update(range=[0.4, heads + 0.6], dtick=math.ceil(heads / 16), tick0=1)
-        figure.layout.yaxis.update(range=[low, high], **power_ticks(powers))
-        ticks = "D2" if decades < 5 else 1 + decades // 9  # 1, 2, 5, 10, ... or powers of ten
-        life = math.log10(math.log(2))
-        figure.layout.yaxis2.update(range=[life - low, life - high], dtick=ticks, tickmode="linear")
+        figure.layout.yaxis.update(
+            range=[low, high],
+            **power_ticks(_powers_of_two(low / math.log10(2), high / math.log10(2))),
+        )
+        figure.layout.yaxis2.update(
+            range=[half_life_of_slope_1 - low, half_life_of_slope_1 - high],
+            dtick=_tick_distance(high - low),
+            tickmode="linear",
+        )
+
+
+def _checked_slopes(argument: str, values: ArrayLike) -> NDArray[np.float64]:
+    """The values of an argument as an array; ValueError unless the figure has a place for each."""
+    slopes: NDArray[np.float64] = as_array(values, name=argument)
+    has_a_place = (slopes > 1e-30) & (slopes < 1e30)
+    if slopes.ndim != 1 or not has_a_place.all():
+        raise ValueError(
+            f"{argument} must be between 1e-30 and 1e30 [heads], got {slopes.tolist()}"
+        )
+    return slopes
+
+
+def _draw_series(trace: go.Scatter, slopes: NDArray[np.float64], name: str, size: int) -> None:
+    """Draw the slopes of one series, with half-life and reach in the hover text."""
+    half_life = math.log(2) / slopes
+    reach = 4 / slopes  # where the weight falls below e^-4, about 2%
+    trace.update(
+        x=np.arange(1, len(slopes) + 1),
+        y=slopes,
+        customdata=np.stack([half_life, reach], axis=1),
+        name=name,
+    )
+    trace.marker.size = size
+
+
+def _tick_distance(decades: float) -> str | float:
+    """The `dtick` of a logarithmic axis: 1, 2, 5, 10, 20, ... or only powers of ten."""
+    if decades < 5:
+        return "D2"
+    return 1 + decades // 9
+
+
+def _powers_of_two(low: float, high: float) -> range:
+    """The whole exponents between two."""
+    return range(math.ceil(low), math.floor(high) + 1)
 
 
 def power_ticks(powers: range) -> dict[str, object]:
     """At most nine ticks of an axis at these powers of two, written as fractions if they are short.
 
-    >>> power_ticks(range(-8, 1, 8)), power_ticks(range(-20, -19))["ticktext"]
-    ({'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}, ['2<sup>-20</sup>'])
+    >>> power_ticks(range(-8, 1, 8))
+    {'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}
+    >>> power_ticks(range(-20, -19))["ticktext"]
+    ['2<sup>-20</sup>']
     """
-    texts = {power: f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in range(-10, 11)}
-    powers = powers[:: max(1, math.ceil(len(powers) / 9))]
-    words = [texts.get(power, f"2<sup>{power}</sup>") for power in powers]
-    return {"tickvals": [2.0**power for power in powers], "ticktext": words}
+    step = max(1, math.ceil(len(powers) / 9))
+    labeled = powers[::step]
+    return {
+        "tickvals": [2.0**power for power in labeled],
+        "ticktext": [_power_text(power) for power in labeled],
+    }
+
+
+def _power_text(power: int) -> str:
+    """A power of two as a number or a fraction, or as a power if that would be long."""
+    if abs(power) > 10:
+        return f"2<sup>{power}</sup>"
+    if power >= 0:
+        return f"{2**power}"
+    return f"1/{2**-power}"
 
 
 def blank_spans() -> go.Figure:
-    """The figure without data: a line of what the slope alone predicts, and two marks per head."""
+    """The figure of spans without data: what the slope alone predicts, and two marks per head."""
     figure = theme.blank(
         height=400,
         hovermode="closest",
         margin={"l": 70, "r": 24, "t": 40, "b": 48},
         showlegend=True,
     )
-    gray = {"color": theme.DOTTED["color"], "dash": "dash", "width": 1.5}
+    gray = theme.DOTTED["color"]
+
+    # The order is that of `SpanTraces`.
     figure.add_scatter(
-        mode="lines", line=gray, hoverinfo="skip", name="24 half-lives, at equal content"
+        name="24 half-lives, at equal content",
+        mode="lines",
+        line={"color": gray, "dash": "dash", "width": 1.5},
+        hoverinfo="skip",
     )
-    hover = "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back<br>"
-    hover += "bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
-    diamond = {
-        "color": theme.COLORS[1],
-        "size": 11,
-        "symbol": "diamond-open",
-        "line": {"width": 1.5},
-    }
-    for name, marker in (("bound", diamond), ("needed", {"color": theme.COLORS[0], "size": 7})):
-        figure.add_scatter(
-            mode="markers", hovertemplate=hover, cliponaxis=False, marker=marker, name=name
-        )
-    place = {"annotation_position": "top right", "annotation_yshift": 4}
-    figure.add_hline(1, line={**gray, "dash": "solid", "width": 1}, annotation_text=" ", **place)
+    figure.add_scatter(
+        name="bound",
+        mode="markers",
+        marker={
+            "color": theme.COLORS[1],
+            "size": 11,
+            "symbol": "diamond-open",
+            "line": {"width": 1.5},
+        },
+        cliponaxis=False,
+        hovertemplate=_SPAN_HOVER,
+    )
+    figure.add_scatter(
+        name="needed",
+        mode="markers",
+        marker={"color": theme.COLORS[0], "size": 7},
+        cliponaxis=False,
+        hovertemplate=_SPAN_HOVER,
+    )
+
+    # The whole text: a line and its label
+    figure.add_hline(
+        y=1,
+        line={"color": gray, "dash": "solid", "width": 1},
+        annotation_text=" ",
+        annotation_position="top right",
+        annotation_yshift=4,
+    )
     figure.update_xaxes(title_text="slope m", type="log")
-    return figure.update_yaxes(title_text="steps back", type="log", tickformat=",d", dtick="D2")
+    figure.update_yaxes(title_text="steps back", type="log", tickformat=",d", dtick="D2")
+    return figure
 
 
 def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
-    """Draw the spans of `lab.window_table` for a text of `length` tokens into a figure from
-    `blank_spans`.
+    """Draw how far back each head looks into a figure from `blank_spans`, plain or live.
 
     Heads without a positive slope are not drawn. Those with a bound that reaches the first token
     look at everything.
+
+    Args:
+        figure: from `blank_spans`.
+        spans: from `lab.window_table`.
+        length: the number of tokens of the text.
     """
     spans = spans[spans["slope"] > 0]
-    slope, first = spans["slope"].to_numpy(), max(1, length - 1)  # steps back to the first token
-    ends = np.array(
-        [min([2**-8, *slope]) / 1.4, max([2**-1, *slope]) * 1.4]
-    )  # always includes the usual range
-    steps = spans[["bound", "needed"]].clip(lower=1)  # a logarithmic axis has no 0
-    custom = spans[["head", "needed", "bound", "left_out"]].to_numpy()
+    slopes = spans["slope"].to_numpy()
+    first_token = max(1, length - 1)  # steps back from the last one
+    bound = spans["bound"].clip(lower=1).to_numpy()  # a logarithmic axis has no 0
+    needed = spans["needed"].clip(lower=1).to_numpy()
+    customdata = spans[["head", "needed", "bound", "left_out"]].to_numpy()
+
+    smallest_slope = min([*_USUAL_SLOPES, *slopes]) / 1.4
+    largest_slope = max([*_USUAL_SLOPES, *slopes]) * 1.4
+    slope_ends = np.array([smallest_slope, largest_slope])
+    step_ends = np.array([0.6 * min([first_token, 30, *needed]), 2 * max(first_token, 60)])
+
+    traces = SpanTraces(*figure.data)
+    (whole_text,) = figure.layout.shapes
+    (whole_text_label,) = figure.layout.annotations
     with figure.batch_update():
-        figure.data[0].update(x=ends, y=math.log(2**24) / ends)
-        for trace in figure.data[1:]:
-            trace.update(x=slope, y=steps[trace.name].to_numpy(), customdata=custom)
-        figure.layout.shapes[0].update(y0=first, y1=first)
-        figure.layout.annotations[0].update(
-            y=math.log10(first), text=f"the whole text, {length:,} tokens"
+        traces.predicted.update(x=slope_ends, y=math.log(2**24) / slope_ends)
+        traces.bound.update(x=slopes, y=bound, customdata=customdata)
+        traces.needed.update(x=slopes, y=needed, customdata=customdata)
+
+        whole_text.update(y0=first_token, y1=first_token)
+        # Annotations of a logarithmic axis are placed by the logarithm, shapes by the value.
+        whole_text_label.update(
+            y=math.log10(first_token), text=f"the whole text, {length:,} tokens"
         )
-        low, high = np.log2(ends)
         figure.layout.xaxis.update(
-            range=np.log10(ends), **power_ticks(range(math.ceil(low), math.floor(high) + 1))
+            range=np.log10(slope_ends),
+            **power_ticks(_powers_of_two(*np.log2(slope_ends))),
         )
-        figure.layout.yaxis.range = np.log10(
-            [0.6 * min([first, 30, *steps["needed"]]), 2 * max(first, 60)]
-        )
+        figure.layout.yaxis.range = np.log10(step_ends)

@@ -1,71 +1,109 @@
-"""A trained model before and after a change: how far back its heads look, and its loss at each
-length.
+"""A trained model before and after a change.
 
-Both plots show the same two series, before and after.
+On the left, how far back each head looks; on the right, the loss at each length. Both plots show
+the same two series, before and after the change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 
-BEFORE, AFTER = "as trained", "changed"
+BEFORE = "as trained"
+AFTER = "changed"
 _STYLES = {
-    BEFORE: (theme.COLORS[6], "dot", "circle-open"),
-    AFTER: (theme.COLORS[0], "solid", "circle"),
+    BEFORE: {"color": theme.COLORS[6], "dash": "dot", "symbol": "circle-open"},
+    AFTER: {"color": theme.COLORS[0], "dash": "solid", "symbol": "circle"},
 }
-_TITLES = "How far back each head looks", "Loss on longer sequences"
+_TITLES = ("How far back each head looks", "Loss on longer sequences")
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = (
-    "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens "
-    "back<extra>%{fullData.name}</extra>"
+    "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back"
+    "<extra>%{fullData.name}</extra>"
 )
 _LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
+Losses = Mapping[int, float]  # {length: bits per byte}
+
+
+class Traces(NamedTuple):
+    """The traces of the figure, in the order in which `blank` adds them."""
+
+    losses_before: go.Scatter
+    losses_after: go.Scatter
+    distances_before: go.Scatter
+    distances_after: go.Scatter
+
+
+class Shapes(NamedTuple):
+    """The shapes of the figure, in the order in which `blank` adds them."""
+
+    training_length_of_distances: go.layout.Shape
+    training_length_of_losses: go.layout.Shape
+    longer_than_training: go.layout.Shape
+
 
 def blank() -> go.Figure:
-    """The empty figure: a line per series for the losses, then one marker per head for the
-    distances."""
+    """The figure without data."""
     figure = theme.blank(
-        height=380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70}
+        height=380,
+        hovermode="closest",
+        margin={"l": 60, "r": 20, "t": 66, "b": 70},
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
     )
     figure.set_subplots(
-        1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES
+        rows=1,
+        cols=2,
+        column_widths=[0.45, 0.55],
+        horizontal_spacing=0.12,
+        subplot_titles=_TITLES,
     )
-    losses = {"mode": "lines+markers", "hovertemplate": _LOSS}
-    heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
-    for column, options in ((2, losses), (1, heads)):
-        for name, (color, dash, symbol) in _STYLES.items():
-            line, marker = {"color": color, "dash": dash}, {"color": color, "symbol": symbol}
-            figure.add_scatter(name=name, line=line, marker=marker, **options, row=1, col=column)
-    figure.update_traces(marker_size=8, line_width=2, cliponaxis=False)
     figure.update_annotations(font_size=13)
+
+    # The order is that of `Traces`. The legend lists the lines only.
+    for name in _STYLES:
+        _add_series(figure, name, mode="lines+markers", hovertemplate=_LOSS, column=2)
+    for name in _STYLES:
+        _add_series(figure, name, mode="markers", hovertemplate=_HEAD, column=1, showlegend=False)
+
+    # The order is that of `Shapes`.
     figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
     figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
-    figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
+
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
-    ticks = {"type": "log", "dtick": float(np.log10(2)), "tickformat": ".3~g"}  # at powers of two
-    figure.update_yaxes(title_text="mean distance, tokens (dotted: L)", **ticks, col=1)
+    figure.update_yaxes(
+        title_text="mean distance, tokens (dotted: L)",
+        type="log",
+        dtick=float(np.log10(2)),  # ticks at powers of two
+        tickformat=".3~g",
+        col=1,
+    )
     figure.update_xaxes(type="log", title_standoff=14, col=2)
-    return figure.update_yaxes(title_text="bits per byte", col=2)
+    figure.update_yaxes(title_text="bits per byte", col=2)
+    return figure
 
 
 def draw(
     figure: go.Figure,
     length: int,
     unit: str,
-    before: tuple[Mapping[int, float], ArrayLike],
-    after: tuple[Mapping[int, float], ArrayLike] = ({}, ()),
+    before: tuple[Losses, ArrayLike],
+    after: tuple[Losses, ArrayLike] = ({}, ()),
 ) -> None:
     """Draw a model before and after a change into a figure from `blank`, plain or live.
 
-    `before` and `after` are {length: bits per byte}, NaN where the model isn't defined; and the
-    mean distance in tokens of the keys that each head attends to, [layers, heads]. `length` is the
-    training length, in `unit`.
+    Args:
+        figure: from `blank`.
+        length: the training length.
+        unit: what lengths are counted in, such as "bytes".
+        before: the losses {length: bits per byte}, NaN where the model isn't defined; and the mean
+            distance in tokens of the keys that each head attends to, [layers, heads].
+        after: the same of the changed model; nothing by default.
 
     >>> from alibi_viz.figures.surgery_plot import blank, draw
     >>> figure = blank()
@@ -73,40 +111,129 @@ def draw(
     >>> figure.data[0].y, figure.data[2].y
     (array([2.5, 2.6]), array([3., 9.]))
     """
-    series = [(curve, np.asarray(heads, dtype=float)) for curve, heads in (before, after)]
-    heads, xs = (
-        [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)],
-        sorted(before[0]),
-    )
-    few = (
-        len(heads) <= _MAX_LABELS
-    )  # the number of each head, and of its layer below the first head
-    names = [
-        str(head) * few + f"<br>{'layer ' * few}{layer}" * (head == 1) for layer, head in heads
-    ]
-    ends, places = np.log10([xs[0] / 1.12, xs[-1] * 1.12]), np.arange(1, len(heads) + 1)
-    # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis
-    # seldom changes
-    losses = [bits for curve, _ in series for bits in curve.values() if np.isfinite(bits)]
-    low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
-    high = max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)
-    labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
-    title = f"length of the test sequences, {unit}"
+    losses_before, losses_after = before[0], after[0]
+    distances_before = np.asarray(before[1], dtype=float)
+    distances_after = np.asarray(after[1], dtype=float)
+
+    lengths = sorted(losses_before)
+    # The axis of the lengths is logarithmic, and plotly wants the logarithms of its ends.
+    length_range = np.log10([lengths[0] / 1.12, lengths[-1] * 1.12])
+    right_end = float(10 ** length_range[1])
+    heads = [(layer + 1, head + 1) for layer, head in np.ndindex(distances_before.shape)]
+
+    traces = Traces(*figure.data)
+    shapes = Shapes(*figure.layout.shapes)
     with figure.batch_update():
-        for line, markers, (curve, distances) in zip(
-            figure.data[:2], figure.data[2:], series, strict=True
-        ):
-            defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
-            line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
-            shown = distances.ravel().clip(0.1)  # a logarithmic axis has no 0
-            custom = [(*head, back) for head, back in zip(heads, distances.flat, strict=False)]
-            markers.update(x=places[: distances.size], y=shown, customdata=custom)
-        level, start, shade = figure.layout.shapes
-        level.update(y0=length, y1=length)
-        start.update(x0=length, x1=length)
-        shade.update(x0=length, x1=float(10 ** ends[1]))
-        figure.layout.xaxis2.update(
-            range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title
+        _draw_losses(traces.losses_before, losses_before)
+        _draw_losses(traces.losses_after, losses_after)
+        _draw_distances(traces.distances_before, heads, distances_before)
+        _draw_distances(traces.distances_after, heads, distances_after)
+
+        shapes.training_length_of_distances.update(y0=length, y1=length)
+        shapes.training_length_of_losses.update(x0=length, x1=length)
+        shapes.longer_than_training.update(x0=length, x1=right_end)
+
+        figure.layout.xaxis.update(
+            range=[0.4, len(heads) + 0.6],
+            tickvals=np.arange(1, len(heads) + 1),
+            ticktext=_head_labels(heads),
         )
-        figure.layout.yaxis2.range = [low, high]
-        figure.layout.xaxis.update(range=[0.4, len(heads) + 0.6], tickvals=places, ticktext=names)
+        figure.layout.xaxis2.update(
+            range=length_range.tolist(),
+            tickvals=lengths,
+            ticktext=[_length_label(tested, length) for tested in lengths],
+            title_text=f"length of the test sequences, {unit}",
+        )
+        figure.layout.yaxis2.range = _loss_range([*losses_before.values(), *losses_after.values()])
+
+
+def _add_series(
+    figure: go.Figure,
+    name: str,
+    *,
+    mode: str,
+    hovertemplate: str,
+    column: int,
+    showlegend: bool | None = None,
+) -> None:
+    """Add an empty trace in the style of a series, `BEFORE` or `AFTER`."""
+    style = _STYLES[name]
+    figure.add_scatter(
+        name=name,
+        mode=mode,
+        line={"color": style["color"], "dash": style["dash"], "width": 2},
+        marker={"color": style["color"], "symbol": style["symbol"], "size": 8},
+        cliponaxis=False,
+        hovertemplate=hovertemplate,
+        showlegend=showlegend,
+        row=1,
+        col=column,
+    )
+
+
+def _draw_losses(line: go.Scatter, losses: Losses) -> None:
+    """Draw the losses of a model at the lengths where it is defined."""
+    defined = {length: bits for length, bits in losses.items() if np.isfinite(bits)}
+    line.update(
+        x=list(defined),
+        y=np.array(list(defined.values())),
+        showlegend=bool(losses),
+    )
+
+
+def _draw_distances(
+    markers: go.Scatter, heads: Sequence[tuple[int, int]], distances: NDArray[np.float64]
+) -> None:
+    """Draw the mean distance of each head, (layer, head); nothing without distances."""
+    if distances.size == 0:
+        heads = []
+    # The hover text has the exact distance; a logarithmic axis has no 0.
+    customdata = [
+        (layer, head, distance)
+        for (layer, head), distance in zip(heads, distances.flat, strict=True)
+    ]
+    markers.update(
+        x=np.arange(1, distances.size + 1),
+        y=distances.ravel().clip(0.1),
+        customdata=customdata,
+    )
+
+
+def _head_labels(heads: Sequence[tuple[int, int]]) -> list[str]:
+    """A label per head: its number, and below the first head of a layer that of the layer.
+
+    >>> _head_labels([(1, 1), (1, 2), (2, 1), (2, 2)])
+    ['1<br>layer 1', '2', '1<br>layer 2', '2']
+    """
+    crowded = len(heads) > _MAX_LABELS
+    labels = []
+    for layer, head in heads:
+        number = "" if crowded else str(head)
+        layer_name = str(layer) if crowded else f"layer {layer}"
+        if head == 1:
+            labels.append(f"{number}<br>{layer_name}")
+        else:
+            labels.append(number)
+    return labels
+
+
+def _length_label(length: int, training_length: int) -> str:
+    """A length, and below it the same as a multiple of the training length L.
+
+    >>> _length_label(2048, 1024), _length_label(1024, 1024)
+    ('2,048<br>2 L', '1,024<br>L')
+    """
+    if length == training_length:
+        return f"{length:,}<br>L"
+    return f"{length:,}<br>{length / training_length:g} L"
+
+
+def _loss_range(losses: Sequence[float]) -> list[float]:
+    """A range that includes all losses, at least one bit wide.
+
+    It ends at multiples of 0.5, so that the axis seldom changes.
+    """
+    defined = [bits for bits in losses if np.isfinite(bits)]
+    low = np.floor(2 * min(defined, default=2.0) - 0.2) / 2
+    high = np.ceil(2 * max(defined, default=3.0) + 0.2) / 2
+    return [low, max(low + 1, high)]

@@ -1,5 +1,7 @@
-"""Colors, fonts and the empty figure from which every figure starts; theme.toml says why they are
-what they are."""
+"""Colors, fonts and the empty figure from which every figure starts.
+
+theme.toml says why they are what they are.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -19,38 +21,37 @@ from alibi_viz.arguments import check_instance
 from alibi_viz.files import replacing
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
-COLORS, DASHES, SYMBOLS, DIVERGING = (
-    tuple(_THEME[name]) for name in ("colors", "dashes", "symbols", "diverging")
-)
+COLORS = tuple(_THEME["colors"])
+DASHES = tuple(_THEME["dashes"])
+SYMBOLS = tuple(_THEME["symbols"])
+DIVERGING = tuple(_THEME["diverging"])
 SEQUENTIAL = tuple(sequential.Cividis)
 # Of a scale: odd, so that zero has its own, and images need two more values for gaps and masks
 NUM_COLORS = 253
-MASKED_RGBA, MASKED = (
-    (128, 128, 128, 90),
-    "rgba(128, 128, 128, 0.35)",
-)  # gray, not a color of any scale
+# Gray, not a color of any scale; once for images and once for plotly
+MASKED_RGBA = (128, 128, 128, 90)
+MASKED = "rgba(128, 128, 128, 0.35)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
 DOTTED = {"color": COLORS[6], "width": 1.5, "dash": "dot"}
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
 _TEMPLATE = go.layout.Template(layout={**_THEME["template"], **_AXES, "colorway": COLORS})
-_WIDTH, _PNG_SCALE = (
-    900,
-    2,
-)  # of saved images: pixels of a figure without a width, and pixels of a PNG for each
+_WIDTH = 900  # pixels of a saved figure that has no width
+_PNG_SCALE = 2  # pixels of a PNG for each pixel of its figure
 STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
 
 
 def blank(height: int, **layout: object) -> go.Figure:
-    """An empty figure in the common style, as wide as the page. `layout` are further plotly layout
-    properties."""
+    """An empty figure in the common style, as wide as the page.
+
+    `layout` are further plotly layout properties.
+    """
     return go.Figure(layout={"template": _TEMPLATE, "height": height, "autosize": True, **layout})
 
 
 def on_white(figure: go.Figure) -> go.Figure:
-    """A plain copy with a white background and without the random ids of a live figure, for
-    files."""
+    """A plain copy for files: on white, and without the random ids of a live figure."""
     copy = go.Figure(figure)
     copy.update_layout(paper_bgcolor="white", plot_bgcolor="white")
     for trace in copy.data:
@@ -61,21 +62,23 @@ def on_white(figure: go.Figure) -> go.Figure:
 def as_array(
     values: ArrayLike | Tensor, dtype: DTypeLike = np.float64, name: str = "values"
 ) -> NDArray[Any]:
-    """`np.asarray`, also for tensors that require gradients, are on a GPU or have a dtype unknown
-    to NumPy.
+    """`np.asarray`, also for tensors that NumPy doesn't take.
 
-    Raises TypeError that names the argument if they aren't numbers.
+    These require gradients, are on a GPU or have a dtype unknown to NumPy. Raises TypeError that
+    names the argument if the values aren't numbers.
 
+    >>> import torch
+    >>> from alibi_viz.figures.theme import as_array
     >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
     array([1., 1.])
     """
     try:
         if isinstance(values, Tensor):
             values = values.detach().cpu()
-            values = (
-                values.double() if values.is_floating_point() else values
-            )  # NumPy has no bfloat16
-        if np.iscomplexobj(array := np.asarray(values)):
+            if values.is_floating_point():
+                values = values.double()  # NumPy has no bfloat16
+        array = np.asarray(values)
+        if np.iscomplexobj(array):
             raise TypeError("these are complex")
         with np.errstate(over="ignore"):  # what is too large for float32 is infinite
             return array.astype(dtype, copy=False)
@@ -84,17 +87,22 @@ def as_array(
 
 
 def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> NDArray[np.object_]:
-    """The z of a heatmap: None where a cell is masked, or NaN if there is no mask. plotly would
-    send NaN as text."""
-    cells = as_array(values)
-    gaps: NDArray[np.object_] = cells.astype(object)
-    gaps[np.isnan(cells) if masked is None else np.asarray(masked)] = None
-    return gaps
+    """The z of a heatmap: None where a cell is masked, or where it is NaN if there is no mask.
+
+    plotly would send NaN as text.
+    """
+    numbers = as_array(values)
+    is_gap = np.isnan(numbers) if masked is None else np.asarray(masked)
+    cells: NDArray[np.object_] = numbers.astype(object)
+    cells[is_gap] = None
+    return cells
 
 
 def update_changed(target: Any, **properties: Any) -> None:
-    """`target.update(**properties)`, but only what has changed: plotly takes 0.2 ms to validate
-    each value."""
+    """`target.update(**properties)`, but only what has changed.
+
+    plotly takes 0.2 ms to validate each value.
+    """
     for name, value in properties.items():
         if not np.array_equal(target[name], value):
             target[name] = value
@@ -107,6 +115,8 @@ class ColorScale:
     White is zero, an end or the middle of the scale (create it with `around_zero`), blue is below
     and orange above. A scale of weights, such as `WEIGHT_SCALE`, has the colors of weights.
 
+    >>> import numpy as np
+    >>> from alibi_viz.figures.theme import ColorScale
     >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
     [0, 126, 252]
     >>> ColorScale.around_zero(-8.0, 2.0)
@@ -119,10 +129,14 @@ class ColorScale:
 
     @classmethod
     def around_zero(cls, low: float, high: float) -> "ColorScale":
-        """The smallest scale that contains `low` and `high` and has zero at an end or in the
-        middle."""
-        size = max(-low, high) or 1.0
-        return cls(-size if low < 0 or high <= 0 else 0.0, size if high > 0 else 0.0)
+        """The smallest scale with `low`, `high`, and zero at an end or in the middle."""
+        size = max(-low, high)
+        if size == 0:
+            size = 1.0  # a scale needs a length
+        return cls(
+            low=-size if low < 0 or high <= 0 else 0.0,
+            high=size if high > 0 else 0.0,
+        )
 
     def fraction(self, values: ArrayLike) -> NDArray[np.floating]:
         """The position of each value on the color bar, from 0 at `low` to 1 at `high`."""
@@ -138,49 +152,46 @@ class ColorScale:
     def palette(self) -> NDArray[np.uint8]:
         """Red, green and blue of each color, uint8 [NUM_COLORS, 3]."""
         stops = np.array([list(bytes.fromhex(color[1:])) for color in self._colors])
-        where = np.linspace(0, len(stops) - 1, NUM_COLORS)
-        return (
-            np.stack([np.interp(where, range(len(stops)), each) for each in stops.T], 1)
-            .round()
-            .astype(np.uint8)
-        )
+        places = np.linspace(0, len(stops) - 1, NUM_COLORS)
+        channels = [np.interp(places, range(len(stops)), channel) for channel in stops.T]
+        return np.stack(channels, axis=1).round().astype(np.uint8)
 
     @property
     def _colors(self) -> tuple[str, ...]:
         if self.weights:
             return SEQUENTIAL
-        middle = len(DIVERGING) // 2
-        return DIVERGING[0 if self.low < 0 else middle : None if self.high > 0 else middle + 1]
+        zero = len(DIVERGING) // 2
+        first = 0 if self.low < 0 else zero
+        last = len(DIVERGING) - 1 if self.high > 0 else zero
+        return DIVERGING[first : last + 1]
 
     @property
     def axis(self) -> dict[str, object]:
-        """Properties of a plotly `coloraxis` with this scale, with labels at both ends and at round
-        values.
+        """Properties of a plotly `coloraxis` with this scale, labeled at round values.
 
         It always runs from 0 to 1 and only the labels change: plotly redraws labels quickly, a
         changed axis slowly.
         """
-        stops = [[at / (len(self._colors) - 1), color] for at, color in enumerate(self._colors)]
-        ticks, style = [0.0, 0.25, 0.5, 0.75, 1.0], ".0%"
-        if not self.weights:
-            size, style = max(-self.low, self.high), ".3g"
-            sizes = (
-                [size] if self.low < 0 < self.high else [size, size / 2]
-            )  # a side may have half of the room
-            ticks = sorted(
-                {
-                    0.0,
-                    *(
-                        tick
-                        for each in sizes
-                        for tick in (-each, each)
-                        if self.low <= tick <= self.high
-                    ),
-                }
-            )
+        colors = self._colors
+        stops = [[number / (len(colors) - 1), color] for number, color in enumerate(colors)]
+        ticks = self._ticks()
+        style = ".0%" if self.weights else ".3g"
         labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-        bar = {"colorbar_tickvals": self.fraction(ticks).tolist(), "colorbar_ticktext": labels}
-        return {"cmin": 0, "cmax": 1, "colorscale": stops, **bar}
+        return {
+            "cmin": 0,
+            "cmax": 1,
+            "colorscale": stops,
+            "colorbar_tickvals": self.fraction(ticks).tolist(),
+            "colorbar_ticktext": labels,
+        }
+
+    def _ticks(self) -> list[float]:
+        """The labeled values: both ends, zero, and the middle of a scale with one side."""
+        if self.weights:
+            return [0.0, 0.25, 0.5, 0.75, 1.0]
+        if self.low < 0 < self.high:
+            return [self.low, 0.0, self.high]
+        return [self.low, (self.low + self.high) / 2, self.high]
 
 
 WEIGHT_SCALE = ColorScale(0.0, 1.0, weights=True)
@@ -197,23 +208,28 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
     import kaleido  # noqa: PLC0415  # slow to import, rarely needed
     from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415
 
-    names, drawn = ", ".join(Path(path).name for path in figures), []
-    if not {Path(path).suffix.lower() for path in figures} <= {".svg", ".pdf", ".png"}:
+    names = ", ".join(Path(path).name for path in figures)
+    suffixes = {Path(path).suffix.lower() for path in figures}
+    if not suffixes <= {".svg", ".pdf", ".png"}:
         raise ValueError(f"images must be .svg, .pdf or .png, got {names}")
+
+    images = []
     try:
         with ExitStack() as stack:
             for path, figure in figures.items():
-                size = {"width": figure.layout.width or _WIDTH, "height": figure.layout.height}
-                suffix, scratch = Path(path).suffix.lower(), stack.enter_context(replacing(path))
+                suffix = Path(path).suffix.lower()
                 options = {
                     "format": suffix[1:],
                     "scale": _PNG_SCALE if suffix == ".png" else 1,
-                    **size,
+                    "width": figure.layout.width or _WIDTH,
+                    "height": figure.layout.height,
                 }
-                drawn.append({"fig": on_white(figure), "path": scratch, "opts": options})
+                scratch = stack.enter_context(replacing(path))
+                images.append({"fig": on_white(figure), "path": scratch, "opts": options})
             # plotly's own `write_images` loses errors, and each time waits for MathJax from the
             # internet.
-            if errors := kaleido.write_fig_from_object_sync(drawn, kopts={"mathjax": False}):
+            errors = kaleido.write_fig_from_object_sync(images, kopts={"mathjax": False})
+            if errors:
                 raise errors[0]
     except ChromeNotFoundError as error:
         message = (

@@ -2,40 +2,114 @@
 
 import math
 
-from alibi_viz.figures.surgery_plot import AFTER, BEFORE, blank, draw
+import plotly.graph_objects as go
+import pytest
 
+from alibi_viz.figures.surgery_plot import AFTER, BEFORE, Shapes, Traces, blank, draw
+
+TRAINING_LENGTH = 32
 LOSSES = {32: 2.5, 64: 2.6, 128: 3.5}
-DISTANCE = [[3.0, 9.0], [4.0, 40.0]]
+CHANGED_LOSSES = {32: 2.4, 64: 7.7, 128: math.nan}  # not defined at 128
+DISTANCES = [[3.0, 9.0], [4.0, 40.0]]
+CHANGED_DISTANCES = [[300.0, 0.0], [1.0, 1.0]]
 
 
-def test_a_redraw_replaces_what_was_shown_and_the_axes_include_it():
+def before_and_after() -> go.Figure:
     figure = blank()
     draw(
         figure,
-        32,
+        TRAINING_LENGTH,
         "bytes",
-        (LOSSES, DISTANCE),
-        ({32: 2.4, 64: 7.7, 128: math.nan}, [[300.0, 0.0], [1.0, 1.0]]),
+        before=(LOSSES, DISTANCES),
+        after=(CHANGED_LOSSES, CHANGED_DISTANCES),
     )
-    lines, heads = (
-        dict(zip((BEFORE, AFTER), figure.data[part], strict=True))
-        for part in (slice(2), slice(2, 4))
-    )
-    assert dict(zip(lines[BEFORE].x, lines[BEFORE].y.tolist(), strict=True)) == LOSSES
-    assert (lines[AFTER].y.tolist(), heads[AFTER].y.tolist()) == (
-        [2.4, 7.7],
-        [300.0, 0.1, 1.0, 1.0],
-    )
-    assert [*heads[AFTER].customdata[1]] == [1, 2, 0.0], (
-        "the hover text is exact where a logarithmic axis has no place"
-    )
-    assert lines[AFTER].line.color == heads[AFTER].marker.color != lines[BEFORE].line.color
-    assert figure.layout.yaxis2.range == (2, 8)
-    draw(figure, 64, "tokens", ({64: 5.3}, [[1.0]]))
-    assert [lines[name].y.tolist() for name in (BEFORE, AFTER)] == [[5.3], []]
-    assert [heads[name].y.tolist() for name in (BEFORE, AFTER)] == [[1.0], []]
-    assert (figure.layout.xaxis.ticktext, figure.layout.yaxis2.range) == (
-        ("1<br>layer 1",),
-        (5, 6),
-    ), "at least one bit"
-    assert not lines[AFTER].showlegend and "tokens" in figure.layout.xaxis2.title.text
+    return figure
+
+
+def with_heads(layers: int, heads: int) -> go.Figure:
+    figure = blank()
+    draw(figure, TRAINING_LENGTH, "bytes", before=(LOSSES, [[1.0] * heads] * layers))
+    return figure
+
+
+def test_lines_show_the_losses_of_both_models_where_they_are_defined():
+    traces = Traces(*before_and_after().data)
+    assert list(traces.losses_before.x) == [32, 64, 128]
+    assert traces.losses_before.y.tolist() == [2.5, 2.6, 3.5]
+    assert list(traces.losses_after.x) == [32, 64]
+    assert traces.losses_after.y.tolist() == [2.4, 7.7]
+
+
+def test_markers_show_the_distance_of_each_head_layer_by_layer():
+    traces = Traces(*before_and_after().data)
+    assert traces.distances_before.x.tolist() == [1, 2, 3, 4]
+    assert traces.distances_before.y.tolist() == [3.0, 9.0, 4.0, 40.0]
+
+
+def test_distance_zero_is_drawn_at_a_tenth_and_exact_in_the_hover_text():
+    head = 1  # the second one of the first layer
+    markers = Traces(*before_and_after().data).distances_after
+    assert markers.y[head] == 0.1
+    assert list(markers.customdata[head]) == [1, 2, 0.0]
+
+
+def test_both_plots_show_a_model_in_the_same_color_and_the_models_in_two():
+    traces = Traces(*before_and_after().data)
+    assert traces.losses_before.line.color == traces.distances_before.marker.color
+    assert traces.losses_after.line.color == traces.distances_after.marker.color
+    assert traces.losses_before.line.color != traces.losses_after.line.color
+
+
+def test_the_legend_names_each_model_once():
+    figure = before_and_after()
+    in_legend = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert in_legend == [BEFORE, AFTER]
+
+
+def test_the_training_length_is_marked_in_both_plots_and_what_is_longer_is_shaded():
+    figure = before_and_after()
+    shapes = Shapes(*figure.layout.shapes)
+    assert shapes.training_length_of_distances.y0 == TRAINING_LENGTH
+    assert shapes.training_length_of_losses.x0 == TRAINING_LENGTH
+    assert shapes.longer_than_training.x0 == TRAINING_LENGTH
+    right_end = 10 ** figure.layout.xaxis2.range[1]
+    assert shapes.longer_than_training.x1 == pytest.approx(right_end)
+
+
+def test_lengths_and_distances_are_on_logarithmic_axes_and_losses_on_a_linear_one():
+    layout = before_and_after().layout
+    assert layout.xaxis2.type == "log"
+    assert layout.yaxis.type == "log"
+    assert layout.yaxis2.type is None
+
+
+def test_lengths_are_labeled_as_multiples_of_the_training_length():
+    layout = before_and_after().layout
+    assert layout.xaxis2.ticktext == ("32<br>L", "64<br>2 L", "128<br>4 L")
+    assert layout.xaxis2.title.text == "length of the test sequences, bytes"
+
+
+def test_a_few_heads_have_their_number_and_the_first_of_a_layer_its_layer():
+    labels = with_heads(layers=2, heads=2).layout.xaxis.ticktext
+    assert labels == ("1<br>layer 1", "2", "1<br>layer 2", "2")
+
+
+def test_of_many_heads_only_layers_are_labeled():
+    labels = with_heads(layers=2, heads=9).layout.xaxis.ticktext
+    assert labels == ("<br>1", *[""] * 8, "<br>2", *[""] * 8)
+
+
+def test_the_axis_of_losses_includes_those_of_both_models():
+    assert before_and_after().layout.yaxis2.range == (2, 8)
+
+
+def test_a_redraw_without_a_change_removes_the_changed_model():
+    figure = before_and_after()
+    draw(figure, 64, "tokens", before=({64: 5.3}, [[1.0]]))
+    traces = Traces(*figure.data)
+    assert traces.losses_before.y.tolist() == [5.3]
+    assert traces.distances_before.y.tolist() == [1.0]
+    assert traces.losses_after.y.tolist() == []
+    assert traces.distances_after.y.tolist() == []
+    assert not traces.losses_after.showlegend
+    assert figure.layout.yaxis2.range == (5, 6), "at least one bit"
