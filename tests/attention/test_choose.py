@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.dispatch import RULES, _Call
+from alibi_viz.attention.dispatch import RULES, Call
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import shared_bias
 from tests.attention.cases import qkv
@@ -66,8 +66,8 @@ EDGES: list[
         {"kind": "", "keys": 4095, "key_elements": BIG - 1},
     ),
     (
-        {"kind": "encoder", "keys": 1025, "elements": BIG},
-        {"kind": "", "keys": 1024, "elements": BIG - 1},
+        {"kind": "encoder", "keys": 1025, "mask_elements": BIG},
+        {"kind": "", "keys": 1024, "mask_elements": BIG - 1},
     ),
     (
         {"kind": "training", "keys": 512, "products": 2**27},
@@ -78,8 +78,8 @@ EDGES: list[
         {"kind": "", "keys": 1023, "products": 2**28 - 1},
     ),
     ({"queries": 1}, {"queries": 2}),
-    ({"uses_blocks": True, "slopes": "fixed"}, {"uses_blocks": False, "slopes": "none"}),
-    ({"uses_blocks": True, "keys": 2048}, {"uses_blocks": False, "keys": 2049}),
+    ({"shares_blocks": True, "slopes": "fixed"}, {"shares_blocks": False, "slopes": "none"}),
+    ({"shares_blocks": True, "keys": 2048}, {"shares_blocks": False, "keys": 2049}),
     ({"slopes": "learned, rounded"}, {"slopes": "learned"}),
     ({"slopes": "learned", "queries": 192}, {"slopes": "fixed", "queries": 191}),
     ({"kind": "inference", "queries": 384}, {"kind": "training", "queries": 383}),
@@ -95,7 +95,7 @@ def test_a_row_of_the_table_holds_up_to_its_edges(
 ) -> None:
     holds, call = (
         RULES[row].condition,
-        _Call("", 0, 0, 0, 0, 0, "", uses_blocks=False)._replace(**edge),
+        Call("", 0, 0, 0, 0, 0, "", shares_blocks=False)._replace(**edge),
     )
     assert len(RULES) == len(EDGES) and holds(call)
     assert not any(holds(call._replace(**{name: value})) for name, value in beyond.items())
