@@ -260,7 +260,7 @@ def load_function(name: str) -> Callable[..., Any]:
         raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
     if not callable(value):
         raise ValueError(f"{name} is not a function but {type(value).__name__}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _import_file(name: str) -> ModuleType:

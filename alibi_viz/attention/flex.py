@@ -44,7 +44,7 @@ def alibi_score_mod(slopes: Tensor, offset: Tensor | int, *, causal: bool) -> Ca
 
 def _attend(inputs: AttentionInputs) -> Tensor:
     is_real = inputs.key_padding_mask
-    make_block_mask = _shared_block_mask
+    make_block_mask: Callable[..., tuple[Tensor, BlockMask | None]] = _shared_block_mask
     if is_real is not None or torch.compiler.is_compiling():
         make_block_mask = _block_mask
     offset, block_mask = make_block_mask(
@@ -90,7 +90,8 @@ def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
     if on_cpu:
         return torch.compile(flex_attention, dynamic=False)
     # Beyond the limit nothing is compiled, which is 1000 times slower on a GPU.
-    return torch.compile(flex_attention, recompile_limit=64)
+    options: dict[str, Any] = {"recompile_limit": 64}  # torch has it, its overloads do not
+    return torch.compile(flex_attention, **options)
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - one per reason

@@ -82,9 +82,9 @@ def coordinates(
     low = remainder.to(dtype).expand_as(row)
     high = slope.expand_as(row).to(dtype)  # expanded first, so gradients are summed in float32
 
-    for_query = ((row / _UNIT).to(dtype), high, high, low, low)
-    for_key = (torch.full_like(position, _UNIT), coarse, fine, coarse, fine)
-    return torch.stack(for_query, dim=-1), torch.stack(for_key, dim=-1).to(dtype)
+    query_parts = ((row / _UNIT).to(dtype), high, high, low, low)
+    key_parts = (torch.full_like(position, _UNIT), coarse, fine, coarse, fine)
+    return torch.stack(query_parts, dim=-1), torch.stack(key_parts, dim=-1).to(dtype)
 
 
 def fold(
@@ -229,9 +229,10 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     query = inputs.query
     key = inputs.key
     new_tokens = 0
-    if inputs.slopes is not None:
+    slopes = inputs.slopes
+    if slopes is not None:
         inputs = _scaled_by_a_power_of_two(inputs)
-        query, key = _folded(_from_zero(inputs), inputs.slopes)
+        query, key = _folded(_from_zero(inputs), slopes)
         # Fill up the last block with tokens at the end, which no other sees.
         new_tokens = -inputs.key_length % _FEWEST_ROWS
         # The fastest kernels of a GPU take channels in multiples of 8.

@@ -302,7 +302,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
     heads = partial(_heads, spans=spans, causal=inputs.causal, scale=inputs.scaling)
-    return _Windowed.apply(heads, query, key, value, inputs.slopes)  # type: ignore[no-any-return]
+    return _Windowed.apply(heads, query, key, value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
