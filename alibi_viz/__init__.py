@@ -1,5 +1,4 @@
-"""Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and
-small transformers.
+"""ALiBi (Attention with Linear Biases) to explore: slopes, biases, attention, small transformers.
 
 `alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models,
 `alibi_viz.study` has our own results with it, `alibi_viz.figures` draws plotly figures,
@@ -50,7 +49,7 @@ __all__ = [
     "half_life",
 ]
 
-# Loaded on first use, {name: module}
+# Loaded on first use: {name: module}
 _LAZY = {
     "check": "alibi_viz.check",
     "figures": "alibi_viz.figures",

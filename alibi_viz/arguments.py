@@ -1,7 +1,7 @@
-"""Check arguments at public doors: a wrong type raises TypeError, a wrong value ValueError, and
-both name the argument.
+"""Check arguments at public doors, and load modules and functions by name.
 
-Also how a function is loaded by its name, and what is said where a dependency is missing.
+A wrong type raises TypeError, a wrong value ValueError. Both messages name the argument, what was
+expected and what was given.
 """
 
 import importlib
@@ -9,7 +9,6 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any
@@ -17,56 +16,81 @@ from typing import Any
 import torch
 from torch import Tensor
 
-INSTALL = "pip install 'alibi-viz[lab]'"  # what brings everything beyond torch and NumPy
+# Installs everything beyond torch and NumPy.
+INSTALL = "pip install 'alibi-viz[lab]'"
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
-    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the
-    number of axes."""
-    if not isinstance(value, Tensor) or _kind(value) not in dtype:
-        got = type(value).__name__
-        if isinstance(value, Tensor):
-            got = "a sparse or nested one" if _kind(value) == "sparse" else str(value.dtype)
-        article = "an" if dtype.startswith("integer") else "a"
-        raise TypeError(f"{name} must be {article} {dtype} tensor {axes}, got {got}")
+    """Check the kind of dtype and the number of axes of a tensor.
+
+    dtype: kinds joined by " or ", such as "integer or bool"; the kinds are "floating-point",
+        "integer", "bool" and "complex".
+    axes: the axes in words, such as "[heads]", for the message.
+    """
+    article = "an" if dtype.startswith("integer") else "a"
+    expected = f"{name} must be {article} {dtype} tensor {axes}"
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{expected}, got {type(value).__name__}")
+    if value.layout != torch.strided or value.is_nested:
+        raise TypeError(f"{expected}, got a sparse or nested one")
+
+    kinds = dtype.split(" or ")
+    if _kind(value) not in kinds:
+        raise TypeError(f"{expected}, got {value.dtype}")
     if ndim is not None and value.ndim != ndim:
         raise ValueError(f"{name} must be {axes}, got shape {list(value.shape)}")
 
 
 def _kind(tensor: Tensor) -> str:
-    if tensor.layout != torch.strided or tensor.is_nested:
-        return "sparse"
     if tensor.is_floating_point():
         return "floating-point"
-    return "complex" if tensor.is_complex() else "bool" if tensor.dtype == torch.bool else "integer"
+    if tensor.is_complex():
+        return "complex"
+    if tensor.dtype == torch.bool:
+        return "bool"
+    return "integer"
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Check for a floating-point tensor [heads] of numbers that are finite; they are read on the
-    CPU only."""
+    """Check for a floating-point tensor [heads] of finite numbers. Values on a GPU are not read."""
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
-    if (
-        slopes.is_cpu and not torch.compiler.is_compiling()
-    ):  # reading them would stall a GPU and break a graph
-        values = unwrapped(slopes)
-        if not all(map(math.isfinite, values.flatten().tolist())):
-            raise ValueError(f"{name} must be finite, got {values.tolist()}")
+    # Reading values would make the CPU wait for a GPU, and would break a compiled graph.
+    if not slopes.is_cpu or torch.compiler.is_compiling():
+        return
+    values = unwrapped(slopes)
+    if not all(map(math.isfinite, values.flatten().tolist())):
+        raise ValueError(f"{name} must be finite, got {values.tolist()}")
+
+
+# torch 2.13 has no public name that tells whether `torch.func` has wrapped a tensor, nor for what
+# is inside. Without them, slopes that `vmap` maps could not be read, and the gradient of slopes
+# inside `torch.func.grad` would be overlooked.
+_functorch = torch._C._functorch
 
 
 def levels(tensor: Tensor) -> list[Tensor]:
-    """The tensor, and what is inside the wrappers of `torch.func`, if there are any."""
-    found = [tensor]
-    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(
-        found[-1]
-    ):
-        found.append(torch._C._functorch.get_unwrapped(found[-1]))
-    return found
+    """The tensor and what is inside the wrappers of `torch.func`, from the outermost inwards."""
+    tensors = [tensor]
+    if torch.compiler.is_compiling():
+        return tensors
+    while _functorch.is_functorch_wrapped_tensor(tensors[-1]):
+        tensors.append(_functorch.get_unwrapped(tensors[-1]))
+    return tensors
 
 
 def unwrapped(tensor: Tensor) -> Tensor:
-    """The innermost of its `levels`, whose values can be read; under `vmap`, with the mapped
-    axis."""
+    """The innermost of the `levels`, whose values can be read; under `vmap` with the mapped axis."""
     return levels(tensor)[-1]
+
+
+def is_mapped(tensor: Tensor) -> bool:
+    """Whether `vmap` maps an axis of this tensor."""
+    return bool(_functorch.is_batchedtensor(tensor))
+
+
+def inside_transform() -> bool:
+    """Whether this runs within `vmap`, `grad` or another transform of `torch.func`."""
+    return bool(torch._C._are_functorch_transforms_active())
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
@@ -81,11 +105,11 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
 def check_positive_integers(**values: object) -> None:
     """Check that each of the values is an integer of at least 1."""
     for name, value in values.items():
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if not is_integer or value < 1:  # type: ignore[operator]
-            raise (ValueError if is_integer else TypeError)(
-                f"{name} must be an integer of at least 1, got {value!r}"
-            )
+        message = f"{name} must be an integer of at least 1, got {value!r}"
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(message)
+        if value < 1:
+            raise ValueError(message)
 
 
 def check_seed(value: object) -> None:
@@ -94,12 +118,15 @@ def check_seed(value: object) -> None:
 
 
 def check_number(
-    name: str, value: Any, expected: str = "a finite number", holds: Any = math.isfinite
+    name: str,
+    value: Any,
+    expected: str = "a finite number",
+    is_valid: Callable[[Any], bool] = math.isfinite,
 ) -> None:
-    """Check for an int or a float for which a condition holds."""
+    """Check for an int or a float that is valid; `expected` says in words which ones are."""
     if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not holds(value):
+    if not is_valid(value):
         raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
@@ -110,7 +137,7 @@ def check_positive(name: str, value: object) -> None:
 
 def check_dropout(value: object) -> None:
     """Check for a probability below 1."""
-    check_number("dropout", value, "at least 0 and below 1", lambda share: 0 <= share < 1)
+    check_number("dropout", value, "at least 0 and below 1", lambda number: 0 <= number < 1)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -121,16 +148,20 @@ def check_flag(name: str, value: object) -> None:
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Check for one of these strings."""
-    if not isinstance(value, str) or value not in [*choices]:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    choices = list(choices)
+    message = f"{name} must be one of {', '.join(choices)}, got {value!r}"
+    if not isinstance(value, str):
+        raise TypeError(message)
+    if value not in choices:
+        raise ValueError(message)
 
 
 def check_instance(name: str, value: object, *classes: type) -> None:
-    """Check for an instance of one of these classes, or a module of them that is compiled."""
-    if not isinstance(
-        getattr(value, "_orig_mod", value), classes
-    ):  # the module inside the one of `torch.compile`
-        expected = " or ".join(each.__name__ for each in classes)
+    """Check for an instance of one of these classes, or a compiled module of one of them."""
+    # `torch.compile` wraps a module and keeps the original under this name.
+    original = getattr(value, "_orig_mod", value)
+    if not isinstance(original, classes):
+        expected = " or ".join(cls.__name__ for cls in classes)
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
 
@@ -143,28 +174,35 @@ def as_path(name: str, value: object) -> Path:
 
 def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
     """Check that all values are among the known ones; the error names the first that isn't."""
-    known = [*known]
-    if unknown := [value for value in values if value not in known]:
-        raise ValueError(f"{name} must be among {', '.join(known)}, got {unknown[0]!r}")
+    known = list(known)
+    for value in values:
+        if value not in known:
+            raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")
 
 
 def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:
-    """The values as a list. A string, a list of letters, isn't one; nor are values of another
-    kind."""
-    is_dense = (
-        getattr(values, "layout", torch.strided) == torch.strided
-    )  # a sparse tensor has no `tolist`
-    with suppress(TypeError):
-        if is_dense and not isinstance(values, str):  # numbers of an array become Python's
-            found = [each.tolist() if hasattr(each, "tolist") else each for each in iter(values)]  # type: ignore[call-overload]
-            if all(isinstance(each, kind) for each in found):
-                return found
-    raise TypeError(f"{name} must be a list of {items}, got {values!r}")
+    """The values as a list of Python objects of one kind; `items` names them in the message.
+
+    Values of an array become Python numbers. A string is refused, although it can be iterated.
+    """
+    message = f"{name} must be a list of {items}, got {values!r}"
+    is_sparse = getattr(values, "layout", torch.strided) != torch.strided  # it has no `tolist`
+    if is_sparse or isinstance(values, str):
+        raise TypeError(message)
+    try:
+        elements = list(values)  # type: ignore[call-overload]
+        elements = [item.tolist() if hasattr(item, "tolist") else item for item in elements]
+    except TypeError:  # it cannot be iterated
+        raise TypeError(message) from None
+    if not all(isinstance(item, kind) for item in elements):
+        raise TypeError(message)
+    return elements
 
 
 def positive_integers(name: str, values: object) -> list[int]:
     """The values as a list of one or more integers of at least 1."""
-    if not (numbers := as_list(name, values, "integers")):
+    numbers = as_list(name, values, "integers")
+    if not numbers:
         raise ValueError(f"{name} must have at least one integer, got []")
     for number in numbers:
         check_positive_integers(**{name: number})
@@ -172,28 +210,31 @@ def positive_integers(name: str, values: object) -> list[int]:
 
 
 def load_module(name: str) -> ModuleType:
-    """Import a module of alibi_viz. Raises ModuleNotFoundError that says how to install what it
-    needs."""
+    """Import a module of alibi_viz; if a dependency is missing, the error says what to install."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{name} needs {error.name}: {INSTALL}", name=error.name
-        ) from error
+        message = f"{name} needs {error.name}: {INSTALL}"
+        raise ModuleNotFoundError(message, name=error.name) from error
 
 
 def lazy(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names are imported on first use, {name:
-    module}."""
+    """The `__getattr__` and `__dir__` of a package whose names are imported on first use.
 
-    def load(name: str) -> Any:
+    modules: the module in which each public name is defined, {name: module}.
+    """
+
+    def get_attribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(load_module(modules[name]), name)
 
-    return load, lambda: sorted(modules)
+    def list_names() -> list[str]:
+        return sorted(modules)
+
+    return get_attribute, list_names
 
 
 def load_function(name: str) -> Callable[..., Any]:
@@ -208,19 +249,31 @@ def load_function(name: str) -> Callable[..., Any]:
         raise ValueError(
             f"a function must be named package.module:function or file.py:function, got {name!r}"
         )
-    file = Path(module_name).resolve() if module_name.endswith(".py") else None
     try:
-        if file is not None and not file.is_file():
-            raise FileNotFoundError(f"there is no file {module_name}")
-        folder = str(Path.cwd() if file is None else file.parent)
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-        value: Any = importlib.import_module(module_name if file is None else file.stem)
-        if file is not None and Path(value.__file__ or "").resolve() != file:
-            raise ImportError(f"another module is called {file.stem}; rename the file")
-        value = operator.attrgetter(path)(value)
+        if module_name.endswith(".py"):
+            module = _import_file(module_name)
+        else:
+            _add_to_search_path(Path.cwd())
+            module = importlib.import_module(module_name)
+        value = operator.attrgetter(path)(module)
     except (Exception, SystemExit) as error:  # whatever the file does when it is imported
         raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
     if not callable(value):
         raise ValueError(f"{name} is not a function but {type(value).__name__}")
     return value
+
+
+def _import_file(name: str) -> ModuleType:
+    file = Path(name).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {name}")
+    _add_to_search_path(file.parent)
+    module = importlib.import_module(file.stem)
+    if Path(module.__file__ or "").resolve() != file:
+        raise ImportError(f"another module is called {file.stem}; rename the file")
+    return module
+
+
+def _add_to_search_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

@@ -1,5 +1,4 @@
-"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax. Also masks,
-and the one cache.
+"""ALiBi biases: the numbers added to the logit of query i and key j before the softmax.
 
 Positions are integers, and biases are computed in float32 and cast to the requested dtype last,
 because rounded positions would collide: bfloat16 cannot represent 257.
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
+from torch.nn.functional import pad
 
 from alibi_viz.arguments import (
     check_choice,
@@ -21,24 +21,25 @@ from alibi_viz.arguments import (
     check_tensor,
     unwrapped,
 )
-from alibi_viz.memory import check_memory
-from alibi_viz.slopes import alibi_slopes
+from alibi_viz.slopes import MAX_HEADS, alibi_slopes
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
 Device = torch.device | str | None
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which to compute biases and sums for a floating-point dtype: float64 for
-    float64, else float32."""
+    """The dtype for biases and sums: float64 for float64, float32 for any other."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def check_lengths(query_length: int, key_length: int | None = None) -> int:
-    """Return the key length, which defaults to the query length. Raises TypeError or ValueError if
-    they don't fit."""
+    """Return the key length, which defaults to the query length.
+
+    Raises TypeError or ValueError if the lengths don't fit.
+    """
     check_integer("query_length", query_length, 0)
-    key_length = query_length if key_length is None else key_length
+    if key_length is None:
+        return query_length
     check_integer("key_length", key_length, 0)
     if query_length > key_length:  # queries are the last positions of the keys
         raise ValueError(
@@ -50,10 +51,8 @@ def check_lengths(query_length: int, key_length: int | None = None) -> int:
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: Device = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as
-    decoding needs it."""
+    """Positions of queries [query] and keys [key], int64. The queries are the last keys."""
     key_length = check_lengths(query_length, key_length)
-    check_memory("key_length", key_length, lambda keys: 8 * keys)
     keys = torch.arange(key_length, device=device)
     return keys[key_length - query_length :], keys
 
@@ -61,28 +60,27 @@ def right_aligned(
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: Device = None
 ) -> Tensor:
-    """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are
-    the last keys.
+    """Whether query i may attend to key j, that is j <= i: bool [query, key].
+
+    The queries are the last keys.
 
     Raises TypeError or ValueError for a length that is not an integer, is negative, or for more
     queries than keys.
 
-    >>> causal_mask(2, 3)
+    >>> import alibi_viz as av
+    >>> av.causal_mask(2, 3)
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
-    key_length = check_lengths(query_length, key_length)
-    check_memory(
-        "key_length", key_length, lambda keys: keys * (8 + min(query_length, keys)), device or "cpu"
-    )
     queries, keys = right_aligned(query_length, key_length, device=device)
     return keys[None, :] <= queries[:, None]
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the
-    last positions."""
-    return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
+    """Set a bias [..., query, key] to -inf where the key comes after the query."""
+    query_length, key_length = bias.shape[-2:]
+    is_visible = causal_mask(query_length, key_length, device=bias.device)
+    return bias.masked_fill(~is_visible, float("-inf"))
 
 
 def alibi_bias(
@@ -94,8 +92,9 @@ def alibi_bias(
     positions: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Compute the ALiBi bias for every head, query i and key j. The queries are the *last*
-    positions of the keys.
+    """Compute the ALiBi bias for every head, query i and key j.
+
+    The queries are the *last* positions of the keys.
 
     - "relative": -m (i - j), for causal attention
     - "key": +m j, for causal attention; used by the authors' fairseq code
@@ -120,45 +119,43 @@ def alibi_bias(
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
     Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't
-    depend on the query. Raises TypeError for a wrong dtype or type, ValueError for an unknown form
-    or a wrong shape or length, and MemoryError for a bias that would take more than a quarter of
-    the free memory.
+    depend on the query. Raises TypeError for a wrong dtype or type, and ValueError for an unknown
+    form or a wrong shape or length.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
-    >>> alibi_bias(torch.tensor([1.0]), 3).long()
+    >>> import torch
+    >>> import alibi_viz as av
+    >>> av.alibi_bias(torch.tensor([1.0]), 3).long()
     tensor([[[ 0,  1,  2],
              [-1,  0,  1],
              [-2, -1,  0]]])
-    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))  # one decoded token after three
+    >>> # One decoded token after three
+    >>> av.alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))
     tensor([[[-7., -2., -1.,  0.]]])
     """
     check_slopes("slopes", slopes)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     check_choice("form", form, FORMS)
-    if positions is not None:
-        check_tensor("positions", positions, "integer", "[..., key]")
-        given = None if key_length is None else check_lengths(query_length, key_length)
-        if positions.ndim == 0 or given not in (None, positions.shape[-1]):
-            expected = "key" if key_length is None else f"key_length={key_length}"
-            raise ValueError(
-                f"positions must be [..., {expected}], got shape {list(positions.shape)}"
-            )
-        key_length = positions.shape[-1]
-    key_length = check_lengths(query_length, key_length)
-    batch = 1 if positions is None else positions.shape[:-1].numel()
-    cell = batch * (
-        8 + len(slopes) * (4 + dtype.itemsize)
-    )  # bytes: distance in int64; product and result per head
-    rows = 1 if form in ("key", "end") else query_length
-    check_memory(
-        "key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device
-    )
-    queries, keys = right_aligned(query_length, key_length, device=slopes.device)
-    if positions is not None:
-        queries, keys = positions[..., len(keys) - len(queries) :], positions
+    if positions is None:
+        queries, keys = right_aligned(query_length, key_length, device=slopes.device)
+    else:
+        _check_positions(positions, query_length, key_length)
+        keys = positions
+        queries = positions[..., positions.shape[-1] - query_length :]
     return bias_from_positions(slopes, queries, keys, form=form, dtype=dtype)
+
+
+def _check_positions(positions: Tensor, query_length: int, key_length: int | None) -> None:
+    check_tensor("positions", positions, "integer", "[..., key]")
+    expected = "key"
+    if key_length is not None:
+        check_lengths(query_length, key_length)
+        expected = f"key_length={key_length}"
+    if positions.ndim == 0 or key_length not in (None, positions.shape[-1]):
+        raise ValueError(f"positions must be [..., {expected}], got shape {list(positions.shape)}")
+    check_lengths(query_length, positions.shape[-1])
 
 
 def bias_from_positions(
@@ -170,24 +167,22 @@ def bias_from_positions(
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """`alibi_bias` without checks, for positions of queries [..., query] and keys [..., key]."""
-    slope = slopes.to(exact_dtype(dtype))[
-        :, None, None
-    ]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
-    offset = keys.long()[
-        ..., None, None, :
-    ]  # [..., 1, 1, key], int64 because differences of uint8 would overflow
+    slope = slopes.to(exact_dtype(dtype))[:, None, None]  # [heads, 1, 1]
+    # int64, because differences of uint8 would overflow
+    offset = keys.long()[..., None, None, :]  # [..., 1, 1, key]
     if form == "end" and keys.shape[-1]:
         offset = offset - offset.amax(-1, keepdim=True)
     elif form not in ("key", "end"):
         offset = offset - queries.long()[..., None, :, None]  # j - i, [..., 1, query, key]
     if form not in ("symmetric", "split"):
         return (slope * offset.to(slope.dtype)).to(dtype)
+
     bias = -slope * offset.abs().to(slope.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
-        looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[
-            :, None, None
-        ]
-        bias = bias.masked_fill(torch.where(looks_back, offset > 0, offset < 0), float("-inf"))
+        head = torch.arange(len(slopes), device=slopes.device)[:, None, None]
+        looks_back = head < (len(slopes) + 1) // 2
+        is_hidden = torch.where(looks_back, offset > 0, offset < 0)
+        bias = bias.masked_fill(is_hidden, float("-inf"))
     return bias.to(dtype)
 
 
@@ -202,17 +197,24 @@ class AlibiBias(nn.Module):
     has `.half()`.
 
     Args:
-        num_heads: number of heads.
+        num_heads: number of heads with a bias.
         scheme, form: as in `alibi_slopes` and `alibi_bias`.
         causal: set the bias of keys after each query to -inf, for a mask; only with form
             "relative".
         slopes: [num_heads], used instead of a scheme.
+        total_heads: number of all heads, by default `num_heads`. Those beyond `num_heads` have
+            slope 0, so no bias (`total_heads` of zeta's `AlibiPositionalBias`). The bias is
+            [total_heads, query, key]. `causal` and the form "split" mask all heads alike.
 
-    Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
+    Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do, and ValueError if
+    `total_heads` is less than `num_heads`.
 
-    >>> bias = AlibiBias(8)
+    >>> import alibi_viz as av
+    >>> bias = av.AlibiBias(8)
     >>> bias(3, 5).shape
     torch.Size([8, 3, 5])
+    >>> av.AlibiBias(2, total_heads=3).slopes
+    tensor([0.0625, 0.0039, 0.0000])
     """
 
     slopes: Tensor
@@ -225,11 +227,11 @@ class AlibiBias(nn.Module):
         form: str = "relative",
         causal: bool = False,
         slopes: Tensor | None = None,
+        total_heads: int | None = None,
     ) -> None:
         super().__init__()
-        with torch.device(
-            "cpu"
-        ):  # slopes have values even when the module is created on the meta device
+        # Slopes have values even when the module is created on the meta device.
+        with torch.device("cpu"):
             values = alibi_slopes(num_heads, scheme)
         if slopes is not None:
             check_slopes("slopes", slopes)
@@ -237,14 +239,19 @@ class AlibiBias(nn.Module):
                 raise ValueError(
                     f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}"
                 )
-            values = slopes.detach().to(
-                "meta" if slopes.is_meta else "cpu", torch.float32, copy=True
-            )
+            device = "meta" if slopes.is_meta else "cpu"
+            values = slopes.detach().to(device, torch.float32, copy=True)
+        if total_heads is not None:
+            check_integer("total_heads", total_heads, num_heads, MAX_HEADS)
+            values = pad(values, (0, total_heads - num_heads))
         check_choice("form", form, FORMS)
         check_flag("causal", causal)
         if causal and form != "relative":
             raise ValueError(f"causal=True needs form 'relative', got {form!r}")
-        self.form, self.causal, self._exact_slopes = form, causal, values
+
+        self.form = form
+        self.causal = causal
+        self._exact_slopes = values
         self.register_buffer("slopes", values.to(torch.get_default_device()), persistent=False)
         self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
@@ -260,39 +267,40 @@ class AlibiBias(nn.Module):
             return self._build(query_length, key_length, dtype)
         if self.form in ("key", "end"):  # these forms have a single row for all queries
             query_length = 1
-        for cached in self._cache.get((self.slopes.device, dtype), ()):
-            if cached.shape[1] >= query_length and cached.shape[2] >= key_length:
-                break
-        else:
-            cached = self._grow(query_length, key_length, dtype)
-        _, rows, columns = cached.shape
+
+        bias = self._cached(query_length, key_length, dtype)
+        if bias is None:
+            bias = self._grow(query_length, key_length, dtype)
+        _, rows, columns = bias.shape
         # The queries are the last keys, so slices end in the lower right corner; only "key" counts
         # from the first key.
         if columns != key_length:
-            cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
-        return (
-            cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
-        )
+            first_key = 0 if self.form == "key" else columns - key_length
+            bias = bias.narrow(2, first_key, key_length)
+        if rows != query_length:
+            bias = bias.narrow(1, rows - query_length, query_length)
+        return bias
+
+    def _cached(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor | None:
+        """A cached bias of at least this size, if there is one."""
+        for bias in self._cache.get((self.slopes.device, dtype), ()):
+            if bias.shape[1] >= query_length and bias.shape[2] >= key_length:
+                return bias
+        return None
 
     def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
-        """Build and cache a bias of at least this size, and drop the cached ones that it
-        contains."""
-        rows, columns = (
-            1 << max(length - 1, 0).bit_length() for length in (query_length, key_length)
-        )
+        """Cache a bias of at least this size, and drop the cached ones that it contains."""
+        rows = _next_power_of_two(query_length)
+        columns = _next_power_of_two(key_length)
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-            try:
-                bias = self._build(rows, columns, dtype)
-            except MemoryError:  # what was asked for may fit, and its error names the length
-                rows, columns = query_length, key_length
-                bias = self._build(rows, columns, dtype)
-        slot = self.slopes.device, dtype
-        remaining = (
-            old
-            for old in self._cache.get(slot, ())
-            if old.shape[1] > rows or old.shape[2] > columns
-        )
-        self._cache[slot] = (*remaining, bias)
+            bias = self._build(rows, columns, dtype)
+        key = (self.slopes.device, dtype)
+        biases = [
+            cached
+            for cached in self._cache.get(key, ())
+            if cached.shape[1] > rows or cached.shape[2] > columns
+        ]
+        self._cache[key] = (*biases, bias)
         return bias
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
@@ -300,8 +308,7 @@ class AlibiBias(nn.Module):
         return mask_future(bias) if self.causal else bias
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Move to another device, but keep the values and the dtype of the slopes, and clear the
-        cache."""
+        """Move to another device, keep values and dtype of the slopes, and clear the cache."""
         super()._apply(fn, recurse)
         if self._exact_slopes.is_meta and not self.slopes.is_meta:
             raise ValueError(
@@ -312,14 +319,16 @@ class AlibiBias(nn.Module):
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the values of the slopes: transformers replaces buffers that it doesn't load by
-        uninitialized ones."""
-        keeps = name == "slopes" and name in self._buffers
-        super().__setattr__(name, self._exact_slopes.to(value.device) if keeps else value)
+        """Keep the values of the slopes.
+
+        transformers replaces buffers that it doesn't load by uninitialized ones.
+        """
+        if name == "slopes" and name in self._buffers:
+            value = self._exact_slopes.to(value.device)
+        super().__setattr__(name, value)
 
     def _load_from_state_dict(self, *args: Any) -> None:
-        """Leave the meta device when the model around this module loads its weights, which may be
-        assigned."""
+        """Leave the meta device when the model around this module loads its weights."""
         super()._load_from_state_dict(*args)
         if self.slopes.is_meta and not self._exact_slopes.is_meta:
             self._apply(lambda _: self._exact_slopes.to(torch.get_default_device()))
@@ -332,28 +341,30 @@ class AlibiBias(nn.Module):
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
 
 
-def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
-    """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or
-    "symmetric".
+def _next_power_of_two(length: int) -> int:
+    return 1 << max(length - 1, 0).bit_length()
 
-    Returns None for float64, and where reading the slopes would stall a GPU, break a graph or lose
-    a derivative.
+
+def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
+    """Return the CPU `AlibiBias` that all layers with these slopes share.
+
+    It is "relative" and masked if causal, otherwise "symmetric". Returns None for float64, and
+    where reading the slopes would stall a GPU, break a graph or lose a derivative.
     """
     if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
         return None
-    has_gradient = slopes.requires_grad and torch.is_grad_enabled()
-    if has_gradient or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
+    if slopes.requires_grad and torch.is_grad_enabled():
+        return None
+    is_wrapped = unwrapped(slopes) is not slopes
+    if is_wrapped or unpack_dual(slopes).tangent is not None:
         return None
     return _shared_bias(tuple(slopes.tolist()), causal)
 
 
 @lru_cache(maxsize=8)
 def _shared_bias(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
-    with (
-        torch.inference_mode(False),
-        torch.device("cpu"),
-    ):  # independent of the first caller's mode and device
+    form = "relative" if causal else "symmetric"
+    # Independent of the mode and the device of the first caller.
+    with torch.inference_mode(False), torch.device("cpu"):
         values = torch.tensor(slopes, dtype=torch.float32)
-        return AlibiBias(
-            len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal
-        )
+        return AlibiBias(len(slopes), slopes=values, form=form, causal=causal)

@@ -1,7 +1,7 @@
-"""Write a file whole or not at all: under another name, which is then changed, so a killed process
-leaves the old file.
+"""Write a file whole or not at all.
 
-Two processes that write one file don't mix: the last to finish wins.
+The content goes to a hidden file, which then replaces the old one, so a killed process leaves the
+old file. If two processes write the same file, their contents don't mix: the last to finish wins.
 """
 
 import os
@@ -14,19 +14,22 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A hidden file beside `path` to write to in a `with` block, which replaces `path` if the block
-    ends well."""
-    given, target = Path(path), Path(os.path.realpath(path))  # the file behind a link
-    if given.is_dir():
-        raise IsADirectoryError(EISDIR, "is a folder", str(given))
-    if given.exists() and not given.is_file():  # a pipe or a terminal
-        yield given
+    """A hidden file beside `path` to write to in a `with` block.
+
+    It replaces `path` if the block ends without an error.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "is a folder", str(path))
+    if path.exists() and not path.is_file():  # a pipe or a terminal
+        yield path
         return
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            ENOENT, "there is no folder", str(target.parent)
-        )  # not the name of the hidden file
-    scratch = target.with_name(f".{target.name[-40:]}.{os.getpid()}-{threading.get_ident()}")
+
+    target = Path(os.path.realpath(path))  # the file behind a link
+    if not target.parent.is_dir():  # otherwise the error would name the hidden file
+        raise FileNotFoundError(ENOENT, "there is no folder", str(target.parent))
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    scratch = target.with_name(f".{target.name[-40:]}.{writer}")
     try:
         yield scratch
         scratch.replace(target)
@@ -35,9 +38,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write(path: str | Path, content: str | bytes) -> None:
-    """Write text, in UTF-8 with "?" for unpaired surrogates, or bytes to a file, which is
-    replaced."""
+    """Replace a file by one with this content.
+
+    Text is written in UTF-8, with "?" for unpaired surrogates.
+    """
+    if isinstance(content, str):
+        content = content.encode("utf-8", "replace")
     with replacing(path) as scratch:
-        scratch.write_bytes(
-            content.encode("utf-8", "replace") if isinstance(content, str) else content
-        )
+        scratch.write_bytes(content)

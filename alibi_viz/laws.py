@@ -5,6 +5,7 @@ from 1, and the bias is floating point [n]. Copy one, change it, and use it wher
 method is asked for. What depends on more than the distance is a subclass of
 `alibi_viz.models.Position`.
 
+>>> import torch
 >>> from alibi_viz import laws
 >>> laws.square_root(torch.tensor([1, 4, 9]), head=1, num_heads=8)
 tensor([-0.5000, -1.0000, -1.5000])
@@ -26,15 +27,19 @@ def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-m sqrt(d): Step-Audio's variant (StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue
-    5392)."""
+    """-m sqrt(d): Step-Audio's variant.
+
+    Source: StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue 5392.
+    """
     check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
 
 def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-p ln(1 + d) with p = 2h/H: KERPLE's logarithmic law without learning (Chi et al. 2022,
-    equation 6)."""
+    """-p ln(1 + d) with p = 2h/H: KERPLE's logarithmic law without learning.
+
+    Source: Chi et al. 2022, equation 6.
+    """
     check_integer("head", head, 1, num_heads)
     return -2 * head / num_heads * distance.float().log1p()
 
@@ -46,8 +51,7 @@ def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """Equal weights for the last 4 * 2^h tokens, nothing beyond: sliding windows of different
-    sizes."""
+    """0 for the last 4 * 2^h tokens, -inf beyond: a sliding window per head."""
     check_integer("head", head, 1, num_heads)
     length = 2 ** min(head + 2, 62)  # larger numbers don't fit into int64
     return torch.zeros(len(distance)).masked_fill(distance >= length, -torch.inf)

@@ -1,5 +1,4 @@
-"""The slopes of ALiBi, one per head: head h subtracts `m_h * distance` from its attention
-logits."""
+"""The slopes of ALiBi: head h subtracts `m_h * distance` from its attention logits."""
 
 import math
 
@@ -39,18 +38,17 @@ def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 
 
     Source: Press et al. 2021, section 3, and `get_slopes` in the authors' fairseq `transformer.py`.
 
-    >>> alibi_slopes(8)
+    >>> import alibi_viz as av
+    >>> av.alibi_slopes(8)
     tensor([0.5000, 0.2500, 0.1250, 0.0625, 0.0312, 0.0156, 0.0078, 0.0039])
-    >>> alibi_slopes(6)
+    >>> av.alibi_slopes(6)
     tensor([0.2500, 0.0625, 0.0156, 0.0039, 0.5000, 0.1250])
     """
     check_integer("num_heads", num_heads, 1, MAX_HEADS)
     check_positive("bias_max", bias_max)
     check_choice("scheme", scheme, SCHEMES)
     if scheme == "official":
-        power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
-        extra = _geometric(2 * power, bias_max)[0::2]  # every other slope for twice as many heads
-        slopes = _geometric(power, bias_max) + extra[: num_heads - power]
+        slopes = _official(num_heads, bias_max)
     elif scheme == "geometric":
         slopes = _geometric(num_heads, bias_max)
     else:
@@ -58,6 +56,12 @@ def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 
             raise ValueError(f"bias_max is not supported by scheme 'halving', got {bias_max!r}")
         slopes = [2.0**-head for head in range(1, num_heads + 1)]
     return torch.tensor(slopes, dtype=torch.float64).to(torch.float32)
+
+
+def _official(num_heads: int, bias_max: float) -> list[float]:
+    power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
+    every_other = _geometric(2 * power, bias_max)[0::2]  # slope for twice as many heads
+    return _geometric(power, bias_max) + every_other[: num_heads - power]
 
 
 def _geometric(num_heads: int, bias_max: float) -> list[float]:
@@ -74,16 +78,17 @@ class LearnedSlopes(nn.Module):
     They start at `initial`, floating point [heads]. Weight decay pulls them to 1, and `.bfloat16()`
     rounds their logarithms, so that slopes change by up to 1.6%. Raises TypeError and ValueError.
 
-    >>> LearnedSlopes(alibi_slopes(4))()
+    >>> import alibi_viz as av
+    >>> av.LearnedSlopes(av.alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
     """
 
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
         check_slopes("initial slopes", initial)
-        if not len(initial) or (
-            not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all())
-        ):
+        # On the meta device there are no values to read.
+        has_valid_values = initial.is_meta or bool(((initial > 0) & initial.isfinite()).all())
+        if len(initial) == 0 or not has_valid_values:
             raise ValueError(
                 f"initial slopes must be positive and finite, at least one, got {initial}"
             )
@@ -94,13 +99,15 @@ class LearnedSlopes(nn.Module):
 
 
 def half_life(slopes: Tensor | float) -> Tensor:
-    """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope
-    0.
+    """Distance in tokens over which the weight of a head halves: ln 2 / m.
+
+    Infinite for slope 0. slopes: a number, or a tensor of any shape, which the result then has.
 
     After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: content can make up for
     distance.
 
-    >>> half_life(alibi_slopes(2))
+    >>> import alibi_viz as av
+    >>> av.half_life(av.alibi_slopes(2))
     tensor([ 11.0904, 177.4457])
     """
     if isinstance(slopes, Tensor):

@@ -177,3 +177,32 @@ def test_invalid_arguments_of_the_module_raise_with_their_name() -> None:
         AlibiBias(4, form="symmetric", causal=True)
     with pytest.raises(ValueError, match=r"slopes must be \[num_heads\] = \[3\], got shape \[4\]"):
         AlibiBias(3, slopes=SLOPES)
+
+
+def test_heads_beyond_num_heads_have_no_bias() -> None:
+    bias = AlibiBias(6, total_heads=8)(3, 5)
+    assert bias.shape == (8, 3, 5)
+    assert torch.equal(bias[:6], alibi_bias(alibi_slopes(6), 3, 5)), "the slopes of num_heads"
+    assert not bias[6:].any()
+
+
+def test_heads_beyond_num_heads_are_masked_like_the_others() -> None:
+    bias = AlibiBias(1, causal=True, total_heads=2)(3)
+    assert torch.equal(bias[1] == -math.inf, ~causal_mask(3))
+
+
+def test_given_slopes_are_those_of_the_first_heads() -> None:
+    module = AlibiBias(2, slopes=torch.tensor([0.5, 0.25]), total_heads=3)
+    assert module.slopes.tolist() == [0.5, 0.25, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        pytest.param(3, ValueError, "total_heads must be between 4 and", id="below num_heads"),
+        pytest.param(8.0, TypeError, "total_heads must be an integer, got 8.0", id="float"),
+    ],
+)
+def test_wrong_total_heads_are_named(wrong: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        AlibiBias(4, total_heads=wrong)

@@ -23,7 +23,6 @@ README = (ROOT / "README.md").read_text("utf-8")
 FLOORS = (
     "minimal",
     "arguments",
-    "memory",
     "files",
     "slopes",
     "laws",

@@ -1,7 +1,14 @@
-"""ALiBi attention: several exact implementations behind `alibi_attention` (in `dispatch`, which
-chooses one).
+"""ALiBi attention: several exact implementations behind one function, `alibi_attention`.
 
-`attention_trace` (in `dense`) shows every step.
+Read in this order:
+
+- `inputs`: the arguments of a call, checked once, and the `Backend` record
+- `dispatch`: `alibi_attention`, and the table that chooses a backend
+- `dense`: every pair of query and key, step by step ("eager", and `attention_trace`, which shows
+  the steps) or by torch's fused kernel ("mask")
+- `folded`: the bias as more coordinates of query and key ("folded")
+- `flex`: FlexAttention ("flex")
+- `skipping`: without the keys whose weight is negligible ("windowed")
 """
 
 from alibi_viz.attention.dense import AttentionTrace, attention_trace

@@ -23,17 +23,15 @@ from torch import Tensor
 from torch.nn.functional import dropout, pad
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
-from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
-from alibi_viz.memory import check_memory
+from alibi_viz.bias import AlibiBias, alibi_bias, exact_dtype, mask_future, shared_bias
 
-_MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head; speed only
-# Queries per block, measured on the CPU: with fewer, torch's kernel uses smaller blocks, which is
-# slow on many threads.
-_ROWS = 192  # speed only
-_SMALL_BLOCK, _SHORT_KEYS = 64, 512  # up to 512 keys, blocks of 64 queries are faster; speed only
-_LARGEST_CACHED = (
-    2**14
-)  # heads * keys; the bias of the last queries takes at most 32 MiB in float32; speed only
+# These were measured on the CPU; they change speed and memory, not the result.
+_MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
+_ROWS = 192  # queries per block: with fewer, torch's kernel is slow on many threads
+_SHORT_KEYS = 512  # up to so many keys, smaller blocks are faster
+_SMALL_ROWS = 64  # queries per smaller block
+# heads * keys; the cached bias of the last queries then takes at most 32 MiB in float32
+_LARGEST_CACHED = 2**14
 
 
 @dataclass(frozen=True)
@@ -43,42 +41,43 @@ class AttentionTrace:
     content: Tensor  # q . k / sqrt(head_dim) for every pair, masked or not
     bias: Tensor  # of ALiBi
     logits: Tensor  # content + bias, -inf where a key is masked
-    weights: (
-        Tensor  # softmax of the logits over the keys; zeros for a query without any visible key
-    )
+    # softmax of the logits over the keys; zeros for a query without any visible key
+    weights: Tensor
 
     def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
-        """How many steps back each head sees: further away, every query has at most `tolerance` of
-        its weight.
+        """How many steps back each head sees, for every query up to a share of its weight.
 
-        The default tolerance is that of `alibi_attention`, whose backend "windowed" uses wider
-        spans.
+        tolerance: the largest share beyond; by default that of `alibi_attention`, whose backend
+            "windowed" uses wider spans.
 
+        >>> import torch
+        >>> import alibi_viz as av
         >>> q = k = torch.zeros(1, 8, 500, 4)
-        >>> attention_trace(q, k, alibi_slopes(8)).spans()
+        >>> av.attention_trace(q, k, av.alibi_slopes(8)).spans()
         (33, 66, 133, 266, 490, 499, 499, 499)
         """
         if not self.weights.numel():
             return (0,) * self.weights.shape[1]
-        most = torch.finfo(self.weights.dtype).eps / 2 if tolerance is None else tolerance
+        if tolerance is None:
+            tolerance = torch.finfo(self.weights.dtype).eps / 2
         query_length, key_length = self.weights.shape[-2:]
         row = torch.arange(query_length, device=self.weights.device)
         position = row + key_length - query_length
-        sums = pad(
-            self.weights.double().cumsum(-1), (1, 0)
-        )  # [..., k] is the weight of the first k keys
+        # The element k is the weight of the first k keys: [batch, heads, query, key + 1].
+        cumulative = pad(self.weights.double().cumsum(-1), (1, 0))
 
-        def fits(sums: Tensor, span: int) -> bool:
-            """Whether a head, sums [batch, query, key + 1], has no more than `most` beyond the
-            span."""
-            first, end = (position - span).clamp(min=0), (position + span + 1).clamp(max=key_length)
-            return bool(
-                (sums[:, row, first] + sums[..., -1] - sums[:, row, end] <= most).all()
-            )  # never with NaN
+        def is_wide_enough(cumulative: Tensor, span: int) -> bool:
+            """Whether a head, [batch, query, key + 1], has at most the tolerance beyond the span."""
+            first = (position - span).clamp(min=0)
+            end = (position + span + 1).clamp(max=key_length)
+            before = cumulative[:, row, first]
+            beyond = before + cumulative[..., -1] - cumulative[:, row, end]
+            return bool((beyond <= tolerance).all())  # never with NaN
 
+        # The smallest span that is wide enough, by bisection.
         return tuple(
-            bisect_left(range(key_length), True, key=partial(fits, of_head))
-            for of_head in sums.unbind(1)
+            bisect_left(range(key_length), True, key=partial(is_wide_enough, head))
+            for head in cumulative.unbind(1)
         )
 
 
@@ -88,71 +87,58 @@ def attention_trace(
     """Compute every step of attention from content to weights, for inspection.
 
     The arguments are those of `alibi_attention`, also as `options`: `causal`, `key_padding_mask`,
-    `attn_mask`, `positions` and `scale`. Raises as it does, and MemoryError beyond a quarter of the
-    free memory.
+    `attn_mask`, `positions` and `scale`. Raises as it does.
 
+    >>> import torch
+    >>> import alibi_viz as av
     >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
-    >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
+    >>> av.attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
     tensor([[1.0000, 0.0000, 0.0000],
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
-    inputs = AttentionInputs.checked(query, key, key, slopes, **options)
-    cell = (
-        6 * query.shape[0] * query.shape[1] * max(query.element_size(), 4)
-    )  # bytes: four results, two in between
-    check_memory(
-        "key_length",
-        key.shape[2],
-        lambda keys: cell * keys * min(query.shape[2], keys),
-        query.device,
-    )
-    return _trace(inputs)
+    return _trace(AttentionInputs.checked(query, key, key, slopes, **options))
 
 
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     exact = exact_dtype(key.dtype)
-    casts = autocast_dtype(key) is not None  # to half precision, which may overflow
+    # Autocast would compute the content in half precision, which may overflow.
+    casts = autocast_dtype(key) is not None
     with torch.autocast(key.device.type, enabled=False) if casts else nullcontext():
         content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)
     bias = inputs.bias(exact).expand_as(content)
-    logits = (content + bias).masked_fill(
-        ~inputs.visible(), float("-inf")
-    )  # not rounded: a row may see far keys only
-    is_masked = (logits == float("-inf")).all(
-        -1, keepdim=True
-    )  # a fully masked row: zeros instead of NaN
+    # Not rounded to the dtype of the query yet: a row may see far keys only, whose bias is large.
+    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
+
+    # The softmax of a fully masked row would be NaN; its weights are zeros.
+    is_masked = (logits == float("-inf")).all(-1, keepdim=True)
     weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)
-    return AttentionTrace(*(each.to(key.dtype) for each in (content, bias, logits, weights)))
-
-
-def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
-    return dropout(_trace(inputs).weights, inputs.dropout) @ inputs.value.repeat_interleave(
-        inputs.group_size, dim=1
+    return AttentionTrace(
+        content=content.to(key.dtype),
+        bias=bias.to(key.dtype),
+        logits=logits.to(key.dtype),
+        weights=weights.to(key.dtype),
     )
 
 
+def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
+    weights = dropout(_trace(inputs).weights, inputs.dropout)
+    return weights @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
+
+
 def shares_blocks(inputs: AttentionInputs) -> bool:
-    """Whether "mask" goes block by block: blocks share their bias, and that is faster than a mask
-    for all queries.
+    """Whether "mask" goes block by block: blocks share their bias, and that is faster.
 
     It is slower on a GPU, whose fastest kernel accepts no mask, and for learned slopes, because no
     fast kernel computes the gradient of a mask. Under torch.compile each length would need its own
     graph.
     """
-    varies = (
-        not inputs.causal
-        or inputs.has_mask
-        or inputs.positions is not None
-        or inputs.slopes_need_gradients
-    )
-    return (
-        not varies
-        and not torch.compiler.is_compiling()
-        and inputs.query.is_cpu
-        and inputs.query_length > 1
-    )
+    if not inputs.causal or inputs.has_mask or inputs.positions is not None:
+        return False  # the bias depends on more than the distance
+    if inputs.slopes_need_gradients or torch.compiler.is_compiling():
+        return False
+    return inputs.query.is_cpu and inputs.query_length > 1
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
@@ -160,77 +146,95 @@ def _attend(inputs: AttentionInputs) -> Tensor:
         return _attend_blocks(inputs)
     if not inputs.query.numel():  # torch's kernel would not connect it to learned slopes
         return _attend_eagerly(inputs)
-    query, key, value, slopes = inputs[:4]
-    if (
-        slopes is not None
-        and inputs.slopes_need_gradients
-        and not any(each.requires_grad for each in inputs[:3])
-    ):
-        query = (
-            query + 0 * slopes.sum()
-        )  # where only a mask has a gradient, it fails on a GPU (PyTorch's issue 148476)
-    output = inputs.fused_attention(query, key, value, attn_mask=_float_mask(inputs))
+
+    query = inputs.query
+    slopes = inputs.slopes
+    if slopes is not None and inputs.slopes_need_gradients and not inputs.inputs_need_gradients:
+        # Where only a mask has a gradient, torch fails on a GPU (PyTorch's issue 148476).
+        query = query + 0 * slopes.sum()
+    output = inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=_float_mask(inputs))
+
     if inputs.has_mask:  # fully masked rows: some kernels return NaN, others 0
         output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)
     return output
 
 
 def _float_mask(inputs: AttentionInputs) -> Tensor | None:
-    """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if
-    there is neither."""
+    """The bias, -inf where a key is masked; None if there is neither.
+
+    Broadcastable to [batch, heads, query, key].
+    """
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
-    # only CPU kernels take a float32 mask with half-precision tensors
+    # Only CPU kernels take a float32 mask with half-precision tensors.
     dtype = inputs.query.dtype if inputs.on_gpu else exact_dtype(inputs.query.dtype)
+    # If the mask is rounded, a row that sees far keys only would lose digits of its large bias.
+    shifts_rows = inputs.has_mask and dtype.itemsize == 2
+
+    bias = None if shifts_rows else _cached_bias(inputs)
+    if bias is not None:
+        mask = bias(inputs.query_length, inputs.key_length, dtype=dtype)[None]
+        return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+
+    mask = inputs.bias(exact_dtype(dtype)).masked_fill(~inputs.visible(), float("-inf"))
+    if shifts_rows and inputs.key_length:
+        mask = mask - mask.amax(-1, keepdim=True).clamp(min=torch.finfo(mask.dtype).min)
+    return mask.to(dtype)
+
+
+def _cached_bias(inputs: AttentionInputs) -> AlibiBias | None:
+    """The cached bias for these slopes, if there is one and it is not too large."""
+    if inputs.slopes is None or inputs.positions is not None:
+        return None
     # When compiling, nothing is cached, and comparing lengths would give each side of the
     # comparison its own graph.
-    rounds = inputs.has_mask and dtype.itemsize == 2
-    is_known = inputs.slopes is not None and inputs.positions is None and not rounds
-    can_cache = is_known and not torch.compiler.is_compiling()
-    cache = None
-    if can_cache and (inputs.key_length <= _MAX_CACHED_KEYS or inputs.query_length == 1):
-        cache = shared_bias(inputs.slopes, causal=inputs.causal)  # type: ignore[arg-type]  # slopes are not None
-    if cache is None:
-        mask = inputs.bias(exact_dtype(dtype)).masked_fill(~inputs.visible(), float("-inf"))
-        if rounds and inputs.key_length:  # a row may see far keys only, whose bias is large
-            mask = mask - mask.amax(-1, keepdim=True).clamp(min=torch.finfo(mask.dtype).min)
-        return mask.to(dtype)
-    mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
-    return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+    if torch.compiler.is_compiling():
+        return None
+    if inputs.key_length > _MAX_CACHED_KEYS and inputs.query_length > 1:
+        return None
+    return shared_bias(inputs.slopes, causal=inputs.causal)
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:
-    query, key, value = inputs[:3]
-    slopes = torch.zeros(1, device=query.device) if inputs.slopes is None else inputs.slopes
+    query = inputs.query
+    slopes = inputs.slopes
+    if slopes is None:
+        slopes = torch.zeros(1, device=query.device)
     shared = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
     height, width = shared.shape[-2:]
-    end = inputs.key_length - inputs.query_length
-    if (
-        inputs.query_length == height <= _SMALL_BLOCK
-    ):  # a single block: slicing would take a noticeable time
-        return inputs.fused_attention(query, key, value, attn_mask=shared)
+    if inputs.query_length == height <= _SMALL_ROWS:
+        # A single block; slicing would take a noticeable time.
+        return inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=shared)
+
+    rows = _SMALL_ROWS if inputs.key_length <= _SHORT_KEYS else _ROWS
+    end = inputs.key_length - inputs.query_length  # the last key of a block, exclusive
     outputs = []
-    for block in query.split(_SMALL_BLOCK if inputs.key_length <= _SHORT_KEYS else _ROWS, dim=2):
+    for block in query.split(rows, dim=2):
         end += block.shape[2]
-        # a full slice would still cost a copy in the backward pass
-        pair = (key[:, :, :end], value[:, :, :end]) if end < inputs.key_length else (key, value)
-        bias = shared[
-            :, :, height - block.shape[2] :, width - end :
-        ]  # 4 axes: with 3, torch takes a slow path
-        # the kernel's own layout, so a model joins the heads without a copy
-        outputs.append(inputs.fused_attention(block, *pair, attn_mask=bias).transpose(1, 2))
-    return (torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]).transpose(1, 2)
+        key = inputs.key
+        value = inputs.value
+        if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
+            key = key[:, :, :end]
+            value = value[:, :, :end]
+        # With 3 axes instead of 4, torch takes a slow path.
+        bias = shared[:, :, height - block.shape[2] :, width - end :]
+        output = inputs.fused_attention(block, key, value, attn_mask=bias)
+        # The kernel's own layout, so that a model joins the heads without a copy.
+        outputs.append(output.transpose(1, 2))
+    joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+    return joined.transpose(1, 2)
 
 
 def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
-    """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192,
-    key), key]."""
+    """The bias of the last queries, -inf where the key comes after: [1, heads, rows, key].
+
+    There are 192 rows, or as many as keys.
+    """
     rows = min(_ROWS, key_length)
-    cache = (
-        shared_bias(slopes, causal=True) if len(slopes) * key_length <= _LARGEST_CACHED else None
-    )
-    if cache is not None:
-        return cache(rows, key_length, dtype=dtype)[None]
+    if len(slopes) * key_length <= _LARGEST_CACHED:
+        bias = shared_bias(slopes, causal=True)
+        if bias is not None:
+            return bias(rows, key_length, dtype=dtype)[None]
     return mask_future(alibi_bias(slopes, rows, key_length, dtype=dtype))[None]
 
 

@@ -1,5 +1,8 @@
-"""`alibi_attention`, and the table by which it chooses the fastest exact implementation for a
-call."""
+"""`alibi_attention`, and the table by which it chooses the fastest exact implementation.
+
+A call takes three steps: check the arguments (`AttentionInputs.checked`), find the first row of
+`RULES` that holds, and run its `Backend`.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,9 +19,8 @@ from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.attention.skipping.windowed import WINDOWED
 
 BACKENDS = {backend.name: backend for backend in (EAGER, MASK, WINDOWED, FOLDED, FLEX)}
-# With fewer queries, finding the spans costs more than they save, unless a ball around the keys is
-# given
-_FEW = 64
+# With fewer queries, finding the spans costs more than they save, unless a key ball is given.
+_DECODING_BELOW = 64
 
 
 def alibi_attention(
@@ -46,8 +48,7 @@ def alibi_attention(
             (grouped-query attention).
         slopes: [heads], or None for no bias. They may require a gradient. (Forward mode and second
             derivatives, of any tensor, need "eager".)
-        causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i -
-            j|.
+        causal: mask the keys after each query. If False, the bias is the symmetric -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend;
             for packed documents, `document[:, None] == document`.
@@ -63,8 +64,7 @@ def alibi_attention(
             - "eager": every step written out; the reference
             - "mask": torch's fused attention with the bias as a float mask
             - "windowed": head by head, without the keys whose weight is negligible
-            - "folded": plain causal attention with the bias as two more coordinates of query and
-                key
+            - "folded": plain causal attention; the bias is two more coordinates of query and key
             - "flex": FlexAttention, compiled
         tolerance: the largest share of a query's weights that "windowed" may leave out, which
             changes an output by at most twice this share of the largest value. By default half a
@@ -78,16 +78,33 @@ def alibi_attention(
     Raises TypeError and ValueError that name the tensor, its shape and the expected axes, or the
     backend.
 
+    >>> import torch
+    >>> import alibi_viz as av
     >>> q, k, v = torch.randn(3, 2, 8, 16, 32)
-    >>> alibi_attention(q, k, v, alibi_slopes(8)).shape
+    >>> av.alibi_attention(q, k, v, av.alibi_slopes(8)).shape
     torch.Size([2, 8, 16, 32])
     """
-    options = (causal, key_padding_mask, attn_mask, positions, scale, dropout, tolerance, key_ball)
-    inputs = AttentionInputs.checked(query, key, value, slopes, *options)
+    inputs = AttentionInputs.checked(
+        query,
+        key,
+        value,
+        slopes,
+        causal=causal,
+        key_padding_mask=key_padding_mask,
+        attn_mask=attn_mask,
+        positions=positions,
+        scale=scale,
+        dropout=dropout,
+        tolerance=tolerance,
+        key_ball=key_ball,
+    )
     check_choice("backend", backend, ("auto", *BACKENDS))
     if backend == "auto":
-        backend = _choose(inputs).name
-    elif (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
+        name = _choose(inputs).name
+        return BACKENDS[name].attend(inputs)
+
+    reason = BACKENDS[backend].unsupported_reason(inputs)
+    if reason is not None:
         raise ValueError(f"backend {backend!r} does not support this call: {reason}")
     return BACKENDS[backend].attend(inputs)
 
@@ -97,25 +114,24 @@ class Choice(NamedTuple):
 
     name: str  # the backend
     reason: str  # why it is the fastest
-    spans: tuple[int, ...] | None = (
-        None  # for "windowed", how many steps back the queries of each head look
-    )
-    left_out: float = (
-        0.0  # the share of the visible pairs of query and key that lie outside the spans
-    )
+    # For "windowed", how many steps back the queries of each head look
+    spans: tuple[int, ...] | None = None
+    # The share of the visible pairs of query and key that lie outside the spans
+    left_out: float = 0.0
 
 
 def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any) -> Choice:
-    """Return the backend that "auto" selects for these arguments of `alibi_attention`, and the
-    reason.
+    """Return the backend that "auto" selects for a call of `alibi_attention`, and the reason.
 
     `options` are keyword arguments of `alibi_attention` other than `backend`, such as `causal`.
     Raises as it does.
 
+    >>> import torch
+    >>> import alibi_viz as av
     >>> q = k = torch.zeros(1, 8, 4096, 32)
-    >>> choose_backend(q[:, :, :64], k[:, :, :64], alibi_slopes(8))
+    >>> av.choose_backend(q[:, :, :64], k[:, :, :64], av.alibi_slopes(8))
     Choice(name='mask', reason='on the CPU, blocks that share one bias are fastest', spans=None, left_out=0.0)
-    >>> choice = choose_backend(q, k, alibi_slopes(8))
+    >>> choice = av.choose_backend(q, k, av.alibi_slopes(8))
     >>> choice.name, choice.spans
     ('windowed', (37, 73, 146, 291, 581, 1161, 2322, 4096))
     >>> f"{choice.left_out:.0%}"
@@ -123,68 +139,69 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     """
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
     choice = _choose(inputs)
-    spans = tuple(attention_spans(inputs).tolist()) if choice.name == "windowed" else None
-    return (
-        choice
-        if spans is None
-        else choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
-    )
+    if choice.name != "windowed":
+        return choice
+    spans = tuple(attention_spans(inputs).tolist())
+    return choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """What the choice depends on."""
 
-    # "compiled", "exported", "decoding" (few queries), "encoder", "training" (autograd is on) or
-    # "inference"
-    kind: str
+    kind: str  # see `_kind`
     queries: int
     keys: int
-    # Batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel
-    # call
-    products: int
-    elements: int  # heads * queries * keys: of a mask
+    products: int  # batch * queries * keys * head_dim: multiplications of a head, per kernel call
+    mask_elements: int  # heads * queries * keys
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "mapped" by vmap
-    uses_blocks: bool  # whether "mask" goes block by block
+    slopes: str  # see `_kind_of_slopes`
+    shares_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
-    def of(cls, inputs: AttentionInputs) -> "_Call":
-        (batch, heads, queries, head_dim), keys = inputs.query.shape, inputs.key_length
-        # "compiled" comes first, because comparing lengths would compile a graph for each side of
-        # the comparison
-        if torch.compiler.is_compiling():
-            kind = (
-                "exported" if torch.compiler.is_exporting() else "compiled"
-            )  # for one length, or for all
-        elif queries < _FEW:
-            kind = "decoding"
-        else:
-            kind = (
-                "encoder"
-                if not inputs.causal
-                else "training"
-                if inputs.needs_gradients
-                else "inference"
-            )
-        slopes = "none" if inputs.slopes is None else "fixed"
-        if inputs.slopes_need_gradients:
-            rounds = inputs.query.element_size() == 2 or inputs.positions is not None
-            slopes = "learned, rounded" if rounds else "learned"
-        if inputs.maps_bias and (inputs.on_gpu or inputs.slopes_need_gradients):
-            slopes = "mapped"
-        key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
-        sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
-        return cls(kind, *sizes, key_elements, slopes, shares_blocks(inputs))
+    def of(cls, inputs: AttentionInputs) -> "Call":
+        batch, heads, queries, head_dim = inputs.query.shape
+        keys = inputs.key_length
+        return cls(
+            kind=_kind(inputs),
+            queries=queries,
+            keys=keys,
+            products=batch * queries * keys * head_dim,
+            mask_elements=heads * queries * keys,
+            key_elements=0 if inputs.key_ball is None else inputs.key.numel(),
+            slopes=_kind_of_slopes(inputs),
+            shares_blocks=shares_blocks(inputs),
+        )
+
+
+def _kind(inputs: AttentionInputs) -> str:
+    # Compiled code comes first: below, comparing lengths would compile a graph for each result.
+    if torch.compiler.is_compiling():
+        # A graph is exported for one length, or compiled for all.
+        return "exported" if torch.compiler.is_exporting() else "compiled"
+    if inputs.query_length < _DECODING_BELOW:
+        return "decoding"
+    if not inputs.causal:
+        return "encoder"
+    return "training" if inputs.needs_gradients else "inference"
+
+
+def _kind_of_slopes(inputs: AttentionInputs) -> str:
+    learned = inputs.slopes_need_gradients
+    if inputs.maps_bias and (inputs.on_gpu or learned):
+        return "mapped"  # by vmap
+    if learned:
+        folding_rounds = inputs.query.element_size() == 2 or inputs.positions is not None
+        return "learned, rounded" if folding_rounds else "learned"
+    return "none" if inputs.slopes is None else "fixed"
 
 
 class Rule(NamedTuple):
-    """A row of the table. The first whose condition holds, and whose backend supports the call, is
-    chosen."""
+    """A row of the table: a backend, why it is chosen, and for which calls."""
 
     backend: str
     why: str
-    measured: str  # where: the names of rows of `make bench`
-    condition: Callable[[_Call], bool]
+    measured: str  # the names of the rows of `make bench` that show it
+    condition: Callable[[Call], bool]
 
 
 _SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
@@ -195,60 +212,105 @@ _MAPPED = "torch's kernels fail with a mask that is mapped by vmap, or lose its 
 _FOLD = (
     "with so many queries, going without a [query, key] tensor is fastest, or on a GPU most exact"
 )
+# The first row is chosen whose condition holds and whose backend supports the call.
 RULES = (
-    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "mapped"),
     Rule(
-        "windowed",
-        _SKIP,
-        "decoded",
-        lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23,
-    ),
-    # up to 1024 keys, the mask is cached
-    Rule(
-        "windowed",
-        _SKIP,
-        "both directions",
-        lambda c: c.kind == "encoder" and c.keys > 1024 and c.elements >= 2**23,
+        "eager",
+        _MAPPED,
+        measured="not a matter of speed",
+        condition=lambda call: call.slopes == "mapped",
     ),
     Rule(
         "windowed",
         _SKIP,
-        "backward",
-        lambda c: c.kind == "training" and c.keys >= 512 and c.products >= 2**27,
+        measured="decoded",
+        condition=lambda call: (
+            call.kind == "decoding" and call.keys >= 4096 and call.key_elements >= 2**23
+        ),
     ),
     Rule(
         "windowed",
         _SKIP,
-        "forward",
-        lambda c: c.kind == "inference" and c.keys >= 1024 and c.products >= 2**28,
+        measured="both directions",
+        # Up to 1024 keys, the mask is cached.
+        condition=lambda call: (
+            call.kind == "encoder" and call.keys > 1024 and call.mask_elements >= 2**23
+        ),
     ),
-    Rule("mask", _ROW, "decoded", lambda c: c.queries == 1),
-    Rule("mask", _BLOCKS, "forward, L=", lambda c: c.uses_blocks and c.slopes == "fixed"),
-    # longer inputs without slopes are faster with torch's own causal attention
-    Rule("mask", _BLOCKS, "auto, no bias", lambda c: c.uses_blocks and c.keys <= 2048),
-    Rule("mask", _ROUND, "not a matter of speed", lambda c: c.slopes == "learned, rounded"),
-    # no fused kernel computes the gradient of a mask
-    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
-    Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
-    # in training, too
+    Rule(
+        "windowed",
+        _SKIP,
+        measured="backward",
+        condition=lambda call: (
+            call.kind == "training" and call.keys >= 512 and call.products >= 2**27
+        ),
+    ),
+    Rule(
+        "windowed",
+        _SKIP,
+        measured="forward",
+        condition=lambda call: (
+            call.kind == "inference" and call.keys >= 1024 and call.products >= 2**28
+        ),
+    ),
+    Rule(
+        "mask",
+        _ROW,
+        measured="decoded",
+        condition=lambda call: call.queries == 1,
+    ),
+    Rule(
+        "mask",
+        _BLOCKS,
+        measured="forward, L=",
+        condition=lambda call: call.shares_blocks and call.slopes == "fixed",
+    ),
+    Rule(
+        "mask",
+        _BLOCKS,
+        measured="auto, no bias",
+        # Longer inputs without slopes are faster with torch's own causal attention.
+        condition=lambda call: call.shares_blocks and call.keys <= 2048,
+    ),
+    Rule(
+        "mask",
+        _ROUND,
+        measured="not a matter of speed",
+        condition=lambda call: call.slopes == "learned, rounded",
+    ),
     Rule(
         "folded",
         _FOLD,
-        "padding",
-        lambda c: c.kind != "exported" and c.slopes != "learned" and c.queries >= 640,
+        measured="learned slopes",
+        # No fused kernel computes the gradient of a mask.
+        condition=lambda call: call.slopes == "learned" and call.queries >= 192,
+    ),
+    Rule(
+        "folded",
+        _FOLD,
+        measured="padding",
+        condition=lambda call: call.kind == "inference" and call.queries >= 384,
+    ),
+    Rule(
+        "folded",
+        _FOLD,
+        measured="padding",
+        # From here on in training, too.
+        condition=lambda call: (
+            call.kind != "exported" and call.slopes != "learned" and call.queries >= 640
+        ),
     ),
 )
 
 
 def _choose(inputs: AttentionInputs) -> Choice:
     """The fastest backend. Never FlexAttention, because its first call compiles for seconds."""
-    call = _Call.of(inputs)
+    call = Call.of(inputs)
     for rule in RULES:
         if rule.condition(call) and BACKENDS[rule.backend].unsupported_reason(inputs) is None:
             return Choice(rule.backend, rule.why)
+
     unsupported = FOLDED.unsupported_reason(inputs)
-    few = "with so few queries, a mask is faster than 'folded'"
-    return Choice(
-        "mask",
-        few if unsupported is None else f"'folded' does not support this call: {unsupported}",
-    )
+    if unsupported is None:
+        return Choice("mask", "with so few queries, a mask is faster than 'folded'")
+    return Choice("mask", f"'folded' does not support this call: {unsupported}")

@@ -1,4 +1,4 @@
-"""ALiBi with FlexAttention: the bias as a small function that torch compiles into its own kernel.
+"""ALiBi with FlexAttention: the bias is a small function that torch compiles into a kernel.
 
 Blocks of keys that the causal mask hides are left out. The first call compiles for several seconds.
 On the CPU there is only a forward pass, and each shape is compiled separately, because the C++ code
@@ -20,60 +20,64 @@ from alibi_viz.attention.inputs import AttentionInputs, Backend
 
 
 def alibi_score_mod(slopes: Tensor, offset: Tensor | int, *, causal: bool) -> Callable[..., Tensor]:
-    """FlexAttention's `score_mod` for slopes, float32 [heads]; `offset` is the position of the
-    first query.
+    """FlexAttention's `score_mod` for slopes, float32 [heads].
 
-    >>> score_mod = alibi_score_mod(alibi_slopes(8), 0, causal=True)
-    >>> score_mod(torch.tensor(0.0), *torch.tensor([0, 0, 7, 4]))  # batch 0, head 0, query 7, key 4
+    `offset` is the position of the first query.
+
+    >>> import torch
+    >>> import alibi_viz as av
+    >>> from alibi_viz.attention.flex import alibi_score_mod
+    >>> score_mod = alibi_score_mod(av.alibi_slopes(8), 0, causal=True)
+    >>> batch, head, query, key = torch.tensor([0, 0, 7, 4])
+    >>> score_mod(torch.tensor(0.0), batch, head, query, key)
     tensor(-1.5000)
     """
 
     def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         distance = query + offset - key
-        return score - slopes[head] * (distance if causal else distance.abs())
+        if not causal:
+            distance = distance.abs()
+        return score - slopes[head] * distance
 
     return score_mod
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    query, key, value, slopes = inputs[:4]
-    call = (
-        inputs.query_length,
-        inputs.key_length,
-        inputs.causal,
-        query.device,
-        inputs.key_padding_mask,
+    is_real = inputs.key_padding_mask
+    make_block_mask: Callable[..., tuple[Tensor, BlockMask | None]] = _shared_block_mask
+    if is_real is not None or torch.compiler.is_compiling():
+        make_block_mask = _block_mask
+    offset, block_mask = make_block_mask(
+        inputs.query_length, inputs.key_length, inputs.causal, inputs.query.device, is_real
     )
-    can_share = inputs.key_padding_mask is None and not torch.compiler.is_compiling()
-    offset, block_mask = (_shared_block_mask if can_share else _block_mask)(*call)
     options: dict[str, Any] = {"scale": inputs.scaling, "enable_gqa": inputs.group_size > 1}
-    if slopes is not None:
-        options["score_mod"] = alibi_score_mod(slopes.float(), offset, causal=inputs.causal)
-    return _compiled(query.is_cpu)(query, key, value, block_mask=block_mask, **options)
+    if inputs.slopes is not None:
+        slopes = inputs.slopes.float()
+        options["score_mod"] = alibi_score_mod(slopes, offset, causal=inputs.causal)
+    attend = _compiled(inputs.query.is_cpu)
+    return attend(inputs.query, inputs.key, inputs.value, block_mask=block_mask, **options)
 
 
 def _block_mask(
     queries: int, keys: int, causal: bool, device: torch.device, is_real: Tensor | None
 ) -> tuple[Tensor, BlockMask | None]:
-    """The position of the first query, and the blocks of keys that it may attend to; None if to
-    all."""
-    # a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code
+    """The position of the first query, and the blocks of keys it may attend to; None if to all."""
+    # A tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code.
     offset = torch.tensor(keys - queries, device=device)
     if is_real is None and not causal:
         return offset, None
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        past = key <= query + offset
-        return (
-            past
-            if is_real is None
-            else is_real[batch, key] & past
-            if causal
-            else is_real[batch, key]
-        )
+        is_past = key <= query + offset
+        if is_real is None:
+            return is_past
+        if not causal:
+            return is_real[batch, key]
+        return is_real[batch, key] & is_past
 
     batch = None if is_real is None else len(is_real)
-    return offset, create_block_mask(visible, batch, None, queries, keys, device=str(device))
+    block_mask = create_block_mask(visible, batch, None, queries, keys, device=str(device))
+    return offset, block_mask
 
 
 # Making one takes longer than a short attention on a GPU. Tensors of inference mode could not be
@@ -83,25 +87,29 @@ _shared_block_mask = lru_cache(maxsize=16)(torch.inference_mode(False)(_block_ma
 
 @lru_cache(maxsize=2)
 def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
-    # beyond the limit nothing is compiled, which is 1000 times slower on a GPU
-    return torch.compile(
-        flex_attention, **({"dynamic": False} if on_cpu else {"recompile_limit": 64})
-    )
+    if on_cpu:
+        return torch.compile(flex_attention, dynamic=False)
+    # Beyond the limit nothing is compiled, which is 1000 times slower on a GPU.
+    options: dict[str, Any] = {"recompile_limit": 64}  # torch has it, its overloads do not
+    return torch.compile(flex_attention, **options)
 
 
-def _unsupported_reason(inputs: AttentionInputs) -> str | None:
-    reasons = {
-        "FlexAttention does not accept empty tensors": inputs.query.numel() == 0,
-        "FlexAttention computes in float32 at most": inputs.query.dtype == torch.float64,
-        "FlexAttention has no backward pass on the CPU": inputs.query.is_cpu
-        and inputs.needs_gradients,
-        "it does not compile within torch.compile on the CPU": inputs.query.is_cpu
-        and torch.compiler.is_compiling(),
-        "FlexAttention has no dropout": inputs.dropout > 0,
-        "attn_mask is not supported with FlexAttention": inputs.attn_mask is not None,
-        "positions are not supported with FlexAttention": inputs.positions is not None,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+def _unsupported_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - one per reason
+    if inputs.query.numel() == 0:
+        return "FlexAttention does not accept empty tensors"
+    if inputs.query.dtype == torch.float64:
+        return "FlexAttention computes in float32 at most"
+    if inputs.query.is_cpu and inputs.needs_gradients:
+        return "FlexAttention has no backward pass on the CPU"
+    if inputs.query.is_cpu and torch.compiler.is_compiling():
+        return "it does not compile within torch.compile on the CPU"
+    if inputs.dropout > 0:
+        return "FlexAttention has no dropout"
+    if inputs.attn_mask is not None:
+        return "attn_mask is not supported with FlexAttention"
+    if inputs.positions is not None:
+        return "positions are not supported with FlexAttention"
+    return None
 
 
 FLEX = Backend("flex", _attend, _unsupported_reason)

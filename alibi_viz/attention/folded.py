@@ -28,31 +28,33 @@ from alibi_viz.arguments import check_slopes, unwrapped
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import exact_dtype
 
-_UNIT = (
-    64.0  # float16 stores -m i in this unit, so as not to overflow; a power of two loses no digits
-)
-_LARGEST_IN_HALF = (
-    65_503  # positions up to here are the exact sum of two float16 or two bfloat16 numbers
-)
+# float16 stores -m i in this unit, so as not to overflow. A power of two loses no digits.
+_UNIT = 64.0
+# Positions up to here are the exact sum of two float16 or two bfloat16 numbers.
+_LARGEST_IN_HALF = 65_503
 _LARGEST_IN_FLOAT32 = 2**24
-# Torch's kernel for the CPU adds the channels in another order where its last block has fewer
+# Torch's kernel for the CPU adds the channels in another order where its last block has fewer.
 _FEWEST_ROWS = 16
-# The logits of padded keys are lower by the product of these two: far below all others, and 2.7e8 *
-# scale in float16
-_PADDING_UNIT, _PADDING_PENALTY = 4096.0, 1e26
+# The logits of padded keys are lower by the product of these two: far below all others, and
+# 2.7e8 * scale in float16.
+_PADDING_UNIT = 4096.0
+_PADDING_PENALTY = 1e26
 
 
 def coordinates(
     slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """The coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m
-    (i - j).
+    """The coordinates that ALiBi adds to queries and keys.
 
-    float32 and float64 need two. bfloat16 and float16 don't represent all positions above 256 or
-    2048, so position and slope are each split into a coarse and a fine part that they do represent,
-    which makes five. For slopes [heads] and positions [..., length], the queries get [..., heads,
-    length, 2 or 5], and the keys [..., 1, length, 2 or 5].
+    Their dot product, times `scale`, is -m (i - j). float32 and float64 need two coordinates.
+    bfloat16 and float16 don't represent all positions above 256 or 2048, so position and slope are
+    each split into a coarse and a fine part that they do represent, which makes five.
 
+    For slopes [heads] and positions [..., length], the queries get [..., heads, length, 2 or 5],
+    and the keys [..., 1, length, 2 or 5].
+
+    >>> import torch
+    >>> from alibi_viz.attention.folded import coordinates
     >>> query, key = coordinates(torch.tensor([0.5]), torch.arange(3), torch.float32)
     >>> query @ key.mT
     tensor([[[ 0.0000,  0.5000,  1.0000],
@@ -64,23 +66,25 @@ def coordinates(
     position = positions[..., None, :].to(compute_dtype)  # [..., 1, length]
     row = -slope * position  # [..., heads, length]
     if dtype == compute_dtype:
-        query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
-        return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
-    fine = position.fmod(
-        256 if dtype == torch.bfloat16 else 2048
-    )  # the dtype has all integers up to there
+        for_query = torch.stack((row, slope.expand_as(row)), dim=-1)
+        for_key = torch.stack((torch.ones_like(position), position), dim=-1)
+        return for_query, for_key
+
+    # The dtype has all integers up to this number.
+    largest_fine = 256 if dtype == torch.bfloat16 else 2048
+    fine = position.fmod(largest_fine)
     coarse = position - fine
+
     high = slope.to(dtype)
-    low = (slope.detach() - high.detach().to(compute_dtype)).to(
-        dtype
+    remainder = slope.detach() - high.detach().to(
+        compute_dtype
     )  # the gradient flows through `high`
-    high, low = (
-        slope.expand_as(row).to(dtype),
-        low.expand_as(row),
-    )  # so gradients are summed in float32
-    for_query = (row / _UNIT).to(dtype), high, high, low, low
-    for_key = torch.full_like(position, _UNIT), coarse, fine, coarse, fine
-    return torch.stack(for_query, dim=-1), torch.stack(for_key, dim=-1).to(dtype)
+    low = remainder.to(dtype).expand_as(row)
+    high = slope.expand_as(row).to(dtype)  # expanded first, so gradients are summed in float32
+
+    query_parts = ((row / _UNIT).to(dtype), high, high, low, low)
+    key_parts = (torch.full_like(position, _UNIT), coarse, fine, coarse, fine)
+    return torch.stack(query_parts, dim=-1), torch.stack(key_parts, dim=-1).to(dtype)
 
 
 def fold(
@@ -111,13 +115,17 @@ def fold(
     equal channels, and all three to a multiple of 8 for most kernels on a GPU. Then drop the same
     channels of the output:
 
+    >>> import torch
+    >>> import alibi_viz as av
     >>> from torch.nn.functional import pad, scaled_dot_product_attention
     >>> q, k, v = torch.randn(3, 2, 8, 100, 64)
-    >>> slopes, scale = alibi_slopes(8), 64**-0.5
+    >>> slopes = av.alibi_slopes(8)
+    >>> scale = 64**-0.5
     >>> folded_q, folded_k = av.fold(q, k, slopes, scale=scale)
-    >>> tensors = [pad(t, (0, 72 - t.shape[-1])) for t in (folded_q, folded_k, v)]  # 66 channels, rounded up
+    >>> # 66 channels, rounded up to 72
+    >>> tensors = [pad(tensor, (0, 72 - tensor.shape[-1])) for tensor in (folded_q, folded_k, v)]
     >>> output = scaled_dot_product_attention(*tensors, is_causal=True, scale=scale)[..., :64]
-    >>> torch.allclose(output, alibi_attention(q, k, v, slopes), atol=1e-5)
+    >>> torch.allclose(output, av.alibi_attention(q, k, v, slopes), atol=1e-5)
     True
 
     The order suits torch's kernels. XLA adds the channels in another: put the new ones last (tried
@@ -129,10 +137,12 @@ def fold(
         arrays = [jax.numpy.asarray(t.numpy()).swapaxes(1, 2) for t in tensors]
         output = jax.nn.dot_product_attention(*arrays, scale=scale, is_causal=True)[..., :64]
 
-        # FlashAttention-3: from flash_attn_interface import flash_attn_func; -4: from flash_attn.cute import it
-        tensors = [pad(t, (0, 72 - t.shape[-1])) for t in (folded_q, folded_k, v)]  # in bfloat16, 64 + 5
-        arguments = [t.transpose(1, 2).contiguous() for t in tensors]
-        output = flash_attn_func(*arguments, softmax_scale=scale, causal=True)  # -3 and -4 may return (output, lse)
+        # FlashAttention-3: from flash_attn_interface import flash_attn_func
+        # FlashAttention-4: from flash_attn.cute import flash_attn_func
+        # In bfloat16 there are 64 + 5 channels. Both may return (output, lse).
+        tensors = [pad(tensor, (0, 72 - tensor.shape[-1])) for tensor in (folded_q, folded_k, v)]
+        arguments = [tensor.transpose(1, 2).contiguous() for tensor in tensors]
+        output = flash_attn_func(*arguments, softmax_scale=scale, causal=True)
 
     Folded keys depend on neither slopes nor scale, so they can be cached. To decode, fold each new
     token with its position, `positions=torch.tensor([100])` here, and append its key to the cache.
@@ -150,71 +160,90 @@ def fold(
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)
-    if (reason := _inexact_reason(inputs)) is not None:
+    reason = _inexact_reason(inputs)
+    if reason is not None:
         raise ValueError(f"query and key cannot be folded: {reason}")
     return _folded(inputs, slopes)
 
 
 def _folded(inputs: AttentionInputs, slopes: Tensor) -> tuple[Tensor, Tensor]:
     """`fold` without checks."""
-    query, key = inputs.query, inputs.key
+    query = inputs.query
+    key = inputs.key
     for_query, for_key = coordinates(slopes, inputs.key_positions(), query.dtype, inputs.scaling)
-    for_query = for_query[..., inputs.key_length - inputs.query_length :, :].expand(
-        *query.shape[:3], -1
-    )
-    return torch.cat((for_query, query), dim=-1), torch.cat(
-        (for_key.expand(*key.shape[:3], -1), key), dim=-1
-    )
+    # The queries are the last of the keys.
+    for_query = for_query[..., inputs.key_length - inputs.query_length :, :]
+    for_query = for_query.expand(*query.shape[:3], -1)
+    for_key = for_key.expand(*key.shape[:3], -1)
+    return torch.cat((for_query, query), dim=-1), torch.cat((for_key, key), dim=-1)
 
 
-def _inexact_reason(inputs: AttentionInputs) -> str | None:
-    """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when
-    compiling."""
-    dtype, slopes, positions, scale = (
-        inputs.query.dtype,
-        inputs.slopes,
-        inputs.positions,
-        inputs.scaling,
-    )
-    name, can_read = str(dtype).removeprefix("torch."), not torch.compiler.is_compiling()
+def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - one per reason
+    """Why the coordinates would overflow or be inexact; None if they would not.
+
+    Reads no values on a GPU or when compiling.
+    """
+    dtype = inputs.query.dtype
+    name = str(dtype).removeprefix("torch.")
+    scale = inputs.scaling
     if scale <= 0:
         return f"the coordinates are divided by the scale, which must be positive, got {scale}"
-    if inputs.key_padding_mask is not None and scale < (1e-6 if dtype == torch.float16 else 1e-24):
+    smallest_scale = 1e-6 if dtype == torch.float16 else 1e-24
+    if inputs.key_padding_mask is not None and scale < smallest_scale:
         return f"a scale of {scale:g} is too small to hide padded keys"
-    largest = inputs.key_length - 1
-    if can_read and positions is not None and positions.is_cpu and positions.numel():
-        largest = int(unwrapped(positions).long().abs().max())
-    if dtype in (torch.float16, torch.bfloat16) and largest > _LARGEST_IN_HALF:
+
+    largest_position = _largest_position(inputs)
+    if dtype in (torch.float16, torch.bfloat16) and largest_position > _LARGEST_IN_HALF:
         return f"{name} represents positions only up to {_LARGEST_IN_HALF}"
-    if dtype == torch.float32 and positions is not None and largest > _LARGEST_IN_FLOAT32:
+    has_positions = inputs.positions is not None
+    if dtype == torch.float32 and has_positions and largest_position > _LARGEST_IN_FLOAT32:
         return f"{name} distinguishes positions only up to {_LARGEST_IN_FLOAT32}"
-    if can_read and slopes is not None and slopes.is_cpu:
-        steepest = max(map(abs, unwrapped(slopes).flatten().tolist()))
-        unit = _UNIT if dtype == torch.float16 else 1.0
-        if steepest / scale * max(1.0, largest / unit) > torch.finfo(dtype).max:
-            return f"{name} overflows with a scale of {scale:g} and slopes up to {steepest:g}"
+
+    slopes = inputs.slopes
+    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
+        return None
+    steepest = max(map(abs, unwrapped(slopes).flatten().tolist()))
+    unit = _UNIT if dtype == torch.float16 else 1.0
+    largest_coordinate = steepest / scale * max(1.0, largest_position / unit)
+    if largest_coordinate > torch.finfo(dtype).max:
+        return f"{name} overflows with a scale of {scale:g} and slopes up to {steepest:g}"
     return None
 
 
+def _largest_position(inputs: AttentionInputs) -> int:
+    """The largest position in size; for positions that cannot be read, as if they were 0, 1, ..."""
+    positions = inputs.positions
+    if positions is None or not positions.is_cpu or not positions.numel():
+        return inputs.key_length - 1
+    if torch.compiler.is_compiling():
+        return inputs.key_length - 1
+    return int(unwrapped(positions).long().abs().max())
+
+
 def _attend(inputs: AttentionInputs) -> Tensor:
-    head_dim, is_real = inputs.query.shape[-1], inputs.key_padding_mask
+    head_dim = inputs.query.shape[-1]
+    is_real = inputs.key_padding_mask
     if is_real is not None:
         inputs = _hide_padding(inputs, is_real)
-    query, key, extra = inputs.query, inputs.key, 0
-    if (slopes := inputs.slopes) is not None:
+
+    query = inputs.query
+    key = inputs.key
+    new_tokens = 0
+    slopes = inputs.slopes
+    if slopes is not None:
         inputs = _scaled_by_a_power_of_two(inputs)
         query, key = _folded(_from_zero(inputs), slopes)
-        extra = -inputs.key_length % _FEWEST_ROWS  # tokens at the end, which no other sees
-        channels = (
-            -query.shape[-1] % 8 if inputs.on_gpu else 0
-        )  # the fastest kernels of a GPU take multiples of 8
-        query, key = (pad(tensor, (0, channels, 0, extra)) for tensor in (query, key))
-    value = pad(
-        inputs.value, (0, key.shape[-1] - head_dim, 0, extra)
-    )  # the kernel needs as many channels
-    output = inputs.fused_attention(query, key, value, is_causal=True)[
-        :, :, : inputs.key_length, :head_dim
-    ]
+        # Fill up the last block with tokens at the end, which no other sees.
+        new_tokens = -inputs.key_length % _FEWEST_ROWS
+        # The fastest kernels of a GPU take channels in multiples of 8.
+        new_channels = -query.shape[-1] % 8 if inputs.on_gpu else 0
+        query = pad(query, (0, new_channels, 0, new_tokens))
+        key = pad(key, (0, new_channels, 0, new_tokens))
+    # The kernel needs as many channels in the value.
+    value = pad(inputs.value, (0, key.shape[-1] - head_dim, 0, new_tokens))
+    output = inputs.fused_attention(query, key, value, is_causal=True)
+    output = output[:, :, : inputs.key_length, :head_dim]
+
     if is_real is not None:
         has_visible_key = is_real.cumsum(dim=1) > 0  # [batch, key]
         output = output.masked_fill(~has_visible_key[:, None, :, None], 0.0)
@@ -222,8 +251,10 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:
-    """The same logits with a scale that rounds nothing, because torch multiplies by it before -m i
-    and m j cancel."""
+    """The same logits with a scale that rounds nothing.
+
+    Torch multiplies by the scale before -m i and m j cancel.
+    """
     if inputs.query.element_size() == 2:
         return inputs
     scale = 2.0 ** round(math.log2(inputs.scaling))
@@ -231,8 +262,7 @@ def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
-    """The same inputs with positions that start at 0: only differences matter, and small numbers
-    are exact."""
+    """The same inputs with positions from 0: only differences matter, small numbers are exact."""
     if inputs.positions is None or not inputs.key_length:
         return inputs
     positions = inputs.positions.long()
@@ -240,16 +270,15 @@ def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
-    """Add a channel that is 0 in real keys, and lowers the logits of padded keys so far that their
-    weights are 0."""
-    is_padding, key = ~is_real[:, None, :, None], inputs.key  # [batch, 1, key, 1]
+    """Add a channel that is 0 in real keys and makes the weights of padded keys 0."""
+    key = inputs.key
+    is_padding = ~is_real[:, None, :, None]  # [batch, 1, key, 1]
     penalty = min(torch.finfo(key.dtype).max, _PADDING_PENALTY / max(inputs.scaling, 1.0))
-    penalties = torch.where(is_padding, -penalty, 0.0).to(key.dtype).expand(*key.shape[:3], 1)
-    key = torch.cat((key.masked_fill(is_padding, 0.0), penalties), dim=-1)
+    channel = torch.where(is_padding, -penalty, 0.0).to(key.dtype).expand(*key.shape[:3], 1)
+    key = torch.cat((key.masked_fill(is_padding, 0.0), channel), dim=-1)
     query = pad(inputs.query, (0, 1), value=_PADDING_UNIT)
-    return inputs._replace(
-        query=query, key=key, scale=inputs.scaling
-    )  # the default would count the channel
+    # The default scale would count the new channel.
+    return inputs._replace(query=query, key=key, scale=inputs.scaling)
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:

@@ -1,5 +1,4 @@
-"""What all implementations of attention share: the checked arguments of a call, and the `Backend`
-record."""
+"""The arguments of `alibi_attention`, checked once, and what all its implementations share."""
 
 import math
 from collections.abc import Callable
@@ -15,60 +14,70 @@ from alibi_viz.arguments import (
     check_number,
     check_slopes,
     check_tensor,
+    is_mapped,
     levels,
 )
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
-# A ball is wider by this share of its center's norm, which exceeds the rounding error of float32
-# here
+# The radius of a ball is larger by this share of its center's norm, to cover rounding in float32.
 ROUNDING = 1e-5
 
 
 class KeyBall(NamedTuple):
-    """A ball that contains all keys, from which attention finds out which keys it can skip (see
-    `spans`)."""
+    """A ball that contains all keys. With it, attention finds the keys it can skip (see `spans`).
 
-    center: Tensor  # [batch, key_heads, 1, head_dim], float32, or float64 for keys in float64
+    Center and radius are float32, or float64 for keys in float64.
+    """
+
+    center: Tensor  # [batch, key_heads, 1, head_dim]
     # [batch, key_heads], at least the distance of each key; inf if a key or value is not finite
     radius: Tensor
 
     @classmethod
     def of(cls, key: Tensor, value: Tensor, center: Tensor | None = None) -> "KeyBall":
-        """A ball for keys and values [batch, key_heads, key, head_dim], by default around the mean
-        of some keys."""
+        """A ball around keys [batch, key_heads, key, head_dim], whose values have the same shape.
+
+        The center is by default the mean of every 16th key.
+        """
         dtype = exact_dtype(key.dtype)
-        center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype) if center is None else center
-        # head by head, to save memory
-        distances = [
-            (head.to(dtype) - center[:, index]).norm(dim=-1)
-            for index, head in enumerate(key.unbind(1))
-        ]
-        radius = (
-            torch.stack([each.amax(-1) for each in distances], dim=1)
-            + ROUNDING * center.norm(dim=-1)[:, :, 0]
-        )
-        return cls(
-            center,
-            radius.masked_fill(~(radius + value.sum((2, 3), dtype=dtype)).isfinite(), math.inf),
-        )
+        if center is None:
+            center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
+
+        # Head by head, because the differences of all keys would take as much memory as the keys.
+        radii = []
+        for index, head in enumerate(key.unbind(1)):
+            distances = (head.to(dtype) - center[:, index]).norm(dim=-1)
+            radii.append(distances.amax(-1))
+        radius = torch.stack(radii, dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
+
+        is_finite = (radius + value.sum((2, 3), dtype=dtype)).isfinite()
+        return cls(center, radius.masked_fill(~is_finite, math.inf))
 
     def including(self, key: Tensor, value: Tensor) -> "KeyBall":
         """The ball with more keys and values, each [batch, key_heads, new, head_dim]."""
-        return KeyBall(self.center, self.radius.maximum(KeyBall.of(key, value, self.center).radius))
+        added = KeyBall.of(key, value, self.center)
+        return KeyBall(self.center, self.radius.maximum(added.radius))
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
-    """The dtype to which autocast casts a tensor before a matrix product; None if it keeps its
-    dtype."""
+    """The dtype to which autocast casts a tensor before a matrix product; None if it doesn't."""
     device = tensor.device.type
     if device == "meta" or tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return None
     return torch.get_autocast_dtype(device)
 
 
+def _cast(tensor: Tensor) -> Tensor:
+    return tensor.to(autocast_dtype(tensor) or tensor.dtype)
+
+
+def _saveable(tensor: Tensor) -> Tensor:
+    """Autograd cannot save tensors that were made in inference mode, but it can save a copy."""
+    return tensor.clone() if tensor.is_inference() else tensor
+
+
 class AttentionInputs(NamedTuple):
-    """The arguments of `alibi_attention`, which documents them. `AttentionInputs.checked` is the
-    door."""
+    """The arguments of `alibi_attention`, which documents them. Make them with `checked`."""
 
     query: Tensor
     key: Tensor
@@ -84,23 +93,25 @@ class AttentionInputs(NamedTuple):
     key_ball: KeyBall | Callable[[], KeyBall] | None = None
 
     @classmethod
-    def checked(cls, *arguments: Any, **options: Any) -> "AttentionInputs":
-        """Check the arguments, and cast query, key and value as torch's fused attention does under
-        autocast."""
-        inputs = cls(*arguments, **options)
+    def checked(
+        cls, query: Tensor, key: Tensor, value: Tensor, slopes: Tensor | None, **options: Any
+    ) -> "AttentionInputs":
+        """Check the arguments, and cast query, key and value as torch's attention does."""
+        inputs = cls(query, key, value, slopes, **options)
         inputs._check()
-        query, key, value = (each.to(autocast_dtype(each) or each.dtype) for each in inputs[:3])
-        ball = inputs.key_ball if key is inputs.key else None  # of the keys before rounding
-        inputs = inputs._replace(query=query, key=key, value=value, key_ball=ball)
-        if torch.compiler.is_compiling() or not inputs.needs_gradients:
-            return inputs
-        named = zip(
-            cls._fields[:4], inputs[:4], strict=True
-        )  # autograd can't save tensors of inference mode
-        saved: dict[str, Any] = {
-            name: t.clone() for name, t in named if t is not None and t.is_inference()
-        }
-        return inputs._replace(**saved)
+
+        inputs = inputs._replace(query=_cast(query), key=_cast(key), value=_cast(value))
+        if inputs.key is not key:  # the ball contains the keys before rounding
+            inputs = inputs._replace(key_ball=None)
+
+        if inputs.needs_gradients and not torch.compiler.is_compiling():
+            inputs = inputs._replace(
+                query=_saveable(inputs.query),
+                key=_saveable(inputs.key),
+                value=_saveable(inputs.value),
+                slopes=None if slopes is None else _saveable(slopes),
+            )
+        return inputs
 
     @property
     def query_length(self) -> int:
@@ -111,42 +122,56 @@ class AttentionInputs(NamedTuple):
         return self.key.shape[2]
 
     @property
-    def group_size(self) -> int:  # query heads that share a key head
+    def group_size(self) -> int:
+        """How many query heads share a key head."""
         return self.query.shape[1] // self.key.shape[1]
 
     @property
-    def scaling(self) -> float:  # of q . k
-        return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else 1.0 * self.scale
+    def scaling(self) -> float:
+        """The factor of q . k."""
+        if self.scale is None:
+            return 1 / math.sqrt(self.query.shape[-1])
+        return 1.0 * self.scale
 
     @property
     def on_gpu(self) -> bool:
         return self.query.device.type not in ("cpu", "meta")
 
     @property
-    def has_mask(self) -> bool:  # so a query may have no visible key
+    def has_mask(self) -> bool:
+        """Whether a query may have no visible key."""
         return self.key_padding_mask is not None or self.attn_mask is not None
 
     @property
-    def needs_gradients(self) -> bool:  # whether autograd records this call
-        return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self[:4])
+    def inputs_need_gradients(self) -> bool:
+        """Whether query, key or value asks for a gradient."""
+        return self.query.requires_grad or self.key.requires_grad or self.value.requires_grad
+
+    @property
+    def needs_gradients(self) -> bool:
+        """Whether autograd records this call."""
+        if not torch.is_grad_enabled():
+            return False
+        has_learned_slopes = self.slopes is not None and self.slopes.requires_grad
+        return self.inputs_need_gradients or has_learned_slopes
 
     @property
     def slopes_need_gradients(self) -> bool:
+        """Whether autograd, or a transform of `torch.func`, records the slopes."""
         if self.slopes is None or not torch.is_grad_enabled():
             return False
         return any(level.requires_grad for level in levels(self.slopes))
 
     @property
-    def maps_bias(self) -> bool:  # by vmap
+    def maps_bias(self) -> bool:
+        """Whether `vmap` maps a tensor on which the bias or the mask depends."""
         if torch.compiler.is_compiling():
             return False
-        parts = self.slopes, self.positions, self.key_padding_mask, self.attn_mask
-        return any(
-            part is not None and torch._C._functorch.is_batchedtensor(part) for part in parts
-        )
+        tensors = (self.slopes, self.positions, self.key_padding_mask, self.attn_mask)
+        return any(tensor is not None and is_mapped(tensor) for tensor in tensors)
 
     def ball(self) -> KeyBall:
-        """The ball around the keys: that given, or computed from the tensors."""
+        """The ball around the keys: the given one, or one that is computed from them."""
         if self.key_ball is None:
             return KeyBall.of(self.key, self.value)
         ball = self.key_ball() if callable(self.key_ball) else self.key_ball
@@ -155,42 +180,43 @@ class AttentionInputs(NamedTuple):
                 "key_ball must be a KeyBall, or a function that returns one, got "
                 f"{type(ball).__name__}"
             )
-        batch, heads, _, head_dim = self.key.shape
-        got = list(ball.center.shape), list(ball.radius.shape)
-        if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):
+        batch, key_heads, _, head_dim = self.key.shape
+        expected = ([batch, key_heads, 1, head_dim], [batch, key_heads])
+        shapes = (list(ball.center.shape), list(ball.radius.shape))
+        if shapes != expected:
             raise ValueError(
-                f"center and radius of key_ball must be {expected} to match key, got {got}"
+                f"center and radius of key_ball must be {expected} to match key, got {shapes}"
             )
         return ball
 
     def key_positions(self) -> Tensor:
-        """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the
-        queries."""
-        given = self.positions
-        return (
-            torch.arange(self.key_length, device=self.key.device) if given is None else given.long()
-        )
+        """Positions of the keys, int64 [key] or [batch, key]. The queries have the last of them."""
+        if self.positions is None:
+            return torch.arange(self.key_length, device=self.key.device)
+        return self.positions.long()
 
     def bias(self, dtype: torch.dtype) -> Tensor:
         """[1 or batch, heads, query, key]: computed in float32 or more, and cast last."""
         if self.slopes is None:
             return self.query.new_zeros(1, 1, self.query_length, self.key_length, dtype=dtype)
-        keys, form = self.key_positions(), "relative" if self.causal else "symmetric"
+        keys = self.key_positions()
         queries = keys[..., self.key_length - self.query_length :]
+        form = "relative" if self.causal else "symmetric"
         bias = bias_from_positions(self.slopes, queries, keys, form=form, dtype=dtype)
         return bias if bias.ndim == 4 else bias[None]
 
     def visible(self) -> Tensor:
-        """True where a query may attend to a key: bool, broadcastable to [batch, heads, query,
-        key]."""
-        visible = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=self.query.device)
+        """Whether a query may attend to a key: bool, broadcastable to [batch, heads, query, key]."""
+        device = self.query.device
         if self.causal:
-            visible = causal_mask(self.query_length, self.key_length, device=self.query.device)[
-                None, None
-            ]
+            visible = causal_mask(self.query_length, self.key_length, device=device)[None, None]
+        else:
+            visible = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
         if self.key_padding_mask is not None:
             visible = visible & self.key_padding_mask[:, None, None, :]
-        return visible if self.attn_mask is None else visible & self.attn_mask
+        if self.attn_mask is not None:
+            visible = visible & self.attn_mask
+        return visible
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
@@ -204,15 +230,43 @@ class AttentionInputs(NamedTuple):
             return scaled_dot_product_attention(query, key, value, **options)
 
     def _check(self) -> None:
+        self._check_query_key_and_value()
+        batch, heads, queries, _ = self.query.shape
+        keys = self.key_length
+
+        self._check_tensor("slopes", "floating-point", "[heads]", [heads])
+        if self.slopes is not None:
+            check_slopes("slopes", self.slopes)
+        self._check_tensor("key_padding_mask", "bool", "[batch, key]", [batch, keys])
+        self._check_tensor("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
+        self._check_attn_mask([batch, heads, queries, keys])
+
+        check_flag("causal", self.causal)
+        check_dropout(self.dropout)
+        if self.scale is not None:
+            check_number("scale", self.scale)
+        if self.tolerance is not None:
+            expected = "between 0 and 1, or None"
+            check_number("tolerance", self.tolerance, expected, lambda number: 0 < number < 1)
+        gives_ball = isinstance(self.key_ball, KeyBall) or callable(self.key_ball)
+        if self.key_ball is not None and not gives_ball:
+            raise TypeError(
+                f"key_ball must be a KeyBall, or return one, got {type(self.key_ball).__name__}"
+            )
+
+    def _check_query_key_and_value(self) -> None:
         query, key = self.query, self.key
-        for name, tensor in zip(("query", "key", "value"), self[:3], strict=True):
+        for name, tensor in (("query", query), ("key", key), ("value", self.value)):
             check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
-            dtype, wanted = (autocast_dtype(each) or each.dtype for each in (tensor, query))
-            if dtype != wanted or tensor.device != query.device:
-                expected, got = (f"{each.dtype} on {each.device}" for each in (query, tensor))
+            query_dtype = autocast_dtype(query) or query.dtype
+            dtype = autocast_dtype(tensor) or tensor.dtype
+            if dtype != query_dtype or tensor.device != query.device:
+                expected = f"{query.dtype} on {query.device}"
                 raise TypeError(
-                    f"{name} must have the dtype and device of query, {expected}, got {got}"
+                    f"{name} must have the dtype and device of query, {expected}, got "
+                    f"{tensor.dtype} on {tensor.device}"
                 )
+
         batch, heads, queries, head_dim = query.shape
         _, key_heads, keys, _ = key.shape
         if heads < 1 or head_dim < 1:
@@ -227,61 +281,54 @@ class AttentionInputs(NamedTuple):
             )
         if queries > keys:
             raise ValueError(f"query length must be at most the key length {keys}, got {queries}")
-        self._check_shape("value", "floating-point", "[batch, heads, key, head_dim]", [*key.shape])
-        self._check_shape("slopes", "floating-point", "[heads]", [heads])
-        self._check_shape("key_padding_mask", "bool", "[batch, key]", [batch, keys])
-        self._check_shape("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
-        axes = [batch, heads, queries, keys]
-        self._check_shape("attn_mask", "bool", "[batch, heads, query, key]", axes, broadcasts=True)
-        if self.slopes is not None:
-            check_slopes("slopes", self.slopes)
-        check_flag("causal", self.causal)
-        check_dropout(self.dropout)
-        if self.scale is not None:
-            check_number("scale", self.scale)
-        if self.tolerance is not None:
-            check_number(
-                "tolerance", self.tolerance, "between 0 and 1, or None", lambda share: 0 < share < 1
-            )
-        if not (
-            self.key_ball is None or isinstance(self.key_ball, KeyBall) or callable(self.key_ball)
-        ):
-            raise TypeError(
-                f"key_ball must be a KeyBall, or return one, got {type(self.key_ball).__name__}"
-            )
+        axes = "[batch, heads, key, head_dim]"
+        self._check_tensor("value", "floating-point", axes, list(key.shape))
 
-    def _check_shape(
-        self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False
-    ) -> None:
-        """Check a tensor that is None or has one of the shapes; if it broadcasts, axes may be
-        missing or of size 1."""
-        if (tensor := getattr(self, name)) is None:
+    def _check_tensor(self, name: str, dtype: str, axes: str, *shapes: list[int]) -> None:
+        """Check a tensor that is None or has one of the shapes."""
+        tensor = getattr(self, name)
+        if tensor is None:
             return
         check_tensor(name, tensor, dtype, axes)
         shape = list(tensor.shape)
-        if broadcasts and len(shape) <= len(shapes[0]):
-            sizes = [1] * (len(shapes[0]) - len(shape)) + shape
-            shape = [
-                full if size == 1 else size for size, full in zip(sizes, shapes[0], strict=True)
-            ]
-        if all(shape != each for each in shapes):  # torch.compile doesn't look into `in`
-            expected = (
-                f"{'broadcast to' if broadcasts else 'be'} {axes} = {' or '.join(map(str, shapes))}"
+        # Compared one by one, because torch.compile doesn't look into `in`.
+        if all(shape != allowed for allowed in shapes):
+            expected = " or ".join(map(str, shapes))
+            raise ValueError(f"{name} must be {axes} = {expected}, got shape {shape}")
+        self._check_device(name, tensor)
+
+    def _check_attn_mask(self, full_shape: list[int]) -> None:
+        """Check that the mask is None or broadcasts: axes may be missing in front, or have size 1."""
+        mask = self.attn_mask
+        if mask is None:
+            return
+        axes = "[batch, heads, query, key]"
+        check_tensor("attn_mask", mask, "bool", axes)
+        missing_axes = len(full_shape) - mask.ndim
+        sizes = [1] * missing_axes + list(mask.shape)
+        shape = [full if size == 1 else size for size, full in zip(sizes, full_shape, strict=False)]
+        if missing_axes < 0 or shape != full_shape:
+            raise ValueError(
+                f"attn_mask must broadcast to {axes} = {full_shape}, got shape {list(mask.shape)}"
             )
-            raise ValueError(f"{name} must {expected}, got shape {list(tensor.shape)}")
-        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
+        self._check_device("attn_mask", mask)
+
+    def _check_device(self, name: str, tensor: Tensor) -> None:
+        on_cpu = tensor.is_cpu and self.query.is_cpu  # faster than comparing devices
+        if not on_cpu and tensor.device != self.query.device:
             raise ValueError(
                 f"{name} must be on the device of query, {self.query.device}, got {tensor.device}"
             )
+
+
+def _supports_everything(inputs: AttentionInputs) -> str | None:
+    return None
 
 
 class Backend(NamedTuple):
     """An exact implementation of ALiBi attention."""
 
     name: str  # the `backend` argument of `alibi_attention` that selects it
-    attend: Callable[
-        [AttentionInputs], Tensor
-    ]  # computes the output, [batch, heads, query, head_dim]
-    unsupported_reason: Callable[[AttentionInputs], str | None] = lambda inputs: (
-        None
-    )  # why it can't compute these
+    attend: Callable[[AttentionInputs], Tensor]  # the output, [batch, heads, query, head_dim]
+    # Why it can't compute a call; None if it can
+    unsupported_reason: Callable[[AttentionInputs], str | None] = _supports_everything

@@ -110,58 +110,88 @@ def test_a_valid_call_equals_minimal_or_says_why_not(
     assert torch.allclose(output.double(), exact, atol=TOLERANCE[output.dtype], rtol=1e-3), call
 
 
-VALID = dict(zip(("query", "key", "value"), qkv(6, heads=2, dim=3, batch=2), strict=True)) | {
+QUERY, KEY, VALUE = qkv(6, heads=2, dim=3, batch=2)
+VALID = {
+    "query": QUERY,
+    "key": KEY,
+    "value": VALUE,
     "slopes": alibi_slopes(2),
     "key_padding_mask": torch.ones(2, 6, dtype=torch.bool),
     "attn_mask": torch.ones(2, 1, 6, 6, dtype=torch.bool),
     "positions": torch.arange(6),
 }
-FAULTS: list[Callable[[Tensor], Any]] = [  # of any tensor
-    lambda t: t[None],
-    lambda t: t.long() if t.is_floating_point() else t.float(),
-    lambda t: torch.cat((t, t, t), dim=-1),
-    lambda t: t.to("meta"),
-]
-WRONG: list[tuple[str, Any]] = [  # the others must fit the query
-    *(
-        (name, fault(t))
-        for name, t in VALID.items()
-        for fault in (FAULTS[:2] if name == "query" else FAULTS)
-    ),
-    *(
-        ("query", wrong)
-        for wrong in (VALID["query"][0], VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))
-    ),
-    *(
-        ("key", wrong)
-        for wrong in (
-            VALID["key"].half(),
-            VALID["key"].to_sparse(),
-            VALID["key"].repeat(1, 3, 1, 1),
-        )
-    ),
-    *(
-        (name, VALID[name][:1])
-        for name in ("key", "value", "slopes", "key_padding_mask", "positions")
-    ),
-    *(("slopes", VALID["slopes"] * wrong) for wrong in (math.inf, math.nan)),
-    *((name, torch.nested.nested_tensor([VALID[name]] * 2)) for name in ("query", "slopes")),
-    *(
-        ("scale", math.nan),
-        ("scale", True),
-        ("dropout", 1),
-        ("tolerance", 0),
-        ("tolerance", 1),
-        ("backend", "flash"),
-    ),
+
+
+def one_axis_more(tensor: Tensor) -> Tensor:
+    return tensor[None]
+
+
+def of_another_kind(tensor: Tensor) -> Tensor:
+    return tensor.long() if tensor.is_floating_point() else tensor.float()
+
+
+def three_times_as_long(tensor: Tensor) -> Tensor:
+    return torch.cat((tensor, tensor, tensor), dim=-1)
+
+
+def on_another_device(tensor: Tensor) -> Tensor:
+    return tensor.to("meta")
+
+
+WRONG_TENSORS = [
+    pytest.param(name, fault, id=f"{name} {fault.__name__.replace('_', ' ')}")
+    for name in VALID
+    for fault in (one_axis_more, of_another_kind, three_times_as_long, on_another_device)
+    # The query itself may have any length and device: the others must fit it.
+    if name != "query" or fault in (one_axis_more, of_another_kind)
 ]
 
 
-@pytest.mark.parametrize(("name", "wrong"), WRONG)
-def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any) -> None:
-    alibi_attention(**VALID)
+def assert_named(name: str, wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"^{name}.* must .*"):
-        alibi_attention(**{**VALID, name: wrong})
+        alibi_attention(**(VALID | {name: wrong}))
+
+
+def test_the_valid_arguments_are_accepted() -> None:
+    """Otherwise the next two tests would say nothing."""
+    alibi_attention(**VALID)
+
+
+@pytest.mark.parametrize(("name", "fault"), WRONG_TENSORS)
+def test_a_tensor_that_does_not_fit_is_named(name: str, fault: Callable[[Tensor], Tensor]) -> None:
+    assert_named(name, fault(VALID[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param("query", QUERY[0], id="query without batch"),
+        pytest.param("query", QUERY[..., :0], id="query without channels"),
+        pytest.param("query", QUERY.repeat(1, 1, 2, 1), id="query longer than keys"),
+        pytest.param("query", torch.nested.nested_tensor([QUERY] * 2), id="nested query"),
+        pytest.param("key", KEY.half(), id="key of another dtype"),
+        pytest.param("key", KEY.to_sparse(), id="sparse key"),
+        pytest.param("key", KEY.repeat(1, 3, 1, 1), id="more key heads than heads"),
+        pytest.param("key", KEY[:1], id="key of a smaller batch"),
+        pytest.param("value", VALUE[:1], id="value of a smaller batch"),
+        pytest.param("slopes", VALID["slopes"][:1], id="too few slopes"),
+        pytest.param("slopes", VALID["slopes"] * math.inf, id="infinite slopes"),
+        pytest.param("slopes", VALID["slopes"] * math.nan, id="slopes that are NaN"),
+        pytest.param(
+            "slopes", torch.nested.nested_tensor([VALID["slopes"]] * 2), id="nested slopes"
+        ),
+        pytest.param("key_padding_mask", VALID["key_padding_mask"][:1], id="padding, batch"),
+        pytest.param("positions", VALID["positions"][:1], id="too few positions"),
+        pytest.param("scale", math.nan, id="scale that is NaN"),
+        pytest.param("scale", True, id="scale that is a bool"),
+        pytest.param("dropout", 1, id="dropout of everything"),
+        pytest.param("tolerance", 0, id="tolerance 0"),
+        pytest.param("tolerance", 1, id="tolerance 1"),
+        pytest.param("backend", "flash", id="unknown backend"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any) -> None:
+    assert_named(name, wrong)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

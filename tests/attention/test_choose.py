@@ -8,137 +8,286 @@ from torch import Tensor
 from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.dispatch import RULES, _Call
+from alibi_viz.attention.dispatch import RULES, Call
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import shared_bias
 from tests.attention.cases import qkv
 
-FIXED, LEARNED = alibi_slopes(2), alibi_slopes(2).requires_grad_()
+FIXED = alibi_slopes(2)
+LEARNED = alibi_slopes(2).requires_grad_()
 
 
 def chosen(
-    rows: int, columns: int, dim: int = 32, *, batch: int = 1, slopes: Any = FIXED, **options: Any
+    rows: int,
+    columns: int | None = None,
+    dim: int = 32,
+    *,
+    batch: int = 1,
+    slopes: Tensor | None = FIXED,
+    dtype: torch.dtype = torch.float32,
+    trained: bool = False,
+    padded: bool = False,
+    causal: bool = True,
 ) -> str:
-    dtype, gradient = options.pop("dtype", torch.float32), options.pop("gradient", False)
-    q, k = (
-        torch.zeros(batch, 2, length, dim, dtype=dtype, requires_grad=gradient)
-        for length in (rows, columns)
-    )
-    if options.pop("padded", False):
-        options["key_padding_mask"] = torch.ones(batch, columns, dtype=torch.bool)
-    return choose_backend(q, k, slopes, **options).name
+    """The backend for `rows` queries and `columns` keys of two heads."""
+    columns = rows if columns is None else columns
+    query = torch.zeros(batch, 2, rows, dim, dtype=dtype, requires_grad=trained)
+    key = torch.zeros(batch, 2, columns, dim, dtype=dtype, requires_grad=trained)
+    is_real = torch.ones(batch, columns, dtype=torch.bool) if padded else None
+    return choose_backend(query, key, slopes, causal=causal, key_padding_mask=is_real).name
 
 
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        ({"rows": 1000}, "mask"),
-        ({"rows": 3000, "slopes": None, "gradient": True}, "folded"),
-        ({"rows": 3000}, "windowed"),
-        ({"rows": 3000, "dim": 16}, "mask"),  # too little work for a call per head
-        (
-            {"rows": 600, "batch": 8, "dim": 64, "gradient": True},
+        pytest.param({"rows": 1000}, "mask", id="short"),
+        pytest.param({"rows": 3000}, "windowed", id="long"),
+        pytest.param({"rows": 3000, "dim": 16}, "mask", id="too little work for a call per head"),
+        pytest.param(
+            {"rows": 3000, "slopes": None, "trained": True}, "folded", id="long, without slopes"
+        ),
+        pytest.param(
+            {"rows": 600, "batch": 8, "dim": 64, "trained": True}, "windowed", id="training"
+        ),
+        pytest.param(
+            {"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED},
             "windowed",
-        ),  # in training from shorter inputs on
-        ({"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED}, "windowed"),
-        ({"rows": 384, "padded": True}, "folded"),
-        ({"rows": 192, "slopes": LEARNED}, "folded"),
-        ({"rows": 2000, "slopes": LEARNED, "dtype": torch.float16}, "mask"),
-        ({"rows": 2048, "causal": False}, "windowed"),
-        ({"rows": 64, "columns": 80_000, "dim": 1, "causal": False}, "windowed"),
-        (
+            id="training, learned slopes",
+        ),
+        pytest.param({"rows": 384, "padded": True}, "folded", id="padding"),
+        pytest.param({"rows": 192, "slopes": LEARNED}, "folded", id="learned slopes"),
+        pytest.param(
+            {"rows": 2000, "slopes": LEARNED, "dtype": torch.float16},
+            "mask",
+            id="learned slopes, half precision",
+        ),
+        pytest.param({"rows": 2048, "causal": False}, "windowed", id="encoder"),
+        pytest.param(
+            {"rows": 64, "columns": 80_000, "dim": 1, "causal": False},
+            "windowed",
+            id="encoder, few queries",
+        ),
+        pytest.param(
             {"rows": 63, "columns": 80_000, "dim": 1, "causal": False},
             "mask",
-        ),  # too few queries to look for spans
+            id="too few queries to look for spans",
+        ),
     ],
 )
 def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], name: str) -> None:
-    assert chosen(**({"columns": call["rows"]} | call)) == name
+    assert chosen(**call) == name
 
 
-BIG = 2**23
-EDGES: list[
-    tuple[dict[str, Any], dict[str, Any]]
-] = [  # of each row: a call at its edges, and what lies beyond
-    ({"slopes": "mapped"}, {"slopes": "learned"}),
-    (
-        {"kind": "decoding", "keys": 4096, "key_elements": BIG},
-        {"kind": "", "keys": 4095, "key_elements": BIG - 1},
-    ),
-    (
-        {"kind": "encoder", "keys": 1025, "elements": BIG},
-        {"kind": "", "keys": 1024, "elements": BIG - 1},
-    ),
-    (
-        {"kind": "training", "keys": 512, "products": 2**27},
-        {"kind": "", "keys": 511, "products": 2**27 - 1},
-    ),
-    (
-        {"kind": "inference", "keys": 1024, "products": 2**28},
-        {"kind": "", "keys": 1023, "products": 2**28 - 1},
-    ),
-    ({"queries": 1}, {"queries": 2}),
-    ({"uses_blocks": True, "slopes": "fixed"}, {"uses_blocks": False, "slopes": "none"}),
-    ({"uses_blocks": True, "keys": 2048}, {"uses_blocks": False, "keys": 2049}),
-    ({"slopes": "learned, rounded"}, {"slopes": "learned"}),
-    ({"slopes": "learned", "queries": 192}, {"slopes": "fixed", "queries": 191}),
-    ({"kind": "inference", "queries": 384}, {"kind": "training", "queries": 383}),
-    ({"slopes": "none", "queries": 640}, {"slopes": "learned", "queries": 639}),
-]
+def first_rule(**facts: Any) -> tuple[str, str] | None:
+    """Backend and measurement of the first rule that holds; what isn't given, fits no rule."""
+    call = Call(
+        kind="",
+        queries=0,
+        keys=10**6,
+        products=0,
+        mask_elements=0,
+        key_elements=0,
+        slopes="",
+        shares_blocks=False,
+    )
+    call = call._replace(**facts)
+    for rule in RULES:
+        if rule.condition(call):
+            return rule.backend, rule.measured
+    return None
+
+
+DECODING = {"kind": "decoding", "keys": 4096, "key_elements": 2**23}
+ENCODER = {"kind": "encoder", "keys": 1025, "mask_elements": 2**23}
+TRAINING = {"kind": "training", "keys": 512, "products": 2**27}
+INFERENCE = {"kind": "inference", "keys": 1024, "products": 2**28}
 
 
 @pytest.mark.parametrize(
-    ("row", "edge", "beyond"), [(row, *case) for row, case in enumerate(EDGES)]
+    ("facts", "beyond", "rule"),
+    [
+        pytest.param(
+            {"slopes": "mapped"},
+            {"slopes": "fixed"},
+            ("eager", "not a matter of speed"),
+            id="slopes mapped by vmap",
+        ),
+        pytest.param(DECODING, {"kind": ""}, ("windowed", "decoded"), id="decoding"),
+        pytest.param(DECODING, {"keys": 4095}, ("windowed", "decoded"), id="decoding, keys"),
+        pytest.param(
+            DECODING, {"key_elements": 2**23 - 1}, ("windowed", "decoded"), id="decoding, cache"
+        ),
+        pytest.param(ENCODER, {"kind": ""}, ("windowed", "both directions"), id="encoder"),
+        pytest.param(ENCODER, {"keys": 1024}, ("windowed", "both directions"), id="encoder, keys"),
+        pytest.param(
+            ENCODER,
+            {"mask_elements": 2**23 - 1},
+            ("windowed", "both directions"),
+            id="encoder, mask",
+        ),
+        pytest.param(TRAINING, {"kind": ""}, ("windowed", "backward"), id="training"),
+        pytest.param(TRAINING, {"keys": 511}, ("windowed", "backward"), id="training, keys"),
+        pytest.param(
+            TRAINING, {"products": 2**27 - 1}, ("windowed", "backward"), id="training, products"
+        ),
+        pytest.param(INFERENCE, {"kind": ""}, ("windowed", "forward"), id="inference"),
+        pytest.param(INFERENCE, {"keys": 1023}, ("windowed", "forward"), id="inference, keys"),
+        pytest.param(
+            INFERENCE, {"products": 2**28 - 1}, ("windowed", "forward"), id="inference, products"
+        ),
+        pytest.param({"queries": 1}, {"queries": 2}, ("mask", "decoded"), id="one query"),
+        pytest.param(
+            {"shares_blocks": True, "slopes": "fixed"},
+            {"shares_blocks": False},
+            ("mask", "forward, L="),
+            id="blocks",
+        ),
+        pytest.param(
+            {"shares_blocks": True, "slopes": "fixed"},
+            {"slopes": "none"},
+            ("mask", "forward, L="),
+            id="blocks, fixed slopes",
+        ),
+        pytest.param(
+            {"shares_blocks": True, "keys": 2048},
+            {"shares_blocks": False},
+            ("mask", "auto, no bias"),
+            id="blocks without slopes",
+        ),
+        pytest.param(
+            {"shares_blocks": True, "keys": 2048},
+            {"keys": 2049},
+            ("mask", "auto, no bias"),
+            id="blocks without slopes, keys",
+        ),
+        pytest.param(
+            {"slopes": "learned, rounded"},
+            {"slopes": "learned"},
+            ("mask", "not a matter of speed"),
+            id="learned slopes that folding rounds",
+        ),
+        pytest.param(
+            {"slopes": "learned", "queries": 192},
+            {"slopes": "fixed"},
+            ("folded", "learned slopes"),
+            id="learned slopes",
+        ),
+        pytest.param(
+            {"slopes": "learned", "queries": 192},
+            {"queries": 191},
+            ("folded", "learned slopes"),
+            id="learned slopes, queries",
+        ),
+        pytest.param(
+            {"kind": "inference", "queries": 384},
+            {"kind": "training"},
+            ("folded", "padding"),
+            id="many queries in inference",
+        ),
+        pytest.param(
+            {"kind": "inference", "queries": 384},
+            {"queries": 383},
+            ("folded", "padding"),
+            id="many queries in inference, queries",
+        ),
+        pytest.param(
+            {"slopes": "none", "queries": 640},
+            {"kind": "exported"},
+            ("folded", "padding"),
+            id="very many queries, unless exported",
+        ),
+        pytest.param(
+            {"slopes": "none", "queries": 640},
+            {"queries": 639},
+            ("folded", "padding"),
+            id="very many queries",
+        ),
+    ],
 )
-def test_a_row_of_the_table_holds_up_to_its_edges(
-    row: int, edge: dict[str, Any], beyond: dict[str, Any]
+def test_a_rule_holds_up_to_its_edge(
+    facts: dict[str, Any], beyond: dict[str, Any], rule: tuple[str, str]
 ) -> None:
-    holds, call = (
-        RULES[row].condition,
-        _Call("", 0, 0, 0, 0, 0, "", uses_blocks=False)._replace(**edge),
-    )
-    assert len(RULES) == len(EDGES) and holds(call)
-    assert not any(holds(call._replace(**{name: value})) for name, value in beyond.items())
+    assert first_rule(**facts) == rule
+    assert first_rule(**(facts | beyond)) != rule
 
 
-def test_on_a_gpu_auto_selects_folded_or_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention decides as if its tensors were on a GPU."""
     monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
-    with torch.device("meta"):
-        q, slopes = torch.zeros(1, 2, 2048, 32, dtype=torch.bfloat16), torch.ones(2)
-        assert (
-            choose_backend(q, q, slopes).name
-            == choose_backend(q.float(), q.float(), None).name
-            == "folded"
-        )
-        for each in (q.float(), q[:, :, :383]):
-            assert choose_backend(each, each, slopes).name == "mask"
-    q = torch.zeros(1, 2, 700, 32)
-    assert vmap(lambda each: each * (choose_backend(q, q, each).name == "eager"))(FIXED[None]).all()
 
 
-def test_a_kernel_of_a_gpu_gets_channels_in_eights_and_a_query_that_takes_a_gradient(
-    monkeypatch: Any,
+@pytest.mark.usefixtures("pretended_gpu")
+@pytest.mark.parametrize(
+    ("dtype", "length", "has_slopes", "name"),
+    [
+        pytest.param(torch.bfloat16, 2048, True, "folded", id="half precision"),
+        pytest.param(torch.bfloat16, 383, True, "mask", id="half precision, short"),
+        pytest.param(torch.float32, 2048, True, "mask", id="float32"),
+        pytest.param(torch.float32, 2048, False, "folded", id="float32 without slopes"),
+    ],
+)
+def test_on_a_gpu_auto_selects_folded_or_a_mask(
+    dtype: torch.dtype, length: int, has_slopes: bool, name: str
 ) -> None:
+    query = torch.zeros(1, 2, length, 32, dtype=dtype, device="meta")
+    slopes = torch.ones(2, device="meta") if has_slopes else None
+    assert choose_backend(query, query, slopes).name == name
+
+
+@pytest.mark.usefixtures("pretended_gpu")
+def test_on_a_gpu_mapped_slopes_need_eager() -> None:
+    query = torch.zeros(1, 2, 700, 32)
+    names = []
+
+    def record_choice(slopes: Tensor) -> Tensor:
+        names.append(choose_backend(query, query, slopes).name)
+        return slopes
+
+    vmap(record_choice)(FIXED[None])
+    assert names == ["eager"]
+
+
+@pytest.fixture
+def kernel_queries(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The queries that torch's kernel gets, instead of a call."""
     queries: list[Tensor] = []
-    monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
-    monkeypatch.setattr(
-        AttentionInputs, "fused_attention", lambda self, q, *_, **__: queries.append(q) or q
-    )
+
+    def record(self: AttentionInputs, query: Tensor, *_: Any, **options: Any) -> Tensor:
+        queries.append(query)
+        return query
+
+    monkeypatch.setattr(AttentionInputs, "fused_attention", record)
+    return queries
+
+
+@pytest.mark.usefixtures("pretended_gpu")
+def test_a_kernel_of_a_gpu_gets_channels_in_eights(kernel_queries: list[Tensor]) -> None:
     tensors = qkv(50, heads=2, dim=32, dtype=torch.bfloat16)
-    for backend, slopes in (("folded", FIXED), ("mask", LEARNED)):
-        alibi_attention(*tensors, slopes, backend=backend)
-    assert [each.shape[-1] for each in queries] == [40, 32] and queries[1].requires_grad
+    alibi_attention(*tensors, FIXED, backend="folded")
+    assert kernel_queries[0].shape[-1] == 40, "32 channels and 5 coordinates, rounded up"
+
+
+@pytest.mark.usefixtures("pretended_gpu")
+def test_a_kernel_of_a_gpu_gets_a_query_with_a_gradient_where_only_slopes_have_one(
+    kernel_queries: list[Tensor],
+) -> None:
+    tensors = qkv(50, heads=2, dim=32, dtype=torch.bfloat16)
+    alibi_attention(*tensors, LEARNED, backend="mask")
+    assert kernel_queries[0].requires_grad
 
 
 def test_the_reason_says_why_the_fastest_backend_was_not_possible() -> None:
-    q = torch.zeros(1, 2, 2049, 8)
-    reason = choose_backend(
-        q, q, FIXED, attn_mask=torch.ones(1, 1, 1, 2049, dtype=torch.bool)
-    ).reason
+    query = torch.zeros(1, 2, 2049, 8)
+    mask = torch.ones(1, 1, 1, 2049, dtype=torch.bool)
+    reason = choose_backend(query, query, FIXED, attn_mask=mask).reason
     assert reason.startswith("'folded' does not support this call: attn_mask needs")
-    assert choose_backend(q.half(), q.half(), LEARNED).reason.startswith(
-        "'folded' would round the gradient"
-    )
+
+
+def test_the_reason_says_that_half_precision_would_round_the_gradient_of_slopes() -> None:
+    query = torch.zeros(1, 2, 2049, 8).half()
+    reason = choose_backend(query, query, LEARNED).reason
+    assert reason.startswith("'folded' would round the gradient")
 
 
 def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +301,7 @@ def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -
 @torch.no_grad()
 def test_slopes_that_could_get_a_gradient_are_fixed_without_autograd() -> None:
     tensors = qkv(300, heads=2, dim=8, dtype=torch.float32)
-    assert chosen(300, 300, slopes=LEARNED) == "mask"
+    assert chosen(300, slopes=LEARNED) == "mask"
     assert shared_bias(LEARNED, causal=True) is shared_bias(LEARNED.detach(), causal=True)
     assert torch.equal(
         alibi_attention(*tensors, LEARNED), alibi_attention(*tensors, LEARNED.detach())

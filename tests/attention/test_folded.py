@@ -143,83 +143,101 @@ def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-SHORT, LAST, LONG = (
-    alibi_slopes(2),
-    torch.arange(-7, 1),
-    torch.zeros(1, 1, 65_505, 16, dtype=torch.float16),
-)
+SHORT = alibi_slopes(2)
+LAST = torch.arange(-7, 1)  # positions of eight tokens, to be shifted
+LONG = torch.zeros(1, 1, 65_505, 16, dtype=torch.float16)
+
+
+def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
+    """Eight tokens of equal content in two heads with 16 channels, so the default scale is 0.25."""
+    ones = torch.ones(1, 2, 8, 16, dtype=dtype)
+    return {"query": ones, "key": ones, "slopes": SHORT} | others
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name", "wrong", "right", "message"),
+    ("dtype", "wrong", "message"),
     [
-        (torch.float32, "slopes", None, SHORT, "slopes must be a floating-point tensor"),
-        (torch.float32, "scale", 0.0, 1e-30, "the scale, which must be positive, got 0.0"),
-        (
+        pytest.param(
             torch.float32,
-            "positions",
-            LAST + 2**24 + 1,
-            LAST + 2**24,
+            {"slopes": None},
+            "slopes must be a floating-point tensor",
+            id="no slopes",
+        ),
+        pytest.param(
+            torch.float32,
+            {"scale": 0.0},
+            "the scale, which must be positive, got 0.0",
+            id="scale 0",
+        ),
+        pytest.param(
+            torch.float32,
+            {"positions": LAST + 2**24 + 1},
             "float32 distinguishes .* only up to 16777216",
+            id="float32, far position",
         ),
-        (
+        pytest.param(
             torch.bfloat16,
-            "positions",
-            LAST + 65_504,
-            LAST + 65_503,
+            {"positions": LAST + 65_504},
             "bfloat16 represents positions only up to 65503",
+            id="bfloat16, far position",
         ),
-        (
+        pytest.param(
             torch.float16,
-            "positions",
-            LAST - 65_497,
-            LAST - 65_496,
+            {"positions": LAST - 65_497},
             "float16 represents positions only up to 65503",
+            id="float16, far negative position",
         ),
-        (
+        pytest.param(
             torch.float16,
-            "key",
-            LONG,
-            LONG[:, :, 1:],
+            {"key": LONG},
             "float16 represents positions only up to 65503",
+            id="float16, many keys",
         ),
-        (
+        pytest.param(
             torch.float16,
-            "slopes",
-            SHORT * -262_032,
-            SHORT * -262_016,
+            {"slopes": SHORT * -262_032},
             "float16 overflows with a scale of 0.25",
+            id="float16, steep slopes",
         ),
-        (
+        pytest.param(
             torch.float32,
-            "slopes",
-            SHORT * 1.95e38,
-            SHORT * 1.94e38,
+            {"slopes": SHORT * 1.95e38},
             "float32 overflows .* slopes up to 1.2",
+            id="float32, steep slopes",
         ),
     ],
 )
 def test_fold_says_what_cannot_be_folded(
-    dtype: torch.dtype, name: str, wrong: Any, right: Any, message: str
+    dtype: torch.dtype, wrong: dict[str, Any], message: str
 ) -> None:
-    arguments = {
-        "query": torch.ones(1, 2, 8, 16).to(dtype),
-        "key": torch.ones(1, 2, 8, 16).to(dtype),
-        "slopes": SHORT,
-    }
     with pytest.raises((TypeError, ValueError), match=message):
-        fold(**(arguments | {name: wrong}))
-    query, key = (folded.double() for folded in fold(**(arguments | {name: right})))
-    slopes, scale, positions = (
-        {"slopes": SHORT, name: right}.get(each) for each in ("slopes", "scale", "positions")
-    )
-    steps = (
-        query @ key.mT * (0.25 if scale is None else scale)
-    ).diff()  # the content is the same everywhere
-    distance = (torch.arange(key.shape[2]) if positions is None else positions).diff()
-    assert torch.allclose(
-        steps, (slopes.double()[:, None, None] * distance).expand_as(steps), rtol=1e-6, atol=0
-    )
+        fold(**arguments_of_fold(dtype, **wrong))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "extreme"),
+    [
+        pytest.param(torch.float32, {}, id="default"),
+        pytest.param(torch.float32, {"scale": 1e-30}, id="tiny scale"),
+        pytest.param(torch.float32, {"positions": LAST + 2**24}, id="float32, far position"),
+        pytest.param(torch.bfloat16, {"positions": LAST + 65_503}, id="bfloat16, far position"),
+        pytest.param(
+            torch.float16, {"positions": LAST - 65_496}, id="float16, far negative position"
+        ),
+        pytest.param(torch.float16, {"key": LONG[:, :, 1:]}, id="float16, many keys"),
+        pytest.param(torch.float16, {"slopes": SHORT * -262_016}, id="float16, steep slopes"),
+        pytest.param(torch.float32, {"slopes": SHORT * 1.94e38}, id="float32, steep slopes"),
+    ],
+)
+def test_fold_is_exact_up_to_its_limits(dtype: torch.dtype, extreme: dict[str, Any]) -> None:
+    arguments = arguments_of_fold(dtype, **extreme)
+    query, key = fold(**arguments)
+    logits = query.double() @ key.double().mT * arguments.get("scale", 0.25)
+    # The content is the same for all keys, so neighboring logits differ by the bias alone.
+    steps = logits.diff()
+    positions = arguments.get("positions", torch.arange(key.shape[2]))
+    bias_steps = arguments["slopes"].double()[:, None, None] * positions.diff()
+    assert torch.allclose(steps, bias_steps.expand_as(steps), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])

@@ -1,5 +1,4 @@
-"""How far back a head has to look: beyond its attention span, all keys together weigh less than
-rounding.
+"""How far back a head has to look so that all keys beyond weigh less than rounding.
 
 A key d steps back has the weight exp(content - m d), and its content q . k is at most |q| |k|
 (Cauchy-Schwarz). Take n neighboring queries, and the n keys before them. For the query r steps
@@ -7,8 +6,8 @@ after the first of them, let
 
     c    the largest content that any key can have
     s    the mean content of the n keys, whose mean distance is r + (n + 1) / 2
-    far  all keys more than w steps back  <=  exp(c - m w) / (1 - exp(-m))      a geometric series, at any length
-    all  the sum of all weights  >=  n exp(s - m (r + (n + 1) / 2))             Jensen's inequality, the n keys alone
+    far  all keys over w steps back  <=  exp(c - m w) / (1 - exp(-m))   geometric series, any length
+    all  the sum of all weights  >=  n exp(s - m (r + (n + 1) / 2))     Jensen, the n keys alone
 
 The share of the far keys is far / all, and with excess = c - s + m (r + (n + 1) / 2) it is at most
 t for every query if
@@ -38,76 +37,98 @@ from torch.nn.functional import pad
 from alibi_viz.attention.inputs import ROUNDING, AttentionInputs, KeyBall
 from alibi_viz.attention.skipping.tiles import blocks
 
-_MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this; speed only
+# n, the number of near keys, is about 1 / m, and at most this. Any n gives a valid span.
+_MOST_NEAR_KEYS = 256
 
 
 @torch.no_grad()
 def attention_spans(inputs: AttentionInputs) -> Tensor:
-    """How many steps away the queries of each head have to look, at most the key length: int64
-    [heads]."""
-    query, length = inputs.query, inputs.key_length
+    """How many steps away the queries of each head have to look: int64 [heads].
+
+    A span is at most the key length, which means that the head reads all keys.
+    """
+    query = inputs.query
+    length = inputs.key_length
     spans = torch.full((query.shape[1],), length, device=query.device)
     if inputs.slopes is None or not query.numel():
         return spans
-    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
-    log_t = math.log(tolerance) - (0 if inputs.causal else math.log(2))  # keys on both sides
-    near_keys = {
-        head: min(
-            2 ** max(0, round(-math.log2(m))), _MOST_NEAR_KEYS
-        )  # within 1 / m the bias is still small
-        for head, m in enumerate(inputs.slopes.tolist())  # a GPU waits here, once
-        if m * length > -log_t  # otherwise the content can only widen the span
-    }
+
+    tolerance = inputs.tolerance
+    if tolerance is None:
+        tolerance = torch.finfo(query.dtype).eps / 2
+    log_t = math.log(tolerance)
+    if not inputs.causal:  # keys on both sides share the tolerance
+        log_t -= math.log(2)
+
+    near_keys = _near_keys(inputs.slopes, length, log_t)
     if not near_keys:
         return spans
-    heads, ball = [*near_keys], inputs.ball()
-    m, n = inputs.slopes[heads].double(), torch.tensor([*near_keys.values()], device=query.device)
+    heads = list(near_keys)
+    m = inputs.slopes[heads].double()
+    n = torch.tensor(list(near_keys.values()), device=query.device)
+    ball = inputs.ball()
     if inputs.query_length == 1:
         excess = _excess_of_one_query(inputs, ball, heads, m, n)
     else:
         excess = torch.stack(
             [_excess(inputs, ball, head, count) for head, count in near_keys.items()]
         )
+    w = (excess - n.log() - (-torch.expm1(-m)).log() - log_t) / m
+
+    # The bound is for queries with n keys before them. The first queries, which have fewer, see
+    # all of theirs.
     before = length - inputs.query_length  # keys before the first query
-    least = torch.where(
-        n > before, before + n, 0
-    )  # the first queries, with fewer than n keys before them, see all
-    w = ((excess - n.log() - (-torch.expm1(-m)).log() - log_t) / m).maximum(least).ceil()
+    w = w.maximum(torch.where(n > before, before + n, 0)).ceil()
     spans[heads] = torch.where(w < length, w, length).long()  # also for NaN
     return spans
+
+
+def _near_keys(slopes: Tensor, length: int, log_t: float) -> dict[int, int]:
+    """The number n of near keys for each head that may leave out keys: {head: n}."""
+    near_keys = {}
+    for head, m in enumerate(slopes.tolist()):  # a GPU waits here, once
+        # For a flatter head, even keys of equal content need the whole length.
+        if m * length > -log_t:
+            power_of_two = 2 ** max(0, round(-math.log2(m)))  # within 1 / m the bias is small
+            near_keys[head] = min(power_of_two, _MOST_NEAR_KEYS)
+    return near_keys
 
 
 def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor:
     """max(excess) of the queries with n keys before them, in float64; inf if there are none."""
     assert inputs.slopes is not None
-    m, query = inputs.slopes[head].double(), inputs.query[:, head]
-    key, center, radius = (t[:, head // inputs.group_size] for t in (inputs.key, *ball))
-    before = inputs.key_length - inputs.query_length
-    first = 0 if before >= n else n  # the first query with n keys before it, or a later one
+    m = inputs.slopes[head].double()
+    query = inputs.query[:, head]
+    key_head = head // inputs.group_size
+    key = inputs.key[:, key_head]
+    center = ball.center[:, key_head]
+    radius = ball.radius[:, key_head]
+
+    before = inputs.key_length - inputs.query_length  # keys before the first query
+    first = 0 if before >= n else n  # a query with n keys before it
     if first >= inputs.query_length:
         return torch.full_like(m, math.inf)
-    groups = -(-(inputs.query_length - first) // n)
     r = torch.arange(n, dtype=center.dtype, device=center.device)
 
     def largest(query: Tensor, first_query: int, first_key: int, groups: int) -> Tensor:
         """max(c - s + m r) for groups of n queries, and n keys for each."""
-        grouped = blocks(query, first_query, n, n, groups).to(
-            center.dtype
-        )  # [batch, groups, n, head_dim]
+        # [batch, groups, n, head_dim]
+        grouped = blocks(query, first_query, n, n, groups).to(center.dtype)
         near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=center.dtype)
         c_minus_s = _c_minus_s(
             grouped, near, center[:, None], radius[:, None, None], inputs.scaling
         )
         return (c_minus_s + m.to(r.dtype) * r).amax().double()
 
+    groups = -(-(inputs.query_length - first) // n)  # rounded up
     missing = first + groups * n - inputs.query_length
-    padded = (
-        pad(query, (0, 0, 0, missing)) if missing else query
-    )  # for a query of zeros, c - s is 0, the least
+    padded = query
+    if missing:  # a query of zeros has c - s = 0, the least possible
+        padded = pad(query, (0, 0, 0, missing))
     excess = largest(padded, first, before + first - n, groups) + m * (n + 1) / 2
-    if (
-        first and not inputs.causal
-    ):  # compare the first queries with the keys of their own group, on average nearer
+
+    if first and not inputs.causal:
+        # The first queries look ahead, to the keys of their own group, which are nearer on average.
         excess = excess.maximum(largest(query, 0, before, 1) + m * (n - 1) / 2)
     return excess
 
@@ -115,25 +136,30 @@ def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor
 def _excess_of_one_query(
     inputs: AttentionInputs, ball: KeyBall, heads: list[int], m: Tensor, n: Tensor
 ) -> Tensor:
-    """max(excess) for a single query, float64 [heads]; a call of `_excess` per head would be slower
-    than attention."""
-    dtype, counts = ball.center.dtype, n.tolist()
+    """max(excess) for a single query, float64 [heads].
+
+    All heads at once: a call of `_excess` per head would be slower than attention.
+    """
+    dtype = ball.center.dtype
+    counts = n.tolist()
     key_heads = [head // inputs.group_size for head in heads]
-    means = {count: inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype) for count in {*counts}}
+
+    # The means of the last 1, 2, 4, ... keys before the query, as needed: [batch, key_heads, dim]
+    means = {}
+    for count in set(counts):
+        means[count] = inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype)
     near = torch.stack(
-        [means[count][:, head] for count, head in zip(counts, key_heads, strict=True)], dim=1
+        [means[count][:, key_head] for count, key_head in zip(counts, key_heads, strict=True)],
+        dim=1,
     )
-    query, center = (
-        inputs.query[:, heads, 0].to(dtype),
-        ball.center[:, key_heads, 0],
-    )  # [batch, heads, head_dim]
+    query = inputs.query[:, heads, 0].to(dtype)  # [batch, heads, head_dim]
+    center = ball.center[:, key_heads, 0]
     c_minus_s = _c_minus_s(query, near, center, ball.radius[:, key_heads], inputs.scaling)
     return c_minus_s.amax(0).double() + m * (n + 1) / 2  # r is 0
 
 
 def _c_minus_s(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: float) -> Tensor:
-    """c - s [...] for queries [..., head_dim], the mean of their near keys, and a ball around all
-    keys."""
+    """c - s [...] for queries [..., head_dim], the mean of their near keys, and the ball."""
     c = query.norm(dim=-1) * radius * (abs(scale) * (1 + ROUNDING))
     s = (query * (near - center)).sum(-1) * scale  # autocast would round a dot product
     return c - s
@@ -142,9 +168,14 @@ def _c_minus_s(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scal
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
     """The share of the visible pairs of query and key that lie outside the spans."""
     position = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]
-    sides = torch.stack(
-        (position, inputs.key_length - 1 - position)[: 1 if inputs.causal else 2]
-    )  # keys on each side
-    own = len(position) * len(spans)
-    seen = own + int(torch.minimum(sides, torch.tensor(spans)).sum())
-    return 1 - seen / max(own + len(spans) * int(sides.sum()), 1)
+    sides = [position]  # how many keys are before each query, [query, 1]
+    if not inputs.causal:
+        sides.append(inputs.key_length - 1 - position)  # and after it
+
+    own_tokens = len(position) * len(spans)
+    visible = own_tokens
+    within_spans = own_tokens
+    for keys in sides:
+        visible += len(spans) * int(keys.sum())
+        within_spans += int(torch.minimum(keys, torch.tensor(spans)).sum())
+    return 1 - within_spans / max(visible, 1)

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from alibi_viz.arguments import inside_transform
 from alibi_viz.attention.dense import MASK
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.attention.skipping.spans import attention_spans
@@ -39,23 +40,25 @@ from alibi_viz.bias import exact_dtype
 
 _KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_LARGEST_GRADIENT = (
-    2**22
-)  # elements of the gradient of overlapping keys that are computed at a time; speed only
-_KERNEL_CALL = (
-    2**18
-)  # elements of the keys that are read in the time of a call, measured on two threads; speed only
+# The gradient of overlapping keys is computed for at most so many elements at a time. This changes
+# speed and memory, not the result.
+_LARGEST_GRADIENT = 2**22
+# A kernel call takes as long as reading so many elements of the keys, measured on two threads.
+_KERNEL_CALL = 2**18
 
 
 class _Windowed(torch.autograd.Function):
-    """The gradients leave out the same keys as the output."""
+    """Attention within the spans; the gradients leave out the same keys as the output.
+
+    `heads` makes the heads of a call from its tensors: query, key, value and slopes.
+    """
 
     @staticmethod
     def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
-        batch, num_heads, length, head_dim = tensors[0].shape
-        output = (
-            tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)
-        )  # heads join without a copy
+        query = tensors[0]
+        batch, num_heads, length, head_dim = query.shape
+        # With this layout, a model joins the heads without a copy.
+        output = query.new_empty(batch, length, num_heads, head_dim).transpose(1, 2)
         log_sums = output.new_empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
         for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
@@ -65,34 +68,42 @@ class _Windowed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *_Gradients.apply(
-            ctx.heads, ctx.needs_input_grad[-1], gradient, *ctx.saved_tensors
-        )
+        slopes_need_gradients = ctx.needs_input_grad[-1]
+        gradients = _Gradients.apply(ctx.heads, slopes_need_gradients, gradient, *ctx.saved_tensors)
+        return None, *gradients  # none for `heads`
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients, with inputs: after torch's `once_differentiable`, `grad` takes second
-    derivatives for zero."""
+    """The gradients, as a function whose own backward refuses second derivatives.
+
+    After torch's `once_differentiable`, `grad` would take second derivatives for zero.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, heads: Any, for_slope: bool, gradient: Tensor, *saved: Tensor
+        ctx: Any,
+        heads: Callable[..., Iterator["_Head"]],
+        for_slopes: bool,
+        gradient: Tensor,
+        *saved: Tensor,
     ) -> tuple[Tensor, ...]:
         *tensors, output, log_sums = saved
-        gradient = (
-            gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-        )  # sum().backward() expands a number
-        gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
-        for_query, for_key, for_value, for_slopes = gradients
+        if gradient.stride(-1) != 1:  # sum().backward() expands a single number
+            gradient = gradient.contiguous()
+        # of query, key, value and slopes
+        totals = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
+        of_query, of_key, of_value, of_slopes = totals
         for head in heads(tensors):
-            of_head = (
-                for_query[:, head.index],
-                for_key[:, head.key_index],
-                for_value[:, head.key_index],
+            of_slopes[head.index] = head.add_gradients(
+                of_query=of_query[:, head.index],
+                of_key=of_key[:, head.key_index],
+                of_value=of_value[:, head.key_index],
+                of_output=gradient[:, head.index],
+                output=output[:, head.index],
+                log_sums=log_sums[:, head.index],
+                for_slope=for_slopes,
             )
-            rows = (tensor[:, head.index] for tensor in (gradient, output, log_sums))
-            for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=for_slope)
-        return tuple(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True))
+        return tuple(total.to(tensor.dtype) for total, tensor in zip(totals, tensors, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> None:
@@ -114,14 +125,18 @@ class _Head:
     scale: float
 
     def attend(self, output: Tensor, log_sums: Tensor) -> None:
-        """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query,
-        [batch, query]."""
+        """Write the output [batch, query, head_dim] and the log sums [batch, query].
+
+        A log sum is log(sum of exp(logits)) over the keys of a query.
+        """
+        # Half precision would round after each tile.
         merged = output if output.dtype == log_sums.dtype else log_sums.new_empty(output.shape)
         for tile in self.tiles():
             tensors, options, row_bias = self.kernel_arguments(tile)
             part, part_log_sums = _KERNEL(*tensors, **options)
             part_log_sums = part_log_sums + row_bias
-            rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
+            rows = tile.queries(merged)
+            row_log_sums = tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
                 rows.copy_(part)
                 row_log_sums.copy_(part_log_sums)
@@ -134,86 +149,95 @@ class _Head:
 
     def add_gradients(
         self,
-        gradients: Sequence[Tensor],
+        *,
+        of_query: Tensor,
+        of_key: Tensor,
+        of_value: Tensor,
         of_output: Tensor,
         output: Tensor,
         log_sums: Tensor,
-        *,
         for_slope: bool,
     ) -> Tensor:
-        """Add to the gradients of query, key and value, and return that of the slope (0 if not
-        `for_slope`)."""
-        total = log_sums.new_zeros(())
+        """Add to the gradients of query, key and value, given that of the output.
+
+        Returns the gradient of the slope, 0 if not `for_slope`.
+        """
+        of_slope = log_sums.new_zeros(())
         for tile in self.small_tiles():
             tensors, options, row_bias = self.kernel_arguments(tile)
             tensors = [tile.queries(of_output), *tensors, tile.queries(output)]
             if for_slope:
                 tensors = _with_silent_channels(*tensors)
-            for_query, for_key, for_value = _BACKWARD(
-                *tensors, tile.queries(log_sums) - row_bias, 0.0, **options
-            )
+            tile_log_sums = tile.queries(log_sums) - row_bias
+            query_part, key_part, value_part = _BACKWARD(*tensors, tile_log_sums, 0.0, **options)
+
             if for_slope:
                 row_steps, key_steps = self.steps(tile)
-                total -= (for_query[..., -1] * row_steps).sum() + (
-                    for_key[..., -2] * key_steps
-                ).sum()
-                for_query, for_key, for_value = (
-                    t[..., :-2] for t in (for_query, for_key, for_value)
-                )
-            tile.queries(gradients[0]).add_(for_query)
-            _add_to_keys(gradients[1], tile, for_key)
-            _add_to_keys(gradients[2], tile, for_value)
-        return total / self.scale
+                of_rows = (query_part[..., -1] * row_steps).sum()
+                of_keys = (key_part[..., -2] * key_steps).sum()
+                of_slope -= of_rows + of_keys
+                query_part = query_part[..., :-2]
+                key_part = key_part[..., :-2]
+                value_part = value_part[..., :-2]
+            tile.queries(of_query).add_(query_part)
+            _add_to_keys(of_key, tile, key_part)
+            _add_to_keys(of_value, tile, value_part)
+        return of_slope / self.scale
 
     def tiles(self) -> list[Tile]:
         return tiles(self.query.shape[1], self.key.shape[1], self.span, causal=self.causal)
 
     def small_tiles(self) -> Iterator[Tile]:
-        """The same tiles, in parts for all threads, because the kernel's backward uses one thread
-        for a rectangle."""
+        """The same tiles in parts: the kernel's backward uses one thread per rectangle."""
         batch, _, head_dim = self.query.shape
         for whole in self.tiles():
             tile = whole.split_rows(torch.get_num_threads() // max(batch, 1))
-            limit = max(1, _LARGEST_GRADIENT // max(batch * tile.width * head_dim, 1))
+            elements = batch * tile.width * head_dim
+            limit = max(1, _LARGEST_GRADIENT // max(elements, 1))  # rectangles
             for start in range(0, tile.count, limit):
                 yield tile.part(start, min(start + limit, tile.count))
 
     def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
-        """Query, key and value; the options, with the bias of keys or pairs; the bias of queries
-        [count or 1, rows]."""
+        """What the kernel takes for a tile, and what it can't add itself.
+
+        Returns query, key and value; the options, with the bias of keys or pairs as a mask; and the
+        bias of queries [count or 1, rows].
+        """
         row_steps, key_steps = self.steps(tile)
-        # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf
-        # is times the scale.
-        is_causal = (
-            self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
-        )
+        # With the kernel's own causal mask, NaN in a key does not reach earlier queries. The kernel
+        # multiplies its -inf by the scale, so that must be positive.
+        is_square = tile.width == tile.rows
+        is_causal = self.causal and tile.side == "own" and is_square and self.scale > 0
+
         row_bias: Tensor | float = 0.0
         if tile.side == "own":
             distance = row_steps.mT + key_steps  # [rows, width]
             bias = -self.slope * distance.abs()
-            bias = (
-                bias.masked_fill(distance < 0, -math.inf) if self.causal and not is_causal else bias
-            )
+            if self.causal and not is_causal:
+                bias = bias.masked_fill(distance < 0, -math.inf)
         else:
-            bias, row_bias = -self.slope * key_steps[None], -self.slope * row_steps
+            bias = -self.slope * key_steps[None]
+            row_bias = -self.slope * row_steps
         tensors = [tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)]
-        return (
-            tensors,
-            {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale},
-            row_bias,
-        )
+        options = {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale}
+        return tensors, options, row_bias
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
-        """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys
-        [width]."""
-        consecutive = tile.count if tile.key_step == 0 else 1
+        """Two tensors whose sum is the distance of query and key.
+
+        Steps of the queries, [count or 1, rows], and of the keys, [width].
+        """
         arange = partial(
             torch.arange, dtype=exact_dtype(self.query.dtype), device=self.query.device
         )
-        rows = arange(consecutive * tile.rows).view(consecutive, tile.rows)
+        # Rectangles along the diagonal have equal distances; those with the same keys don't.
+        groups = tile.count if tile.key_step == 0 else 1
+        rows = arange(groups * tile.rows).view(groups, tile.rows)
         first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
         keys = first_distance - arange(tile.width)
-        return (-rows, -keys) if tile.side == "after" else (rows, keys)
+        if tile.side == "after":
+            return -rows, -keys
+        return rows, keys
 
 
 def _heads(
@@ -223,17 +247,17 @@ def _heads(
     query, key, value, slopes = tensors
     group_size = query.shape[1] // key.shape[1]
     for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
-        of_key = index // group_size
+        key_index = index // group_size
         yield _Head(
-            index,
-            of_key,
-            query[:, index],
-            key[:, of_key],
-            value[:, of_key],
-            slope,
-            span,
-            causal,
-            scale,
+            index=index,
+            key_index=key_index,
+            query=query[:, index],
+            key=key[:, key_index],
+            value=value[:, key_index],
+            slope=slope,
+            span=span,
+            causal=causal,
+            scale=scale,
         )
 
 
@@ -241,32 +265,39 @@ def _with_silent_channels(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor
 ) -> list[Tensor]:
     """Add a channel that is 1 in all queries and 0 in all keys, and one that is the reverse."""
-    query, key = (
-        pad(pad(query, (0, 1), value=1.0), (0, 1)),
-        pad(pad(key, (0, 1)), (0, 1), value=1.0),
-    )
+    query = pad(pad(query, (0, 1), value=1.0), (0, 1))
+    key = pad(pad(key, (0, 1)), (0, 1), value=1.0)
     gradient, value, output = (pad(tensor, (0, 2)) for tensor in (gradient, value, output))
     return [gradient, query, key, value, output]
 
 
 def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
     """Add the gradient [batch, count, width, head_dim] of keys that may overlap."""
-    if tile.key_step == 0:
+    if tile.key_step == 0:  # all rectangles have the same keys
         gradient = gradient.sum(1, keepdim=True)
+    # Cut at the step, so that blocks that are added at once don't overlap.
     step = tile.key_step or tile.width
     for start in range(0, tile.width, step):
         part = gradient[:, :, start : start + step]
-        blocks(total, tile.key + start, part.shape[2], step, part.shape[1]).add_(part)
+        _, count, size, _ = part.shape
+        blocks(total, tile.key + start, size, step, count).add_(part)
+
+
+def _with_contiguous_channels(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
     assert inputs.slopes is not None
-    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in inputs[:3])
+    query = _with_contiguous_channels(inputs.query)
+    key = _with_contiguous_channels(inputs.key)
+    value = _with_contiguous_channels(inputs.value)
     if inputs.key_length:
         ball = inputs.ball()
         if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread
             return MASK.attend(inputs)
         inputs = inputs._replace(key_ball=ball)
+
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
@@ -275,64 +306,75 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
-    """Decoding: the output [batch, heads, 1, head_dim]. Neighboring heads with similar spans share
-    a kernel call."""
+    """Decoding: the output [batch, heads, 1, head_dim].
+
+    Neighboring heads with similar spans share a kernel call.
+    """
     assert inputs.slopes is not None
+    dtype = exact_dtype(inputs.query.dtype)
     outputs = []
     for heads, width in _calls(inputs, spans):
         key_heads = slice(heads.start // inputs.group_size, -(-heads.stop // inputs.group_size))
-        steps = torch.arange(
-            width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype), device=inputs.query.device
-        )
+        steps = torch.arange(width - 1, -1, -1, dtype=dtype, device=inputs.query.device)
         bias = -inputs.slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
-        key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
-        outputs.append(
-            inputs.fused_attention(inputs.query[:, heads], key, value, attn_mask=bias[None])
+        output = inputs.fused_attention(
+            inputs.query[:, heads],
+            inputs.key[:, key_heads, -width:],
+            inputs.value[:, key_heads, -width:],
+            attn_mask=bias[None],
         )
+        outputs.append(output)
     return torch.cat(outputs, dim=1)
 
 
 def _calls(inputs: AttentionInputs, spans: tuple[int, ...]) -> list[tuple[slice, int]]:
-    """The heads and the number of keys of each call: heads share one where reading more keys costs
-    less than a call."""
-    cost = _KERNEL_CALL // max(
-        1, inputs.key.shape[0] * inputs.key.shape[3]
-    )  # of a call, in keys of a head
+    """The heads and the number of keys of each kernel call.
+
+    A head joins the call of the heads before it where reading more keys costs less than a call.
+    """
+    keys_per_call = _KERNEL_CALL // max(1, inputs.key.shape[0] * inputs.key.shape[3])
     calls: list[tuple[slice, int]] = []
     for head, span in enumerate(spans):
         width = min(inputs.key_length, 1 + span)
-        if calls and (
-            inputs.group_size == 1 or head % inputs.group_size
-        ):  # grouped heads, only with their key head
-            heads, shared = calls[-1]
-            count, wider = head - heads.start, max(shared, width)
-            if (count + 1) * wider <= count * shared + width + cost:
-                calls[-1] = slice(heads.start, head + 1), wider
+        # Of grouped heads, only those with the same key head share a call.
+        may_join = inputs.group_size == 1 or head % inputs.group_size > 0
+        if calls and may_join:
+            heads, call_width = calls[-1]
+            count = head - heads.start
+            joint_width = max(call_width, width)
+            joint_cost = (count + 1) * joint_width
+            separate_cost = count * call_width + width + keys_per_call
+            if joint_cost <= separate_cost:
+                calls[-1] = slice(heads.start, head + 1), joint_width
                 continue
         calls.append((slice(head, head + 1), width))
     return calls
 
 
-def _unsupported_reason(inputs: AttentionInputs) -> str | None:
-    learned = inputs.slopes_need_gradients
-    reasons = {
-        "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
-        "the spans depend on values, which a compiled graph cannot "
-        "read": torch.compiler.is_compiling(),
-        "it has no rules for the transforms of "
-        "torch.func": torch._C._are_functorch_transforms_active(),
-        "without slopes every key counts": inputs.slopes is None,
-        "a mask may hide the near keys that the spans rely on": inputs.has_mask,
-        "with explicit positions, the distance is not the number of steps": inputs.positions
-        is not None,
-        "torch's kernel for the CPU has no dropout": inputs.dropout > 0,
-        "the gradient of the slopes needs a causal mask": learned and not inputs.causal,
-        "the gradient of the slopes is divided by the scale, which must not be 0": learned
-        and inputs.scaling == 0,
-        "it would round the gradient of the slopes to half precision": learned
-        and inputs.query.element_size() == 2,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+def _unsupported_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - one per reason
+    if not inputs.query.is_cpu:
+        return "it uses torch's kernel for the CPU"
+    if torch.compiler.is_compiling():
+        return "the spans depend on values, which a compiled graph cannot read"
+    if inside_transform():
+        return "it has no rules for the transforms of torch.func"
+    if inputs.slopes is None:
+        return "without slopes every key counts"
+    if inputs.has_mask:
+        return "a mask may hide the near keys that the spans rely on"
+    if inputs.positions is not None:
+        return "with explicit positions, the distance is not the number of steps"
+    if inputs.dropout > 0:
+        return "torch's kernel for the CPU has no dropout"
+    if not inputs.slopes_need_gradients:
+        return None
+    if not inputs.causal:
+        return "the gradient of the slopes needs a causal mask"
+    if inputs.scaling == 0:
+        return "the gradient of the slopes is divided by the scale, which must not be 0"
+    if inputs.query.element_size() == 2:
+        return "it would round the gradient of the slopes to half precision"
+    return None
 
 
 WINDOWED = Backend("windowed", _attend, _unsupported_reason)
