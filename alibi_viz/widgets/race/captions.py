@@ -2,6 +2,7 @@
 
 import html
 import math
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -165,24 +166,25 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
     if question is not race.main or race.task != "text":
         return findings
 
-    clauses = outcomes(rises(results))
+    rises_by_method = rises(results)
+    clauses = outcomes(rises_by_method)
     if clauses:
         # The first sentence, with the length and the unit, which it leaves to the figure.
         seeds = "in every seed " if len(race.counted) > 1 else ""
         findings[:1] = [
             f"Up to {results['x'].max():,} bytes, {seeds}{'; '.join(clauses)}, in bits per byte."
         ]
-    return [_judge_guesses(race, results), *findings]
+    return [_judge_guesses(race, rises_by_method), *findings]
 
 
-def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
+def _judge_guesses(race: RaceState, rises_by_method: Mapping[str, Sequence[float]]) -> str:
     """Which guesses were right; empty without any, and before the race is over."""
     if not race.complete:
         return ""  # models that have learned little can't fail
 
     right: list[str] = []
     wrong: list[str] = []
-    for method, rises_of_method in rises(results).items():
+    for method, rises_of_method in rises_by_method.items():
         guess = race.guesses.get(method)
         actual = outcome(rises_of_method)
         if guess is None or actual == "mixed":
