@@ -6,16 +6,19 @@ Every app is an `App` (core/app.py): state in traits, controls, one figure, a ca
 from alibi_viz.arguments import lazy
 
 _MODULES = {
-    **dict.fromkeys(("AddConstant", "Forgetting", "PositionZoo", "TugOfWar"), "pictures"),
+    "AddConstant": "add_constant",
     "App": "core.app",
     "AttentionExplorer": "attention.attention_explorer",
     "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
+    "Forgetting": "forgetting",
     "LengthLab": "race.length_lab",
+    "PositionZoo": "position_zoo",
     "PrecisionMicroscope": "precision_microscope",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "slope_surgery",
     "SpotTheBug": "spot_the_bug",
+    "TugOfWar": "tug_of_war",
     "WindowExplorer": "attention.window_explorer",
 }
 

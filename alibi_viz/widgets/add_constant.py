@@ -1,0 +1,131 @@
+"""The app of lesson 2 on what a softmax ignores: `AddConstant`."""
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+from ipywidgets import Widget
+
+from alibi_viz.bias import alibi_bias, causal_mask
+from alibi_viz.figures import theme
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.traits import Choice, Count
+
+ORANGE = theme.COLORS[1]
+TOKENS = 6
+EDGES = (-0.5, TOKENS - 0.5)  # of the matrix, in cells
+
+
+class AddConstant(App):
+    """The weights of six tokens after a constant is added to one row or column of the logits.
+
+    Traits:
+        where: "row" or "column".
+        index: 0 to 5, which one.
+        constant: -9 to 9.
+    """
+
+    why = Why(
+        "Each row has its own softmax.", "02_biases", "Three ways to write the same attention"
+    )
+    where = Choice("row", ("row", "column"))
+    index = Count(4, 0, TOKENS - 1)
+    constant = Count(3, -9, 9)
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.menu(
+                "where", "add a constant to a", "s-where", "A row is one query, a column is one key"
+            ),
+            self.slider("index", "number", "s-index", "Which row or column, counted from 0"),
+            self.slider(
+                "constant", "constant", "s-constant", "What is added to each of its logits"
+            ),
+            self.reset_button(),
+        ]
+
+    def blank(self) -> go.Figure:
+        figure = theme.blank(height=330, margin_t=56)
+        figure.set_subplots(
+            1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights")
+        )
+
+        figure.add_heatmap(
+            name="logits",
+            texttemplate="%{z:.1f}",
+            zmin=-9,
+            zmax=9,
+            colorscale=theme.DIVERGING,
+            colorbar=theme.COLOR_BAR | {"x": 0.45, "len": 0.9},
+            hoverinfo="skip",
+            row=1,
+            col=1,
+        )
+        figure.add_heatmap(
+            name="weights",
+            texttemplate="%{z:.2f}",
+            zmin=0,
+            zmax=1,
+            colorscale=theme.SEQUENTIAL,
+            colorbar=theme.COLOR_BAR | {"x": 1.01, "len": 0.9},
+            hoverinfo="skip",
+            row=1,
+            col=2,
+        )
+
+        first, last = EDGES
+        whole = {"x0": first, "x1": last, "y0": first, "y1": last}
+        for column in (1, 2):
+            figure.add_shape(
+                fillcolor=theme.MASKED, layer="below", line_width=0, row=1, col=column, **whole
+            )
+            figure.add_shape(
+                name="frame", line={"color": ORANGE, "width": 4}, row=1, col=column, **whole
+            )
+
+        ticks = {"tickvals": np.arange(TOKENS), "ticktext": list("012345"), "showgrid": False}
+        figure.update_annotations(font_size=12)
+        figure.update_xaxes(title_text="key", **ticks)
+        figure.update_yaxes(autorange="reversed", **ticks)
+        figure.update_yaxes(title_text="query", col=1)
+        return figure
+
+    def draw(self) -> str:
+        masked = ~causal_mask(TOKENS)
+        content = torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(1))
+        bias = alibi_bias(torch.tensor([0.25]), TOKENS)[0]
+        logits_before = (content + bias).masked_fill(masked, -torch.inf)
+
+        logits = logits_before.clone()
+        if self.where == "row":
+            logits[self.index] += self.constant
+        else:
+            logits[:, self.index] += self.constant
+
+        weights = logits.softmax(-1)
+        change = (weights - logits_before.softmax(-1)).abs()
+        self._show(logits, weights, masked)
+
+        added = f"{self.constant:+d} on every logit of {self.where} {self.index}"
+        if self.constant == 0:
+            return f"{added}: no weight changes. Nothing is added."
+        if self.where == "row":
+            return f"{added}: no weight changes. A constant in a row cancels in its softmax."
+        changed_rows = int((change.amax(-1) > 1e-6).sum())
+        return (
+            f"{added}: weights change by up to {change.max():.2f}, in {changed_rows} of "
+            f"{TOKENS} rows."
+        )
+
+    def _show(self, logits: torch.Tensor, weights: torch.Tensor, masked: torch.Tensor) -> None:
+        """Put both matrices into the figure and frame the changed row or column."""
+        first, last = EDGES
+        before, after = self.index - 0.5, self.index + 0.5
+        if self.where == "row":
+            frame = {"x0": first, "x1": last, "y0": before, "y1": after}
+        else:
+            frame = {"x0": before, "x1": after, "y0": first, "y1": last}
+
+        with self.figure.batch_update():
+            self.figure.update_shapes(frame, {"name": "frame"})
+            self.figure.update_traces({"z": theme.with_gaps(logits, masked)}, {"name": "logits"})
+            self.figure.update_traces({"z": theme.with_gaps(weights, masked)}, {"name": "weights"})
