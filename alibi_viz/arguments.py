@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 # Installs everything beyond torch and NumPy.
+LARGEST_INTEGER = 2**63 - 1  # of an int64 tensor
 INSTALL = "pip install 'alibi-viz[lab]'"
 
 
@@ -94,12 +95,15 @@ def inside_transform() -> bool:
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Check for an integer from `low` to `high`."""
+    """Check for an integer from `low` to `high`, by default to the largest that torch can store."""
     if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
         raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < low or (high is not None and value > high):
-        expected = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {expected}, got {value}")
+    if high is not None and not low <= value <= high:
+        raise ValueError(f"{name} must be between {low} and {high}, got {value}")
+    if value < low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+    if value > LARGEST_INTEGER:
+        raise ValueError(f"{name} must be at most {LARGEST_INTEGER}, got {value}")
 
 
 def check_positive_integers(**values: object) -> None:

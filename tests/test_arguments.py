@@ -224,7 +224,6 @@ HOSTILE: tuple[Any, ...] = (
         True,
         10**30,
         -(10**30),
-        2**31,
         1e300,
         complex(1, 2),
         {"a": 1},
@@ -280,7 +279,6 @@ def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObjec
         max_size=2,
     )
     values = {name: data.draw(ANYTHING, name) for name in sorted(data.draw(chosen, "arguments"))}
-    with suppress(
-        TypeError, ValueError, MemoryError, OSError
-    ):  # others come from code that trusts its arguments
+    # Other errors come from code that trusts its arguments.
+    with suppress(TypeError, ValueError, OSError):
         PUBLIC[function](**{**valid(function), **values})

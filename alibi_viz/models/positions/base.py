@@ -127,9 +127,11 @@ class Position(nn.Module):
         query_length = query.shape[-2]
         key_length = key.shape[-2]
         mask = self.bias(query_length, key_length, x)
-        # torch aligns the first query with the first key, so it needs equal lengths.
-        is_causal = causal and mask is None and query_length == key_length
-        if causal and not is_causal:
+        is_causal = False
+        if causal and mask is None and query_length == key_length:
+            # torch aligns the first query with the first key, so it needs equal lengths.
+            is_causal = True
+        elif causal:
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
