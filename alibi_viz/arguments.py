@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Installs everything beyond torch and NumPy.
 LARGEST_INTEGER = 2**63 - 1  # of an int64 tensor
+# Installs everything beyond torch and NumPy.
 INSTALL = "pip install 'alibi-viz[lab]'"
 
 

@@ -97,8 +97,8 @@ class PositionZoo(App):
         shows_clocks = self.method == "rotary"
 
         # The waves or clocks take the lower part of a taller figure.
-        curve_starts = 0
-        axis_position = 0
+        curve_starts = 0.0
+        axis_position = 0.0
         height = 320
         title = "distance, tokens back"
         legend = "logit at equal content"
@@ -157,7 +157,7 @@ class PositionZoo(App):
         return f"{self.distance} is {kind}, with the logit {logit:.1f}. {MESSAGES[self.method]}"
 
 
-def logits_by_distance(method: str) -> NDArray[np.float64]:
+def logits_by_distance(method: str) -> NDArray[np.floating]:
     """The logit at each distance from 0 to 255, at equal content; 0 at distance 0.
 
     Methods that learn their curve get one that is typical of them.
