@@ -59,7 +59,9 @@ def slopes(
     finding.
 
     >>> from alibi_viz import check
-    >>> report = check.slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
+    >>> def my_slopes(num_heads):
+    ...     return [2 ** (-8 * head / num_heads) for head in range(num_heads)]
+    >>> report = check.slopes(my_slopes)
     >>> report.ok, [finding.name for finding in report.findings]
     (False, ['first slope is 1'])
     """
@@ -116,8 +118,10 @@ def bias(
 
     Raises as `check.slopes`.
 
-    >>> from alibi_viz import check
-    >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
+    >>> import alibi_viz as av
+    >>> def my_bias(num_heads, query_length, key_length):
+    ...     return av.alibi_bias(av.alibi_slopes(num_heads), query_length, key_length, form="key")
+    >>> av.check.bias(my_bias).ok
     True
     """
     flags = {"causal": causal, "decoding": decoding}
@@ -173,11 +177,16 @@ def attention(
 
     Raises as `check.slopes`.
 
-    >>> from alibi_viz import check
-    >>> check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), num_heads=[12]).ok
+    >>> import torch
+    >>> import alibi_viz as av
+    >>> def my_attention(query, key, value):
+    ...     return av.alibi_attention(query, key, value, av.alibi_slopes(query.shape[1]))
+    >>> av.check.attention(my_attention, num_heads=[12]).ok
     True
-    >>> no_bias = torch.nn.functional.scaled_dot_product_attention
-    >>> report = check.attention(lambda q, k, v: no_bias(q, k, v, is_causal=True), decoding=False)
+    >>> def without_bias(query, key, value):
+    ...     attend = torch.nn.functional.scaled_dot_product_attention
+    ...     return attend(query, key, value, is_causal=True)
+    >>> report = av.check.attention(without_bias, decoding=False)
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """

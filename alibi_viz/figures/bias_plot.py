@@ -31,9 +31,11 @@ Floats = NDArray[np.float32]
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure:
     """Biases as a plain plotly figure with hover texts. The arguments are those of `draw`.
 
-    >>> from alibi_viz import figures
-    >>> figure = figures.bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4), show="bias")
-    >>> figure.data[0].customdata[3, 0].tolist()  # query, key, distance, bias and relative weight of a cell of head 1
+    >>> import alibi_viz as av
+    >>> bias = av.alibi_bias(av.alibi_slopes(2), 4)
+    >>> figure = av.figures.bias_figure(bias, ~av.causal_mask(4), show="bias")
+    >>> # Query, key, distance, bias and relative weight of a cell of head 1
+    >>> figure.data[0].customdata[3, 0].tolist()
     [3, 0, 3, -0.1875, 0.8290291]
     """
     figure = blank()
@@ -131,7 +133,11 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     It is the softmax before its normalization, so forms of ALiBi with the same attention weights
     give the same.
 
-    >>> bias, masked = alibi_bias(torch.tensor([1.0]), 3, form="key").expand(-1, 3, -1), ~causal_mask(3)
+    >>> import torch
+    >>> import alibi_viz as av
+    >>> from alibi_viz.figures.bias_plot import weights_from_bias
+    >>> bias = av.alibi_bias(torch.tensor([1.0]), 3, form="key").expand(-1, 3, -1)
+    >>> masked = ~av.causal_mask(3)
     >>> weights_from_bias(bias.numpy(), masked.numpy())[0, 2].round(3)
     array([0.135, 0.368, 1.   ], dtype=float32)
     """
