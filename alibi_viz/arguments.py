@@ -80,7 +80,8 @@ def levels(tensor: Tensor) -> list[Tensor]:
 
 
 def unwrapped(tensor: Tensor) -> Tensor:
-    """The innermost of the `levels`, whose values can be read; under `vmap` with the mapped axis."""
+    """The innermost of the `levels`, whose values can be read; under `vmap` with the mapped
+    axis."""
     return levels(tensor)[-1]
 
 

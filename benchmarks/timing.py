@@ -26,9 +26,9 @@ def relative_times(
 ) -> dict[str, float]:
     """How long each function takes relative to the baseline.
 
-    The result is the median of the ratios within a round. In a round each function is called once, so that other work on the machine slows down all of
-    them alike. A function drops out once it has run for `budget` seconds and `fewest` rounds, so
-    slow ones take part in fewer rounds.
+    The result is the median of the ratios within a round. In a round each function is called once,
+    so that other work on the machine slows down all of them alike. A function drops out once it has
+    run for `budget` seconds and `fewest` rounds, so slow ones take part in fewer rounds.
 
     Args:
         functions: functions by name. Each is called once before anything is measured, unless

@@ -1,9 +1,9 @@
 """Measure the time from a key press on a slider until the page shows the new picture and caption.
 
-The slider is one of BiasExplorer, in JupyterLab in headless Chromium. The same page has a plain slider with a line of
-text, which measures JupyterLab itself. The two are moved alternately, and the app's time is divided
-by the plain slider's. The clock stops at the frame after the one in which picture and caption are
-new; frames come every 16.7 ms.
+The slider is one of BiasExplorer, in JupyterLab in headless Chromium. The same page has a plain
+slider with a line of text, which measures JupyterLab itself. The two are moved alternately, and the
+app's time is divided by the plain slider's. The clock stops at the frame after the one in which
+picture and caption are new; frames come every 16.7 ms.
 """
 
 import time

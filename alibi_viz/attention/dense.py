@@ -67,7 +67,8 @@ class AttentionTrace:
         cumulative = pad(self.weights.double().cumsum(-1), (1, 0))
 
         def is_wide_enough(cumulative: Tensor, span: int) -> bool:
-            """Whether a head, [batch, query, key + 1], has at most the tolerance beyond the span."""
+            """Whether a head, [batch, query, key + 1], has at most the tolerance beyond the
+            span."""
             first = (position - span).clamp(min=0)
             end = (position + span + 1).clamp(max=key_length)
             before = cumulative[:, row, first]

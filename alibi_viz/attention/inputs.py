@@ -206,7 +206,8 @@ class AttentionInputs(NamedTuple):
         return bias if bias.ndim == 4 else bias[None]
 
     def visible(self) -> Tensor:
-        """Whether a query may attend to a key: bool, broadcastable to [batch, heads, query, key]."""
+        """Whether a query may attend to a key: bool, broadcastable to [batch, heads, query,
+        key]."""
         device = self.query.device
         if self.causal:
             visible = causal_mask(self.query_length, self.key_length, device=device)[None, None]
@@ -298,7 +299,8 @@ class AttentionInputs(NamedTuple):
         self._check_device(name, tensor)
 
     def _check_attn_mask(self, full_shape: list[int]) -> None:
-        """Check that the mask is None or broadcasts: axes may be missing in front, or have size 1."""
+        """Check that the mask is None or broadcasts: axes may be missing in front, or have size
+        1."""
         mask = self.attn_mask
         if mask is None:
             return

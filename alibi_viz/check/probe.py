@@ -174,7 +174,8 @@ def read_bias(
 ) -> Observation:
     """What a bias function gives for these sizes.
 
-    It is read as exactly as its dtype and `read_dtype` are. Raises Unusable if the function fails, or returns something that isn't a bias of these sizes.
+    It is read as exactly as its dtype and `read_dtype` are. Raises Unusable if the function fails,
+    or returns something that isn't a bias of these sizes.
     """
     returned = call(function, *probe, seconds=seconds, description=str(probe))
     value, dtype = to_tensor(returned, str(probe))

@@ -128,7 +128,8 @@ class View(NamedTuple):
 
 
 def correct_rule(places: Places, causal: bool) -> Rule:
-    """The rule of ALiBi: the distance to each earlier key, and for an encoder also to later ones."""
+    """The rule of ALiBi: the distance to each earlier key, and for an encoder also to later
+    ones."""
     visible = places.past if causal else places.everything
     return Rule((), places.offset.abs(), visible)
 

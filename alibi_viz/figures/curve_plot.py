@@ -99,7 +99,8 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
 def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]:
     """Choose a slot (color, dash and marker) for each method.
 
-    Methods in `fixed` have their own slots, in this order; others get the rest. Returns the method in each slot, "" for none. Raises ValueError for more methods than slots.
+    Methods in `fixed` have their own slots, in this order; others get the rest. Returns the method
+    in each slot, "" for none. Raises ValueError for more methods than slots.
 
     >>> from alibi_viz.figures.curve_plot import assign_slots
     >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
@@ -300,7 +301,8 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
 
 
 def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
-    """Draw every seed of one label in one trace, with a gap after each; hidden for a single seed."""
+    """Draw every seed of one label in one trace, with a gap after each; hidden for a single
+    seed."""
     gap = np.array([[np.nan, np.nan]])
     curves = []
     for _, seed_rows in rows.dropna(subset="value").groupby("seed", sort=False):

@@ -215,9 +215,10 @@ def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report
 def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[..., Any]:
     """Execute source text, and return a function that it defines.
 
-    It is the function called `name` or, if there is none, the last one. The text can use `torch`, `math` and `av` without importing them. Errors raised by the function
-    say in which line of the text they happened. Raises Unusable if the text cannot be executed
-    within `seconds`, or has no function.
+    It is the function called `name` or, if there is none, the last one. The text can use `torch`,
+    `math` and `av` without importing them. Errors raised by the function say in which line of the
+    text they happened. Raises Unusable if the text cannot be executed within `seconds`, or has no
+    function.
 
     >>> from alibi_viz.lessons.bugs import load_code
     >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")

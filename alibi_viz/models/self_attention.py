@@ -92,10 +92,10 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Attend to the tokens of `x` and to cached tokens.
 
-        The keys and values of `x` are added to the cache. With `last`, only that many positions at the end of `x` attend, and the output has only
-        those. The `key_padding_mask` is bool [batch, length], True for a real token, and covers
-        cached tokens too; only ALiBi takes one. Raises TypeError or ValueError when the input does
-        not fit; the cache is then unchanged.
+        The keys and values of `x` are added to the cache. With `last`, only that many positions at
+        the end of `x` attend, and the output has only those. The `key_padding_mask` is bool [batch,
+        length], True for a real token, and covers cached tokens too; only ALiBi takes one. Raises
+        TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
         arguments.check_instance("cache", cache, KeyValueCache, type(None))
         if cache is not None and not self.causal:

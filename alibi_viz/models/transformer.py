@@ -160,7 +160,8 @@ class LanguageModel(nn.Module):
         return self.head(self.transformer(self.embedding(tokens), cache, last=last))
 
     def _check_range(self, tokens: Tensor) -> None:
-        """Raise ValueError for a token beyond the vocabulary, which the embedding would not name."""
+        """Raise ValueError for a token beyond the vocabulary, which the embedding would not
+        name."""
         is_readable = tokens.device.type == "cpu" and not torch.compiler.is_compiling()
         if not is_readable or tokens.numel() == 0:
             return

@@ -214,7 +214,8 @@ def _have_equal_buffers(model: LanguageModel, expected: LanguageModel) -> bool:
 
 
 def _have_equal_laws(model: LanguageModel, expected: LanguageModel) -> bool:
-    """Whether laws of distance of your own still give the values that the model was trained with."""
+    """Whether laws of distance of your own still give the values that the model was trained
+    with."""
     for table, new_table in zip(_law_tables(model), _law_tables(expected), strict=True):
         # Each has as many distances as it was asked for.
         distances = min(table.shape[1], new_table.shape[1])

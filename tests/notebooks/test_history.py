@@ -1,4 +1,5 @@
-"""What lesson 11 tells in Markdown: lists in the order of time with sources, and a decision tree."""
+"""What lesson 11 tells in Markdown: lists in the order of time with sources, and a decision
+tree."""
 
 import datetime
 import re

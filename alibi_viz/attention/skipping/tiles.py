@@ -27,7 +27,8 @@ from itertools import groupby
 
 from torch import Tensor
 
-# All four were measured on the CPU (benchmarks/attention.py); they change the speed, not the result.
+# All four were measured on the CPU (benchmarks/attention.py); they change the speed, not the
+# result.
 _BLOCK = 64  # queries in the smallest block: fewer are slow, more compute more pairs in vain
 _NARROW = 2048  # up to this span, reading a block's keys at once beats merging several rectangles
 _BLOCKS_PER_SPAN = 8  # for wide spans
@@ -70,7 +71,8 @@ class Tile:
         )
 
     def split_rows(self, parts: int) -> "Tile":
-        """The same pairs in `parts` rectangles with equal keys, if it is one that can be divided."""
+        """The same pairs in `parts` rectangles with equal keys, if it is one that can be
+        divided."""
         if self.count > 1 or parts < 2 or self.rows % parts or self.side == "own":
             return self
         rows = self.rows // parts

@@ -74,7 +74,8 @@ class Position(nn.Module):
         return self.max_length is None or length <= self.max_length
 
     def check_causal(self, causal: bool) -> None:
-        """Raise TypeError if `causal` is no bool, and ValueError if the method needs it to be True."""
+        """Raise TypeError if `causal` is no bool, and ValueError if the method needs it to be
+        True."""
         check_flag("causal", causal)
         if self.decoder_only and not causal:
             raise ValueError(

@@ -168,10 +168,10 @@ class Xpos(Rotary):
     """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos).
 
     z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (Sun et al. 2022, arXiv
-    2212.10554, and the authors' code in torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j /
-    s). Fast pairs decay most. Decoders only, because the factor of a key after the query would
-    grow. s is half the training length, as the authors' 512 for 1,024. The paper's blockwise causal
-    attention is not part of this class.
+    2212.10554, and the authors' code in torchscale): queries are multiplied by z_k^(i / s) and keys
+    by z_k^(-j / s). Fast pairs decay most. Decoders only, because the factor of a key after the
+    query would grow. s is half the training length, as the authors' 512 for 1,024. The paper's
+    blockwise causal attention is not part of this class.
 
     The positions in the exponents are counted from the middle of the text, which leaves all
     products as they are. Up to 64 s tokens, factors and products then fit into float32 and

@@ -109,9 +109,9 @@ class Guesses(State):
 class LengthLab(App):
     """A race of position methods: one small model each, tested on longer and longer sequences.
 
-    The models are trained on sequences of `length` bytes. `train` starts the race on a thread, so the kernel stays free, and returns a future: `await
-    app.train()` in a notebook, `app.train().result()` in a script. Changes of the state during a
-    race apply to the next one.
+    The models are trained on sequences of `length` bytes. `train` starts the race on a thread, so
+    the kernel stays free, and returns a future: `await app.train()` in a notebook,
+    `app.train().result()` in a script. Changes of the state during a race apply to the next one.
 
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head,
