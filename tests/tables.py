@@ -12,39 +12,45 @@ SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model tha
 
 
 def table(
-    question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **more: object
+    question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **columns: object
 ) -> pd.DataFrame:
-    """The rows of one question: {label: one {x: value} per seed}. The first seed is 3, because 0
-    hides mistakes."""
-    known = lab.find_question(question)
-    common = {
-        **dict.fromkeys(lab.COLUMNS, ""),
-        "origin": "test",
-        "task": known.task,
-        "variant": AS_TRAINED,
-    }
-    common |= {
-        "question": question,
-        "unit": known.unit,
-        "length": length,
-        "step": 100,
-        "count": 100,
-        **more,
-    }
-    return results_table(
-        {**common, "method": label, "label": label, "seed": seed, "x": x, "value": value}
-        for label, seeds in values.items()
-        for seed, points in enumerate(seeds, start=3)
-        for x, value in points.items()
-    )
+    """The rows of one question: {label: one {x: value} per seed}.
+
+    The first seed is 3, because 0 hides mistakes. `columns` replace the values of other columns.
+    """
+    asked = lab.find_question(question)
+    rows = []
+    for label, curves in values.items():
+        for seed, points in enumerate(curves, start=3):
+            for x, value in points.items():
+                row = {
+                    "origin": "test",
+                    "task": asked.task,
+                    "method": label,
+                    "label": label,
+                    "variant": AS_TRAINED,
+                    "seed": seed,
+                    "length": length,
+                    "step": 100,
+                    "question": question,
+                    "x": x,
+                    "value": value,
+                    "unit": asked.unit,
+                    "count": 100,
+                    "text": "",
+                }
+                rows.append({**row, **columns})
+    return results_table(rows)
 
 
 def curve(rows: pd.DataFrame, question: str, **columns: object) -> dict[int, float]:
     """{x: value} of the rows of one question in which the columns have these values."""
-    for name, value in {"question": question, "variant": AS_TRAINED, **columns}.items():
+    wanted = {"question": question, "variant": AS_TRAINED, **columns}
+    for name, value in wanted.items():
         rows = rows[rows[name] == value]
     return dict(zip(rows["x"].tolist(), rows["value"].tolist(), strict=True))
 
 
 def same_weights(one: LanguageModel, other: LanguageModel) -> bool:
+    """Whether all parameters and buffers of two models are equal."""
     return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))

@@ -1,5 +1,4 @@
-"""Texts that models write beyond their training length, and the share of their words that the
-training text has."""
+"""Texts that models write beyond their training length, and how many of their words are known."""
 
 import math
 
@@ -13,25 +12,44 @@ from tests.tables import SMALL
 TEXT = lab.load_text()
 
 
-def test_a_continuation_is_what_the_model_generates_after_the_prompt_for_its_seed_where_it_is_defined() -> (
-    None
-):
-    model, prompt = lab.make_model("alibi", **SMALL), TEXT.validation[:8].long().expand(8, -1)
-    rows = model.generate(
-        prompt, 120, temperature=0.4, generator=torch.Generator().manual_seed(3)
-    ).tolist()
-    texts = lab.continuations(model, TEXT, 16, seed=3)
-    cuts = [(0, 8), (8, 16), (16, 128)]  # untrained models write bytes that are not UTF-8
-    for text, row in zip(texts, rows, strict=True):
-        assert [*text] == [
-            bytes(row[start:stop]).decode("utf-8", "replace") for start, stop in cuts
-        ]
-    assert texts != lab.continuations(model, TEXT, 16, seed=4)
-    for written in lab.continuations(lab.make_model("learned", max_length=16, **SMALL), TEXT, 16):
-        assert written.within and not written.beyond
+def decoded(tokens: list[int]) -> str:
+    """Untrained models write bytes that are not UTF-8."""
+    return bytes(tokens).decode("utf-8", "replace")
 
 
-@pytest.mark.parametrize(("length", "end"), [(2, 16), (5, 40), (64, 256), (151, 302)])
+def test_a_continuation_is_what_the_model_generates_after_the_prompt() -> None:
+    model = lab.make_model("alibi", **SMALL)
+    prompts = TEXT.validation[:8].long().expand(8, -1)
+    generator = torch.Generator().manual_seed(3)
+    generated = model.generate(prompts, 120, temperature=0.4, generator=generator).tolist()
+    written = lab.continuations(model, TEXT, 16, seed=3)
+    for text, tokens in zip(written, generated, strict=True):
+        assert text.prompt == decoded(tokens[:8])
+        assert text.within == decoded(tokens[8:16])
+        assert text.beyond == decoded(tokens[16:])
+
+
+def test_another_seed_gives_other_texts() -> None:
+    model = lab.make_model("alibi", **SMALL)
+    assert lab.continuations(model, TEXT, 16, seed=3) != lab.continuations(model, TEXT, 16, seed=4)
+
+
+def test_a_model_with_a_table_of_positions_writes_up_to_its_end() -> None:
+    learned = lab.make_model("learned", max_length=16, **SMALL)
+    for text in lab.continuations(learned, TEXT, 16):
+        assert text.within
+        assert text.beyond == ""
+
+
+@pytest.mark.parametrize(
+    ("length", "end"),
+    [
+        pytest.param(2, 16, id="eight lengths"),
+        pytest.param(5, 40, id="eight odd lengths"),
+        pytest.param(64, 256, id="256 bytes"),
+        pytest.param(151, 302, id="two lengths"),
+    ],
+)
 def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(
     length: int, end: int
 ) -> None:
@@ -40,7 +58,8 @@ def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(
     torch.nn.init.zeros_(model.head.weight)
     model.head.bias = torch.nn.Parameter(100 * torch.eye(256)[ord("a")])
     written = lab.continuations(model, TEXT, length)[0]
-    assert (written.within, written.beyond) == ("a" * (length - length // 2), "a" * (end - length))
+    assert written.within == "a" * (length - length // 2)
+    assert written.beyond == "a" * (end - length)
 
 
 def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
@@ -50,10 +69,22 @@ def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
         lab.continuations(lab.make_model(), lab.load_text("to be or not to be"), 6)
 
 
-def test_known_words_are_whole_words_of_the_training_part() -> None:
-    text = lab.load_text("The cat sat.\n\n" * 40)
-    assert known_words([" The cat saw it. "], text) == 2 / 3, "'it' is too short to count"
-    assert known_words(["the cat sat", " THE cat_sat "], text) == 3 / 4, (
-        "the ends may be cut, and case counts"
-    )
-    assert math.isnan(known_words(["", "12 __ ab"], text))
+CAT = lab.load_text("The cat sat.\n\n" * 40)
+
+
+@pytest.mark.parametrize(
+    ("passages", "share"),
+    [
+        pytest.param([" The cat saw it. "], 2 / 3, id="it is too short to count"),
+        pytest.param(["the cat sat", " cat_sat "], 3 / 3, id="words at the ends may be cut"),
+        pytest.param([" THE cat "], 1 / 2, id="case counts"),
+    ],
+)
+def test_known_words_are_whole_words_of_the_training_part(
+    passages: list[str], share: float
+) -> None:
+    assert known_words(passages, CAT) == share
+
+
+def test_without_words_their_known_share_is_nan() -> None:
+    assert math.isnan(known_words(["", "12 __ ab"], CAT))

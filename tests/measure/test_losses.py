@@ -1,5 +1,7 @@
-"""Losses at other lengths than the training length: the same target bytes at each length, only the
-context differs."""
+"""Losses at other lengths than the training length.
+
+The targets are the same bytes at each length, only the context differs.
+"""
 
 import math
 from collections.abc import Callable
@@ -25,105 +27,144 @@ def model() -> LanguageModel:
     return model
 
 
-def bits_of_byte(model: LanguageModel, start: int, at: int) -> float:
-    """-log2 p of the byte at `at` after those from `start`, from the definition: one window, the
-    last position."""
+def bits_of_byte(model: LanguageModel, start: int, position: int) -> float:
+    """-log2 p of the byte at a position after those from `start`, from the definition.
+
+    Of a forward pass on this one context, it reads the last position.
+    """
     with torch.inference_mode():
-        return -float(model(DATA[None, start:at])[0, -1].double().softmax(-1)[DATA[at]].log2())
+        logits = model(DATA[None, start:position])[0, -1]
+    return -float(logits.double().softmax(-1)[DATA[position]].log2())
 
 
 @pytest.mark.parametrize(
     ("lengths", "targets", "shared"),
     [
-        ([8, 16, 24], 100, 96),  # a multiple of every length
-        (
-            [48, 17, 33],
-            60,
-            33,
-        ),  # no such multiple fits, so the last windows reach beyond the shared targets
-        ([7, 11, 13, 17], 40, 33),
-        ([*torch.tensor([20])], 30, 20),  # numbers of an array are taken too
+        pytest.param([8, 16, 24], 100, 96, id="a multiple of every length"),
+        pytest.param([48, 17, 33], 60, 33, id="whole sequences of the length that predicts least"),
+        pytest.param([7, 11, 13, 17], 40, 33, id="no length has that many whole sequences"),
+        pytest.param([*torch.tensor([20])], 30, 20, id="a number of an array"),
     ],
 )
-def test_lengths_predict_the_same_bytes(
+def test_all_lengths_predict_the_same_bytes(
     model: LanguageModel, lengths: list[int], targets: int, shared: int
 ) -> None:
-    means = lab.loss_by_length(model, TEXT, lengths, targets=targets)
     for length, bits in shared_losses(model, TEXT, lengths, targets=targets):
-        expected = [bits_of_byte(model, at // length * length, at + 1) for at in range(shared)]
-        assert bits.tolist() == pytest.approx(expected, abs=1e-3) and means[
-            length
-        ] == pytest.approx(float(bits.mean()))
+        starts = [target // length * length for target in range(shared)]
+        expected = [bits_of_byte(model, start, n + 1) for n, start in enumerate(starts)]
+        assert bits.tolist() == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_loss_by_position_is_the_mean_over_windows(model: LanguageModel) -> None:
-    expected = [
-        sum(bits_of_byte(model, 8 * n, 8 * n + p + 1) for n in range(10)) / 10 for p in range(8)
-    ]
-    assert lab.loss_by_position(model, TEXT, 8, targets=85).tolist() == pytest.approx(
-        expected, abs=1e-4
-    )
+def test_the_loss_by_length_is_the_mean_over_the_shared_targets(model: LanguageModel) -> None:
+    means = lab.loss_by_length(model, TEXT, [8, 16, 24], targets=100)
+    expected = {
+        length: float(bits.mean())
+        for length, bits in shared_losses(model, TEXT, [8, 16, 24], targets=100)
+    }
+    assert means == pytest.approx(expected)
 
 
-def test_the_loss_is_nan_beyond_a_learned_table_and_that_is_not_divergence(
+def test_the_loss_by_position_is_the_mean_over_sequences(model: LanguageModel) -> None:
+    losses = lab.loss_by_position(model, TEXT, 8, targets=85)  # of which ten sequences predict 80
+    for position, loss in enumerate(losses.tolist()):
+        bits = [bits_of_byte(model, start, start + position + 1) for start in range(0, 80, 8)]
+        assert loss == pytest.approx(sum(bits) / 10, abs=1e-4)
+
+
+def test_the_loss_is_nan_beyond_a_learned_table() -> None:
+    learned = lab.make_model("learned", max_length=16, **SMALL)
+    losses = lab.loss_by_length(learned, TEXT, [16, 17], targets=64)
+    assert math.isfinite(losses[16])
+    assert math.isnan(losses[17])
+
+
+def test_a_loss_that_is_no_number_is_divergence_only_where_the_model_is_defined(
     model: LanguageModel,
 ) -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
-    by_length = lab.loss_by_length(learned, TEXT, [16, 17], targets=64)
-    assert (
-        math.isfinite(by_length[16])
-        and math.isnan(by_length[17])
-        and not diverged(learned, by_length)
-    )
-    assert diverged(learned, {16: math.nan}) and diverged(model, {17: math.inf})
+    assert not diverged(learned, {16: 2.0, 17: math.nan})
+    assert diverged(learned, {16: math.nan})
+    assert diverged(model, {17: math.inf})
 
 
-EVALUATIONS: dict[str, Callable[[LanguageModel], Any]] = {
-    "loss_by_length": lambda model: lab.loss_by_length(model, TEXT, [16], targets=64),
-    "loss_by_position": lambda model: lab.loss_by_position(model, TEXT, 16, targets=64),
-    "accuracy": lambda model: lab.accuracy(model, lab.TASKS["needle"], 5, samples=4),
-    "continuations": lambda model: lab.continuations(model, TEXT, 4),
-    "attention_stats": lambda model: attention_stats(model, TEXT, 8, trained=4, windows=1),
-}
+def loss_by_length(model: LanguageModel) -> Any:
+    return lab.loss_by_length(model, TEXT, [16], targets=64)
 
 
-@pytest.mark.parametrize("name", EVALUATIONS)
-@pytest.mark.parametrize("training", [True, False])
-def test_evaluation_without_dropout_leaves_the_model_and_its_mode_as_they_were(
-    name: str, training: bool
+def loss_by_position(model: LanguageModel) -> Any:
+    return lab.loss_by_position(model, TEXT, 16, targets=64)
+
+
+def accuracy(model: LanguageModel) -> Any:
+    return lab.accuracy(model, lab.TASKS["needle"], 5, samples=4)
+
+
+def continuations(model: LanguageModel) -> Any:
+    return lab.continuations(model, TEXT, 4)
+
+
+def statistics(model: LanguageModel) -> Any:
+    return attention_stats(model, TEXT, 8, trained=4, windows=1)
+
+
+each_evaluation = pytest.mark.parametrize(
+    "evaluate", [loss_by_length, loss_by_position, accuracy, continuations, statistics]
+)
+
+
+@each_evaluation
+def test_evaluation_is_without_dropout(evaluate: Callable[[LanguageModel], Any]) -> None:
+    model = lab.make_model("alibi", dropout=0.5, **SMALL).train()
+    assert str(evaluate(model)) == str(evaluate(model))
+
+
+@each_evaluation
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
+def test_evaluation_leaves_the_model_and_its_mode_as_they_were(
+    evaluate: Callable[[LanguageModel], Any], training: bool
 ) -> None:
     model = lab.make_model("alibi", dropout=0.5, **SMALL).train(training)
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    first, again = (EVALUATIONS[name](model) for _ in range(2))
-    assert str(first) == str(again), "dropout is off"
-    assert all(module.training == training for module in model.modules())
-    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
-    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    evaluate(model)
+    assert {module.training for module in model.modules()} == {training}
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
 
 
-def test_a_failing_evaluation_leaves_the_model_in_its_mode_and_a_length_that_does_not_fit_is_named() -> (
-    None
-):
+def test_an_evaluation_that_fails_leaves_the_model_in_its_mode() -> None:
     model = lab.make_model("alibi", **SMALL).train()
     model.head.weight = torch.nn.Parameter(torch.zeros(3, 5))
     with pytest.raises(RuntimeError):
         lab.loss_by_length(model, TEXT, [8], targets=8)
     assert model.training
-    for text, fit in (
-        (lab.load_text("x" * 1000), 99),
-        (lab.Text("a", TEXT.train, TEXT.train[:0]), 0),
-    ):
-        with pytest.raises(
-            ValueError,
-            match=f"length 100 is too long: .* 8,192 .*, so sequences of at most {fit} fit",
-        ):
-            lab.loss_by_length(model, text, [64, 100])
-    with pytest.raises(ValueError, match="an encoder sees the tokens that it should predict"):
-        lab.loss_by_length(LanguageModel(TransformerConfig(causal=False, **SMALL)), TEXT, [8])
 
 
 @pytest.mark.parametrize(
-    ("longest", "factors"), [(0, []), (1, [1]), (16, [1, 2, 4, 8, 16]), (31, [1, 2, 4, 8, 16])]
+    ("text", "longest"),
+    [
+        pytest.param(lab.load_text("x" * 1000), 99, id="100 bytes"),
+        pytest.param(lab.Text("a", TEXT.train, TEXT.train[:0]), 0, id="no byte"),
+    ],
 )
-def test_evaluation_lengths_are_doubled_up_to_the_longest(longest: int, factors: list[int]) -> None:
-    assert lab.evaluation_lengths(24, longest) == [24 * factor for factor in factors]
+def test_a_length_that_does_not_fit_into_the_text_is_refused(
+    model: LanguageModel, text: lab.Text, longest: int
+) -> None:
+    message = f"length 100 is too long: .* 8,192 .*, so sequences of at most {longest} fit"
+    with pytest.raises(ValueError, match=message):
+        lab.loss_by_length(model, text, [64, 100])
+
+
+def test_an_encoder_is_refused() -> None:
+    encoder = LanguageModel(TransformerConfig(causal=False, **SMALL))
+    with pytest.raises(ValueError, match="an encoder sees the tokens that it should predict"):
+        lab.loss_by_length(encoder, TEXT, [8])
+
+
+@pytest.mark.parametrize(
+    ("longest", "lengths"),
+    [(0, []), (1, [24]), (16, [24, 48, 96, 192, 384]), (31, [24, 48, 96, 192, 384])],
+)
+def test_evaluation_lengths_are_doubled_up_to_the_longest(longest: int, lengths: list[int]) -> None:
+    assert lab.evaluation_lengths(24, longest) == lengths

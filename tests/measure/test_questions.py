@@ -3,9 +3,10 @@ formulas."""
 
 import math
 import re
-from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -22,17 +23,26 @@ from alibi_viz.measure.questions import (
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from tests.tables import SMALL
 
-TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
-LENGTH, LENGTHS = 16, [16, 32, 64]
+TEXT = lab.load_text()
+NEEDLE = lab.TASKS["needle"]
+LENGTH = 16
+LENGTHS = [16, 32, 64]
 
 
 def measured(
     question: str, model: Any, source: Any = TEXT, length: int = LENGTH, longest: int = 4
-) -> dict[int, Any]:
-    return {
-        x: (value, n)
-        for x, value, n in find_question(question).measure(model, source, length, longest)
-    }
+) -> dict[int, tuple[Any, int]]:
+    """The answers to a question: {x: (value, number of samples)}."""
+    answers = find_question(question).measure(model, source, length, longest)
+    return {x: (value, count) for x, value, count in answers}
+
+
+def measured_values(*arguments: Any, **options: Any) -> dict[int, Any]:
+    return {x: value for x, (value, _) in measured(*arguments, **options).items()}
+
+
+def measured_counts(*arguments: Any, **options: Any) -> list[int]:
+    return [count for _, count in measured(*arguments, **options).values()]
 
 
 @pytest.fixture(scope="module")
@@ -42,98 +52,165 @@ def model() -> LanguageModel:
     return model
 
 
-def test_questions_have_different_names_and_each_task_a_main_one_that_is_answered_while_training() -> (
-    None
-):
-    names = [question.name for question in (*QUESTIONS, SLIDING_WINDOWS)]
-    assert len(set(names)) == len(names) and [find_question(name).name for name in names] == names
-    with pytest.raises(
-        ValueError,
-        match=r"must be one of longer sequences, gap, .*, sliding windows, got 'nothing'",
-    ):
+# Descriptions
+
+
+def test_questions_are_found_by_names_that_all_differ() -> None:
+    all_questions = [*QUESTIONS, SLIDING_WINDOWS]
+    assert len({question.name for question in all_questions}) == len(all_questions)
+    for question in all_questions:
+        assert find_question(question.name) is question
+
+
+def test_an_unknown_question_is_refused_with_those_that_there_are() -> None:
+    message = r"must be one of longer sequences, gap, .*, sliding windows, got 'nothing'"
+    with pytest.raises(ValueError, match=message):
         find_question("nothing")
-    for task in ("text", *lab.TASKS):
-        assert main_question(task).task == task and main_question(task).while_training
 
 
-def test_descriptions_agree_with_the_code() -> None:
+def test_sliding_windows_are_asked_by_no_race_or_sweep() -> None:
+    assert SLIDING_WINDOWS.name == "sliding windows"
+    assert SLIDING_WINDOWS not in QUESTIONS
+
+
+@pytest.mark.parametrize("task", ["text", *lab.TASKS])
+def test_each_task_has_a_main_question_that_is_answered_while_training(task: str) -> None:
+    assert main_question(task).task == task
+    assert main_question(task).while_training
+
+
+def test_every_variant_is_tested_on_longer_sequences() -> None:
     assert find_question("longer sequences").variants == ("as trained", *VARIANTS)
+
+
+def test_notes_state_the_numbers_of_the_code() -> None:
     assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
     for name, task in lab.TASKS.items():
-        assert (
-            f"{task.chance:.1%}" in find_question(name).note
-            and find_question(name).axes(16).chance == task.chance
-        )
-    ticks = {250: "250", 500: "500", 1000: "1,000<br>L", 2000: "2,000<br>2 L", 4000: "4,000<br>4 L"}
-    assert main_question("text").axes(1000, [300, 3000]).ticks == ticks
-    ticks = [[*main_question("text").axes(16, xs).ticks] for xs in ((), [1], [64])]
-    assert ticks == [[16, 32, 64, 128, 256], [1, 2, 4, 8, 16], [16, 32, 64]], (
-        "without values, up to 16 L"
-    )
-    steps = [find_question("gap").axes(16, xs).ticks for xs in ([], [50, 1000])]
-    assert steps == [
-        {1: "1"},
-        {167: "167", 334: "334", 501: "501", 668: "668", 835: "835", 1000: "1,000"},
-    ]
-    axes = find_question("gap").axes(16, [27])
-    assert ([*axes.ticks], axes.log) == ([5, 10, 15, 20, 27], False), "25 would be too close to 27"
+        assert f"{task.chance:.1%}" in find_question(name).note
 
 
-def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:
-    answers, expected = (
-        measured("longer sequences", model),
-        lab.loss_by_length(model, TEXT, LENGTHS),
-    )
-    assert {x: sum(blocks) / 16 for x, (blocks, _) in answers.items()} == pytest.approx(expected)
-    assert {(len(blocks), count) for blocks, count in answers.values()} == {(16, 8192)}
-    longer = find_question("longer sequences").measure(model, TEXT, LENGTH, 32)
-    assert {len(blocks) for _, blocks, _ in longer} == {16}
-    longer = find_question("longer sequences").measure(model, TEXT, 64, 16)
-    assert {len(blocks) for _, blocks, _ in longer} == {8}, "as many at every length"
-    assert {count for _, count in measured("longer sequences", model, length=100).values()} == {
-        8000
-    }, "those shared"
+@pytest.mark.parametrize("name", lab.TASKS)
+def test_the_axes_of_a_task_show_the_level_of_guessing(name: str) -> None:
+    assert find_question(name).axes(16).chance == lab.TASKS[name].chance
+
+
+@pytest.mark.parametrize(
+    ("length", "xs", "ticks"),
+    [
+        pytest.param(16, [], [16, 32, 64, 128, 256], id="up to 16 L without values"),
+        pytest.param(16, [1], [1, 2, 4, 8, 16], id="from the smallest value"),
+        pytest.param(16, [64], [16, 32, 64], id="to the largest value"),
+        pytest.param(1000, [300, 3000], [250, 500, 1000, 2000, 4000], id="beyond both values"),
+    ],
+)
+def test_ticks_of_lengths_are_doublings_of_the_training_length(
+    length: int, xs: list[int], ticks: list[int]
+) -> None:
+    assert list(main_question("text").axes(length, xs).ticks) == ticks
+
+
+def test_ticks_of_lengths_name_multiples_of_the_training_length() -> None:
+    ticks = main_question("text").axes(1000, [500, 3000]).ticks
+    assert list(ticks.values()) == ["500", "1,000<br>L", "2,000<br>2 L", "4,000<br>4 L"]
+
+
+@pytest.mark.parametrize(
+    ("xs", "ticks"),
+    [
+        pytest.param([], ["1"], id="no value"),
+        pytest.param([50, 1000], ["167", "334", "501", "668", "835", "1,000"], id="six"),
+        pytest.param([27], ["5", "10", "15", "20", "27"], id="25 would be too close to 27"),
+    ],
+)
+def test_ticks_of_steps_end_at_the_last_one(xs: list[int], ticks: list[str]) -> None:
+    axes = find_question("gap").axes(16, xs)
+    assert list(axes.ticks.values()) == ticks
+    assert not axes.log
+
+
+# Losses
+
+
+def test_losses_on_longer_sequences_are_the_losses_by_length(model: LanguageModel) -> None:
+    answers = measured_values("longer sequences", model)
+    means = {length: sum(blocks) / len(blocks) for length, blocks in answers.items()}
+    assert means == pytest.approx(lab.loss_by_length(model, TEXT, LENGTHS))
+
+
+@pytest.mark.parametrize(
+    ("length", "longest", "blocks"),
+    [
+        pytest.param(16, 4, 16, id="sixteen"),
+        pytest.param(16, 32, 16, id="sixteen sequences of the longest length"),
+        pytest.param(64, 16, 8, id="eight sequences of the longest length"),
+    ],
+)
+def test_a_loss_has_equally_many_blocks_of_whole_sequences_at_every_length(
+    model: LanguageModel, length: int, longest: int, blocks: int
+) -> None:
+    answers = measured_values("longer sequences", model, length=length, longest=longest)
+    assert {len(means) for means in answers.values()} == {blocks}
+
+
+@pytest.mark.parametrize(("length", "targets"), [(16, 8192), (100, 8000)])
+def test_losses_on_longer_sequences_count_the_targets_that_lengths_share(
+    model: LanguageModel, length: int, targets: int
+) -> None:
+    assert set(measured_counts("longer sequences", model, length=length)) == {targets}
 
 
 def test_the_same_targets_are_predicted_from_more_and_more_context(model: LanguageModel) -> None:
-    """The 1,024 bytes after the first 65, sixteen in each window, which ends before its last
-    one."""
-    data, answers = TEXT.validation.long(), measured("same targets", model)
+    """They are the 1,024 bytes from position 65 on, sixteen in each sequence."""
+    data = TEXT.validation.long()
+    answers = measured("same targets", model)
     for context in LENGTHS:
-        windows = data[
-            torch.arange(64, 64 + 1024, 16)[:, None] + 16 - context + torch.arange(context + 1)
-        ]
-        with torch.inference_mode():
-            chances = model.eval()(windows[:, :-1])[:, -16:].double().softmax(-1)
-        bits = -chances.gather(-1, windows[:, -16:, None]).log2()
-        assert answers[context] == (pytest.approx(float(bits.mean()), abs=1e-4), 1024)
+        bits = []
+        for first in range(65, 65 + 1024, 16):
+            sequence = data[first + 15 - context : first + 15]  # one byte before the last target
+            with torch.inference_mode():
+                chances = model.eval()(sequence[None])[0, -16:].double().softmax(-1)
+            targets = data[first : first + 16, None]
+            bits.append(-chances.gather(-1, targets).log2())
+        mean = float(torch.cat(bits).mean())
+        assert answers[context] == (pytest.approx(mean, abs=1e-4), 1024)
 
 
 @pytest.mark.parametrize("length", [8, 9, 16, 100])
-def test_bins_average_each_position_once_and_split_at_the_training_length(
+def test_bins_of_positions_are_means_of_the_loss_by_position(
     model: LanguageModel, length: int
 ) -> None:
-    answers = measured("by position", model, length=length)
-    bits = lab.loss_by_position(model, TEXT, 4 * length, targets=min(32_768, 128 * 4 * length))
-    windows, ends = min(32_768, 128 * 4 * length) // (4 * length), [1]
-    for x, (value, count) in answers.items():
-        first, end = ends[-1], ends[-1] + count // windows
-        assert value == pytest.approx(float(bits[first - 1 : end - 1].mean()), abs=1e-4)
-        assert x == pytest.approx((first + end - 1) / 2, abs=0.5)
-        assert first <= 16 or (end - 1) / (first - 1) == pytest.approx(math.sqrt(2), rel=0.06), (
-            "two bins to double"
-        )
-        ends.append(end)
-    assert ends[-1] == 4 * length + 1 and length + 1 in ends
+    tested = 4 * length
+    targets = min(32_768, 128 * tested)
+    bits = lab.loss_by_position(model, TEXT, tested, targets=targets)
+    sequences = targets // tested
+
+    first = 1  # the first position of the bin
+    edges = [first]
+    for x, (value, count) in measured("by position", model, length=length).items():
+        last = first + count // sequences - 1
+        assert value == pytest.approx(float(bits[first - 1 : last].mean()), abs=1e-4)
+        assert x == pytest.approx((first + last) / 2, abs=0.5)
+        first = last + 1
+        edges.append(first)
+    assert edges[-1] == tested + 1, "each position is in one bin"
+    assert length + 1 in edges, "a bin ends at the training length"
+    for start, end in pairwise(edges):
+        if start > 16:
+            ratio = (end - 1) / (start - 1)
+            assert ratio == pytest.approx(math.sqrt(2), rel=0.06), "two bins to a doubling"
+
+
+# Tasks
 
 
 def test_a_task_is_measured_by_its_accuracy() -> None:
     model = lab.make_model("alibi", vocabulary=NEEDLE.vocabulary)
-    answers = measured("needle", model, NEEDLE, 8)
-    assert (list(answers), answers[8]) == (
-        [8, 16, 32],
-        (lab.accuracy(model, NEEDLE, 8, samples=512), 512),
-    )
+    answers = measured("needle", model, NEEDLE, length=8)
+    assert list(answers) == [8, 16, 32]
+    assert answers[8] == (lab.accuracy(model, NEEDLE, 8, samples=512), 512)
+
+
+# Attention
 
 
 def equal_content(position: str) -> LanguageModel:
@@ -144,137 +221,192 @@ def equal_content(position: str) -> LanguageModel:
     return model
 
 
+def beyond_training(weights: list[float]) -> float:
+    return sum(weights[LENGTH:]) / sum(weights)
+
+
+def denominator(weights: list[float]) -> float:
+    return math.log2(sum(weights))
+
+
+@pytest.mark.parametrize(
+    ("question", "statistic"),
+    [("attention beyond L", beyond_training), ("softmax denominator", denominator)],
+    ids=["attention beyond L", "softmax denominator"],
+)
 @pytest.mark.parametrize("position", ["none", "alibi"])
 def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(
-    position: str,
+    position: str, question: str, statistic: Any
 ) -> None:
     slopes = alibi_slopes(8).tolist() if position == "alibi" else [0.0]
-    statistics: dict[str, Callable[[list[float]], float]] = {
-        "attention beyond L": lambda weights: sum(weights[LENGTH:]) / sum(weights),
-        "softmax denominator": lambda weights: math.log2(sum(weights)),
-    }
-    model = equal_content(position)
-    for question, statistic in statistics.items():
-        expected = {
-            length: sum(
-                statistic([math.exp(-m * d) for d in range(keys)])
-                for m in slopes
-                for keys in range(length - 15, length + 1)  # of the last 16 queries
-            )
-            / (16 * len(slopes))
-            for length in LENGTHS
-        }
-        answers = measured(question, model)
-        assert {x: value for x, (value, _) in answers.items()} == pytest.approx(expected, abs=1e-5)
-        assert {count for _, count in answers.values()} == {
-            8 * 16
-        }  # windows, and the queries of a window of 16
+    answers = measured_values(question, equal_content(position))
+    for length in LENGTHS:
+        expected = []
+        for slope in slopes:
+            for keys in range(length - 15, length + 1):  # of the last 16 queries
+                expected.append(statistic([math.exp(-slope * back) for back in range(keys)]))
+        assert answers[length] == pytest.approx(sum(expected) / len(expected), abs=1e-5)
 
 
-def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() -> None:
-    variants = evaluation_variants(equal_content("none"), LENGTH)
-    assert [value for value, _ in measured("attention beyond L", variants["window"]).values()] == [
-        0,
-        0,
-        0,
-    ]
-    assert measured("softmax denominator", variants["window and sinks"])[64][0] == pytest.approx(
-        math.log2(20)
-    )
-    assert measured("softmax denominator", variants["window"], length=64)[64][1] == 8 * 32, (
-        "the last queries"
-    )
+@pytest.mark.parametrize(
+    ("length", "queries"),
+    [pytest.param(16, 16, id="all queries of L"), pytest.param(64, 32, id="the last 32 queries")],
+)
+def test_answers_on_attention_count_the_queries_of_eight_sequences(
+    length: int, queries: int
+) -> None:
+    counts = measured_counts("softmax denominator", equal_content("none"), length=length)
+    assert set(counts) == {8 * queries}
 
 
-def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_samples() -> None:
+def test_a_window_has_no_attention_beyond_it() -> None:
+    windowed = evaluation_variants(equal_content("none"), LENGTH)["window"]
+    assert list(measured_values("attention beyond L", windowed).values()) == [0, 0, 0]
+
+
+def test_sinks_are_four_more_tokens_than_the_window() -> None:
+    with_sinks = evaluation_variants(equal_content("none"), LENGTH)["window and sinks"]
+    answers = measured_values("softmax denominator", with_sinks)
+    assert answers[64] == pytest.approx(math.log2(LENGTH + 4))
+
+
+# Where models or texts end
+
+
+@pytest.mark.parametrize(
+    "question", ["attention beyond L", "softmax denominator", "longer sequences", "same targets"]
+)
+def test_beyond_a_learned_table_answers_are_nan(question: str) -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
-    for question in (
-        "attention beyond L",
-        "softmax denominator",
-        "longer sequences",
-        "same targets",
-    ):
-        finite = [
-            math.isfinite(torch.tensor(value).sum())
-            for value, _ in measured(question, learned).values()
-        ]
-        assert finite == [True, False, False]
-    model, text = (
-        lab.make_model(**SMALL),
-        lab.load_text("to be or not to be, that is the question. " * 41),
-    )
-    size = len(text.validation)
-    asked = [
-        ("softmax denominator", 16, 4),
-        ("same targets", 1, 4),
-        ("by position", 2, 1),
-        ("by position", 1, 5),
-    ]
-    counts = [
-        [n for _, n in measured(name, model, text, *lengths).values()] for name, *lengths in asked
-    ]
-    assert size % 2 == 1 and counts == [
-        [size // 64 * 16] * 3,
-        [size - 5] * 3,
-        [size // 2] * 2,
-        [(size - 1) // 5] * 5,
-    ]
+    answers = measured_values(question, learned)
+    is_finite = [bool(torch.tensor(value).isfinite().all()) for value in answers.values()]
+    assert is_finite == [True, False, False]
 
 
-def test_bits_of_a_fact_are_compared_with_a_text_in_which_another_was_told(
+@pytest.mark.parametrize(
+    ("question", "length", "longest", "counts"),
+    [
+        pytest.param("softmax denominator", 16, 4, [32, 32, 32], id="two sequences of 64"),
+        pytest.param("same targets", 1, 4, [168, 168, 168], id="all but the context of 4"),
+        pytest.param("by position", 2, 1, [86, 86], id="86 sequences of two bytes"),
+        pytest.param("by position", 1, 5, [34] * 5, id="34 sequences of five bytes"),
+    ],
+)
+def test_a_short_text_has_fewer_samples(
+    question: str, length: int, longest: int, counts: list[int]
+) -> None:
+    text = lab.load_text("to be or not to be, that is the question. " * 41)
+    assert len(text.validation) == 173
+    model = lab.make_model(**SMALL)
+    assert measured_counts(question, model, text, length, longest) == counts
+
+
+# Names
+
+
+def names_of(text: lab.Text) -> pd.DataFrame:
+    return text.facts.query("kind in ('hero', 'friend')")
+
+
+def test_bits_of_a_fact_are_those_of_its_bytes_without_and_with_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text, sequences = lab.tales_text(2_000, 30_000, seed=3), []
-    facts = text.facts.query("stop > 600 and kind in ('hero', 'friend') and distance < 400")[:20]
+    text = lab.tales_text(2_000, 30_000, seed=3)
+    facts = names_of(text).query("stop > 600 and distance < 400")[:20]
 
-    def losses(_: LanguageModel, each: torch.Tensor, last: int) -> torch.Tensor:
-        sequences.append([bytes(row.tolist()).decode() for row in each])
-        return torch.full(
-            (len(each), last), 4.0 - len(sequences)
-        )  # each byte takes 3 bits, and 2 where it was told
+    def losses(_: LanguageModel, sequences: torch.Tensor, last: int) -> torch.Tensor:
+        """Two bits for each byte if the fact was told, and three if another was."""
+        told = []
+        for sequence, size in zip(sequences, facts["stop"] - facts["start"], strict=True):
+            data = bytes(sequence.tolist())
+            told.append(data[-size:] in data[:-size])
+        return torch.tensor([2.0 if was_told else 3.0 for was_told in told])[:, None].expand(
+            -1, last
+        )
 
     monkeypatch.setattr(questions, "sequence_losses", losses)
-    sizes = facts["stop"] - facts["start"]
-    assert memory_bits(lab.make_model(**SMALL), text, facts, 500).tolist() == sizes.tolist()
-    for stop, size, retold, told in zip(facts["stop"], sizes, *sequences, strict=True):
-        before, name = bytes(text.validation[:stop].tolist()).decode(), told[-size:]
-        other = re.findall(r"\w+", retold.removesuffix(told.rsplit(name, 2)[1] + name))[-1]
-        assert told == before[-501:] and retold.index(name) == 501 - size, (
-            "only in one was the name told before"
-        )
-        whole = retold[retold.index(" ") :].replace(other, name)  # the first word may be cut
-        assert len(retold) == 501 and before.endswith(whole)
+    bits = memory_bits(lab.make_model(**SMALL), text, facts, 500)
+    assert bits.tolist() == (facts["stop"] - facts["start"]).tolist()
 
 
-def test_names_are_asked_by_their_distance_and_up_to_the_training_length_within_it(
-    monkeypatch: Any,
+def test_the_context_of_a_fact_is_the_same_with_and_without_its_name(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, text, contexts = (
-        lab.make_model("none", **SMALL),
-        lab.tales_text(1_000, 100_000, seed=1),
-        [],
-    )
-    assert [*measured("names", model, text, 1024)] == [
-        23,
-        45,
-        91,
-        181,
-        362,
-        724,
-    ]  # other names may shorten a tale
+    text = lab.tales_text(2_000, 30_000, seed=3)
+    facts = names_of(text).query("stop > 600 and distance < 400")[:20]
+    passed: list[list[str]] = []
+
+    def losses(_: LanguageModel, sequences: torch.Tensor, last: int) -> torch.Tensor:
+        passed.append([bytes(sequence.tolist()).decode() for sequence in sequences])
+        return torch.zeros(len(sequences), last)
+
+    monkeypatch.setattr(questions, "sequence_losses", losses)
+    memory_bits(lab.make_model(**SMALL), text, facts, 500)
+    all_retold, all_told = passed
+    for stop, size, retold, told in zip(
+        facts["stop"], facts["stop"] - facts["start"], all_retold, all_told, strict=True
+    ):
+        original = bytes(text.validation[:stop].tolist()).decode()
+        name = original[-size:]
+        assert told == original[-501:]
+        assert len(retold) == 501
+        assert retold.index(name) == 501 - size, "the name is nowhere before"
+
+        # The word that stands where the name was last told
+        since_told = told.rsplit(name, 2)[1] + name
+        other = re.findall(r"\w+", retold.removesuffix(since_told))[-1]
+        whole_words = retold[retold.index(" ") :]  # the first word may be cut
+        assert original.endswith(whole_words.replace(other, name)), "nothing else has changed"
+
+
+def test_names_are_asked_in_bins_that_double() -> None:
+    model = lab.make_model("none", **SMALL)
+    text = lab.tales_text(1_000, 100_000, seed=1)
+    assert list(measured("names", model, text, 1024)) == [23, 45, 91, 181, 362, 724]
+
+
+def test_a_bin_has_sixteen_to_sixty_four_names() -> None:
+    """Fewer say little, and more say little more."""
+    model = lab.make_model("none", **SMALL)
     text = lab.tales_text(2_000, 13_000, seed=74)  # with a name on the edge of each condition
-    counts = [n for _, n in measured("names", model, text, 64, 16).values()]
-    assert (min(counts), max(counts)) == (16, 64), "fewer say little, more say little more"
+    counts = measured_counts("names", model, text, 64, 16)
+    assert min(counts) == 16
+    assert max(counts) == 64
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "context"),
+    [(0, 16, 64), (1, 32, 64), (2, 64, 160), (3, 128, 288), (4, 256, 544)],
+    ids=["16 to 31", "32 to 63", "64 to 127", "128 to 255", "256 to 511"],
+)
+def test_a_bin_has_all_names_of_its_distances_that_fit_into_the_context(
+    number: int, first: int, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The context has the training length up to it, and 32 bytes more than the bin beyond it."""
+    text = lab.tales_text(2_000, 13_000, seed=74)
+    asked: list[tuple[pd.DataFrame, int]] = []
+
+    def keep_names(
+        _: LanguageModel, __: lab.Text, facts: pd.DataFrame, context: int
+    ) -> torch.Tensor:
+        asked.append((facts, context))
+        return torch.zeros(len(facts))
+
     monkeypatch.setattr(questions, "MOST", 1000)
-    monkeypatch.setattr(
-        questions, "memory_bits", lambda *call: contexts.append(call[2:]) or memory_bits(*call)
+    monkeypatch.setattr(questions, "memory_bits", keep_names)
+    assert len(measured("names", lab.make_model("none", **SMALL), text, 64, 8)) == 5
+
+    facts, passed_context = asked[number]
+    assert passed_context == context
+    names = names_of(text)
+    expected = names.query(
+        f"{first} <= distance < {2 * first} "
+        f"and distance + stop - start <= {context} "
+        f"and stop > {context + 32}"
     )
-    assert [*measured("names", model, text, 64, 8)] == [23, 45, 91, 181, 362]
-    assert [context for _, context in contexts] == [64, 64, 128 + 32, 256 + 32, 512 + 32]
-    for first, (names, context) in zip((16, 32, 64, 128, 256), contexts, strict=True):
-        place = (
-            f"{first} <= distance < {2 * first} and distance + stop - start <= {context} and "
-            f"stop > {context + 32}"
-        )
-        assert names.equals(text.facts.query(f"kind in ('hero', 'friend') and {place}"))
-    assert not measured("names", model, lab.load_text("to be or not to be " * 500), 64)
+    assert facts.equals(expected)
+
+
+def test_a_text_without_recorded_facts_has_no_answers_about_names() -> None:
+    model = lab.make_model("none", **SMALL)
+    assert measured("names", model, lab.load_text("to be or not to be " * 500), 64) == {}

@@ -9,143 +9,262 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
-from alibi_viz.measure.sentences import TIE, best_at, outcome, rises
+from alibi_viz.measure.sentences import TIE, best_at, join, outcome, outcomes, quoted, rises
 from tests.tables import table
+
+NAN = math.nan
+each_question = pytest.mark.parametrize(
+    "question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name
+)
 
 
 def said(question: str, values: dict[str, list[dict[int, float]]], length: int = 32) -> str:
+    """What a question says about values, as one text."""
     return " ".join(lab.find_question(question).say(table(question, values, length), length))
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
-@pytest.mark.parametrize(
-    "ends", [(4, 4, 4), (4, 1, 0), (0, 0, 0)], ids="defined at {} lengths".format
-)
-@pytest.mark.parametrize(
-    "question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name
-)
-def test_sentences_are_whole_count_seeds_quote_labels(
-    question: Question, ends: tuple[int, ...], seeds: int
-) -> None:
-    """Methods may be undefined from some length on, in every seed."""
-    random, xs = Random(seeds), [32, 64, 128, 512]
+def random_values(
+    question: Question, defined_at: tuple[int, ...], seeds: int
+) -> dict[str, list[dict[int, float]]]:
+    """Values of three methods at four lengths, each defined at the first few of them."""
+    random = Random(seeds)
     low, high = (0, 1) if question.scale.limits[1] == 1 else (-9, 9)
-    values = {
-        label: [
-            {x: random.uniform(low, high) if n < end else math.nan for n, x in enumerate(xs)}
-            for _ in range(seeds)
-        ]
-        for label, end in zip(["alibi", "learned slopes, 2L", "none"], ends, strict=True)
-    }
-    text = " ".join(sentences := question.say(table(question.name, values), 32))
-    assert all(re.fullmatch(r"[^{}]*\w.*[.?]", sentence) for sentence in sentences)
-    assert not re.search(r"\bnan\b|\binf\b|None|: \.|  ", text)
-    assert text.count('"learned slopes, 2L"') == text.count("learned slopes, 2L") and (
-        seeds > 1 or "seed" not in text
-    )
-    undefined = [label for label, end in zip(values, ends, strict=True) if end < 4]
-    assert not undefined or re.search(f"Not defined .*512.*: .*{undefined[0]}", text)
-    assert question.say(table(question.name, {}), 32) == ([question.note] if question.note else [])
+    values: dict[str, list[dict[int, float]]] = {}
+    for label, count in zip(["alibi", "learned slopes, 2L", "none"], defined_at, strict=True):
+        values[label] = []
+        for _ in range(seeds):
+            curve = {x: random.uniform(low, high) for x in (32, 64, 128, 512)}
+            for x in list(curve)[count:]:
+                curve[x] = NAN
+            values[label].append(curve)
+    return values
 
 
-def test_an_outcome_is_that_of_every_seed() -> None:
-    hold, more, fail = 0.1, 0.101, 0.5  # bits per byte
-    assert outcome([hold]) == outcome([-1.0, 0.0]) == "holds" and outcome([fail]) == "fails"
-    assert outcome([more]) == outcome([fail - 0.001, more]) == "degrades"
-    assert outcome([hold, fail]) == outcome([hold, hold, more]) == "mixed", (
-        "also if only the last differs"
-    )
-    assert outcome([0.0, math.nan]) == outcome([]) == "undefined"
+each_case = pytest.mark.parametrize(
+    ("defined_at", "seeds"),
+    [
+        pytest.param((4, 4, 4), 1, id="all defined, one seed"),
+        pytest.param((4, 4, 4), 2, id="all defined, two seeds"),
+        pytest.param((4, 1, 0), 1, id="two end early, one seed"),
+        pytest.param((4, 1, 0), 2, id="two end early, two seeds"),
+        pytest.param((0, 0, 0), 2, id="none defined"),
+    ],
+)
 
 
-def test_rises_compare_the_worst_longer_length_with_the_training_length_and_the_seeds_may_disagree() -> (
-    None
-):
+@each_question
+@each_case
+def test_sentences_are_whole(question: Question, defined_at: tuple[int, ...], seeds: int) -> None:
+    values = random_values(question, defined_at, seeds)
+    sentences = question.say(table(question.name, values), 32)
+    for sentence in sentences:
+        assert re.fullmatch(r"[^{}]*\w.*[.?]", sentence)
+        assert not re.search(r"\bnan\b|\binf\b|None|: \.|  ", sentence)
+
+
+@each_question
+@each_case
+def test_labels_with_a_comma_are_quoted(
+    question: Question, defined_at: tuple[int, ...], seeds: int
+) -> None:
+    text = said(question.name, random_values(question, defined_at, seeds))
+    assert text.count('"learned slopes, 2L"') == text.count("learned slopes, 2L")
+
+
+@each_question
+def test_a_single_seed_is_not_mentioned(question: Question) -> None:
+    assert "seed" not in said(question.name, random_values(question, (4, 4, 4), seeds=1))
+
+
+@each_question
+def test_methods_without_a_value_at_the_end_are_named(question: Question) -> None:
+    text = said(question.name, random_values(question, (4, 1, 0), seeds=2))
+    assert re.search(r'Not defined .*512.*: "learned slopes, 2L" and none\.', text)
+
+
+@each_question
+def test_without_rows_only_the_note_is_said(question: Question) -> None:
+    expected = [question.note] if question.note else []
+    assert question.say(table(question.name, {}), 32) == expected
+
+
+@pytest.mark.parametrize(
+    ("rises_of_seeds", "expected"),
+    [
+        pytest.param([0.1], "holds", id="at most 0.1"),
+        pytest.param([-1.0, 0.0], "holds", id="falls in every seed"),
+        pytest.param([0.5], "fails", id="at least 0.5"),
+        pytest.param([0.499, 0.101], "degrades", id="in between in every seed"),
+        pytest.param([0.1, 0.5], "mixed", id="holds and fails"),
+        pytest.param([0.1, 0.1, 0.101], "mixed", id="only the last differs"),
+        pytest.param([0.0, NAN], "undefined", id="not a number"),
+        pytest.param([], "undefined", id="no seed"),
+    ],
+)
+def test_an_outcome_is_that_of_every_seed(rises_of_seeds: list[float], expected: str) -> None:
+    assert outcome(rises_of_seeds) == expected
+
+
+def test_a_rise_is_from_the_training_length_to_the_worst_longer_one() -> None:
     values = {
         "a": [{64: 2.0, 128: 2.5, 256: 2.1}, {64: 2.0, 128: 1.9, 256: 2.01}],
-        "b": [{9: 3, 64: 2, 128: 2 + rise} for rise in (0.05, 0.01)],
+        "shorter": [{9: 3.0, 64: 2.0, 128: 2.05}, {9: 3.0, 64: 2.0, 128: 2.01}],
+        "not defined beyond": [{64: 2.0, 128: NAN}],
     }
-    values["learned"] = [{64: 2.0, 128: math.nan}]
-    expected = {"a": pytest.approx([0.5, 0.01]), "b": pytest.approx([0.05, 0.01])}
-    assert rises(table("longer sequences", values, 64)) == expected
-    assert rises(table("longer sequences", values, 32)) == {}, "nothing to compare with"
-    text = said("longer sequences", values, 64)
-    assert (
-        "In every seed b holds (+0.05 at most)." in text and "The seeds disagree about a." in text
-    )
-    assert said("longer sequences", {"a, b": [{64: 2.0, 128: 3.0}]}, 64).startswith(
-        '"a, b" fails (+1.00).'
-    )
+    assert rises(table("longer sequences", values, length=64)) == {
+        "a": pytest.approx([0.5, 0.01]),
+        "shorter": pytest.approx([0.05, 0.01]),
+    }
+
+
+def test_there_is_no_rise_without_a_value_at_the_training_length() -> None:
+    values = {"a": [{64: 2.0, 128: 2.5}]}
+    assert rises(table("longer sequences", values, length=32)) == {}
+
+
+def test_outcomes_quote_the_worst_seed_of_what_holds_and_the_mean_of_what_fails() -> None:
+    clauses = outcomes({"a": [0.01, 0.05], "b": [1.0, 2.0], "c": [0.2, 0.3], "d": [0.0, 9.0]})
+    assert clauses == [
+        "a holds (+0.05 at most)",
+        "c degrades (+0.25)",
+        "b fails (+1.50)",
+    ]
+
+
+def test_outcomes_quote_the_mean_of_what_holds_if_asked_to() -> None:
+    assert outcomes({"a": [0.01, 0.05]}, worst_seed=False) == ["a holds (+0.03)"]
+
+
+def test_methods_with_the_same_outcome_share_a_clause() -> None:
+    assert outcomes({"a": [1.0], "b": [2.0]}) == ["a (+1.00) and b (+2.00) fail"]
+
+
+def test_the_seeds_of_a_method_may_disagree() -> None:
+    values = {
+        "a": [{64: 2.0, 128: 2.5}, {64: 2.0, 128: 2.01}],
+        "b": [{64: 2.0, 128: 2.05}, {64: 2.0, 128: 2.01}],
+    }
+    text = said("longer sequences", values, length=64)
+    assert "In every seed b holds (+0.05 at most). The seeds disagree about a." in text
 
 
 @pytest.mark.parametrize(
     ("values", "sentences"),
     [
-        ({"a": [2.0, 2.0], "b": [2.0 + 1.1 * TIE] * 2}, ["Here a is best in every seed."]),
-        ({"a": [2.0, 2.0], "b": [2.0 + TIE / 2, 2.0 + 2 * TIE]}, ["Here a is best in every seed."]),
-        (
-            {"a": [2.0, 2.0], "b": [3.0, math.nan]},
-            ["Here a is best in the seeds that all have (1 of 2)."],
+        pytest.param(
+            {"a": [2.0, 2.0], "b": [2.0 + 1.1 * TIE] * 2},
+            ["Here a is best in every seed."],
+            id="a clear lead in every seed",
         ),
-        (
+        pytest.param(
+            {"a": [2.0, 2.0], "b": [2.0 + TIE / 2, 2.0 + 2 * TIE]},
+            ["Here a is best in every seed."],
+            id="a clear lead in one seed, a small one in another",
+        ),
+        pytest.param(
+            {"a": [2.0, 2.0], "b": [3.0, NAN]},
+            ["Here a is best in the seeds that all have (1 of 2)."],
+            id="not defined in one seed",
+        ),
+        pytest.param(
             {"b": [2], "a": [2], "d": [2], "c": [3]},
             ["Here b, a and d are best, within 0.02 of each other."],
+            id="three tie",
         ),
-        ({"b": [2], "a": [2], "c": [3]}, ["Here b and a are best, within 0.02 of each other."]),
-        (
+        pytest.param(
+            {"b": [2], "a": [2], "c": [3]},
+            ["Here b and a are best, within 0.02 of each other."],
+            id="two tie",
+        ),
+        pytest.param(
             {"a": [2.0, 2.0], "b": [1.995, 3.0]},
             ["Here a is best in every seed, or within 0.02 of the best."],
+            id="slightly behind in one seed",
         ),
-        (
+        pytest.param(
             {"a": [2.0, 2.0], "b": [2.0 + 0.9 * TIE] * 2},
             ["Here all are within 0.02 of the best in every seed."],
+            id="all tie",
         ),
-        ({"a": [2.0, 2.0, 3.0], "b": [3.0, 3.0, 2.0]}, ["Here no method is best in every seed."]),
-        (
+        pytest.param(
+            {"a": [2.0, 2.0, 3.0], "b": [3.0, 3.0, 2.0]},
+            ["Here no method is best in every seed."],
+            id="each is best in some seed",
+        ),
+        pytest.param(
             {"a": [2.0, 2.0], "b": [2, 2], "c": [1.99, 3]},
             ["Here a and b are within 0.02 of the best in every seed."],
+            id="two tie, slightly behind in one seed",
         ),
-        ({"a": [2.0], "b": [math.nan]}, []),
+        pytest.param({"a": [2.0], "b": [NAN]}, [], id="a single method is defined"),
     ],
 )
+@pytest.mark.parametrize("lowest", [True, False], ids=["lowest", "highest"])
 def test_the_best_leads_by_more_than_a_tie_in_every_seed(
-    values: dict[str, list[float]], sentences: list[str]
+    values: dict[str, list[float]], sentences: list[str], lowest: bool
 ) -> None:
-    for sign in (1, -1):  # of accuracies the highest is best
-        rows = {label: [{64: sign * value} for value in each] for label, each in values.items()}
-        assert best_at(table("longer sequences", rows), 64, "Here", lowest=sign == 1) == sentences
+    sign = 1 if lowest else -1
+    curves = {label: [{64: sign * value} for value in seeds] for label, seeds in values.items()}
+    assert best_at(table("longer sequences", curves), 64, "Here", lowest=lowest) == sentences
 
 
-def test_answers_are_told_at_both_ends() -> None:
-    text = said(
-        "longer sequences", {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]}
+def test_the_best_is_told_for_the_longest_and_the_shortest_sequences() -> None:
+    values = {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]}
+    assert said("longer sequences", values) == (
+        "alibi holds (+0.01 at most); rotary fails (+1.60). "
+        "With sequences of 128 bytes alibi is best. With sequences of 32 bytes rotary is best."
     )
-    best = "With sequences of 128 bytes alibi is best. With sequences of 32 bytes rotary is best."
-    assert text.startswith(f"alibi holds (+0.01 at most); rotary fails (+1.60). {best}")
-    text = said(
-        "gap", {"a": [{10: 0, 20: 9, 30: 1}], "b": [{10: 1, 20: 9, 30: 0}], "c": [{30: math.nan}]}
-    )
-    assert "b holds (+0.00); a fails (+1.00)." in text and "tested with step 30: c." in text
+
+
+def test_gaps_are_rises_at_the_last_step() -> None:
+    values = {
+        "a": [{10: 0.0, 20: 9.0, 30: 1.0}],
+        "b": [{10: 1.0, 20: 9.0, 30: 0.0}],
+        "c": [{30: NAN}],
+    }
+    text = said("gap", values)
+    assert "b holds (+0.00); a fails (+1.00)." in text
+    assert "Not defined or not tested with step 30: c." in text
+
+
+def test_both_ends_of_a_curve_are_told_as_means_of_seeds() -> None:
     values = {
         "alibi": [{16: 0.0, 32: 0.1, 64: 0.25}, {16: 0.0, 32: 0.1, 64: 0.27}],
-        "learned": [{16: 0.0}] * 2,
+        "learned": [{16: 0.0}, {16: 0.0}],
     }
-    text = said("attention beyond L", values, 16)
+    text = said("attention beyond L", values, length=16)
     assert "From 16 bytes to 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
+
+
+def test_both_ends_of_a_curve_have_a_unit_and_no_negative_zero() -> None:
     text = said("names", {"b": [{23: 3.1, 724: -0.001}], "a": [{23: 2.0, 724: 1.0}]})
-    assert (
-        "23 bytes before to names told 724 bytes before: b 3.10 to 0.00 and a 2.00 to 1.00 bits "
-        "per name." in text
-    )
+    ends = "From names told 23 bytes before to names told 724 bytes before"
+    assert f"{ends}: b 3.10 to 0.00 and a 2.00 to 1.00 bits per name." in text
 
 
-def test_a_task_is_solved_up_to_a_distance_in_every_seed() -> None:
+def test_a_task_is_solved_up_to_a_length_in_every_seed() -> None:
     values = {
         "b": [{31: 0.9, 63: 1.0}, {31: 1.0, 63: 0.5}],
         "a": [{31: 0.5, 63: 0.91}, {31: 1.0, 63: 1.0}],
     }
     text = said("needle", values)
-    assert (
-        "in every seed: b up to 31 and a not at all." in text and "right 6.2% of the time" in text
-    )
-    assert "63 tokens a is best in every seed, or within 0.1 of the best." in text, "of 100 answers"
+    assert "correct answers in every seed: b up to 31 and a not at all." in text
+
+
+def test_a_lead_in_a_task_is_compared_with_the_noise_of_so_many_answers() -> None:
+    values = {"b": [{63: 1.0}, {63: 0.5}], "a": [{63: 0.91}, {63: 1.0}]}
+    text = said("needle", values)  # of 100 answers
+    assert "63 tokens a is best in every seed, or within 0.1 of the best." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "joined"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
+)
+def test_words_are_joined_with_commas_and_and(words: list[str], joined: str) -> None:
+    assert join(words) == joined
+
+
+def test_only_a_label_with_a_comma_is_quoted() -> None:
+    assert quoted("alibi") == "alibi"
+    assert quoted("alibi, learned slopes") == '"alibi, learned slopes"'
