@@ -78,7 +78,9 @@ def make_model(
     # Parameters of the position method keep their own starting values.
     model.load_state_dict(common.state_dict(), strict=False)
     if custom_method(position) is not None:
-        _check_causal(model)
+        # A method of your own may draw random numbers when it is tried.
+        with _random_state(seed, torch.device("cpu")):
+            _check_causal(model)
     return model
 
 

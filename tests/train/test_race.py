@@ -170,11 +170,31 @@ def test_an_error_names_its_method(
 @pytest.mark.parametrize(
     ("methods", "source", "given", "message"),
     [
-        ([], TEXT, {}, "one or more different names"),
-        (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
-        (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024"),
-        (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
-        (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
+        pytest.param([], TEXT, {}, "one or more different names", id="no method"),
+        pytest.param(
+            ["alibi", "none", "alibi"], TEXT, {}, "one or more different names", id="repeated"
+        ),
+        pytest.param(
+            ["alibi"],
+            lab.load_text("y" * 1000),
+            {},
+            "too short to test at length 1,024",
+            id="short text",
+        ),
+        pytest.param(
+            ["alibi"],
+            TEXT,
+            {"lengths": [32, 0]},
+            "lengths must be an integer of at least 1, got 0",
+            id="length 0",
+        ),
+        pytest.param(
+            ["alibi"],
+            NEEDLE,
+            {"lengths": []},
+            r"lengths must have at least one integer, got \[\]",
+            id="no lengths",
+        ),
     ],
 )
 def test_what_can_not_be_raced_is_refused_at_the_call(

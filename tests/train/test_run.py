@@ -207,8 +207,9 @@ def test_runs_with_different_laws_of_one_name_train_their_own_law() -> None:
 
 def test_copy_of_a_run_keeps_its_law_although_the_name_is_taken_by_another() -> None:
     flat = lab.Run(steep(0.0), label="flat", **TINY)
+    expected = values(flat)
     lab.Run(steep(9.0), label="steep", **TINY)
-    assert values(replace(flat, label="a copy")) == values(flat)
+    assert values(replace(flat, label="a copy")) == expected
 
 
 def test_settings_keep_the_name_and_the_text_of_an_own_law() -> None:

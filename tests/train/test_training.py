@@ -103,36 +103,65 @@ def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_t
     ]
 
 
-@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}, {"position": Noise}])
+RANDOM_MODELS = pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param({}, id="nothing random"),
+        pytest.param({"dropout": 0.2}, id="dropout"),
+        pytest.param({"position": Noise}, id="random position"),
+    ],
+)
+
+
+@RANDOM_MODELS
 def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(
     sizes: dict[str, Any],
 ) -> None:
-    models, state = [model_of(seed=3, **sizes) for _ in range(2)], torch.get_rng_state()
-    expected = losses(models[0], seed=3)
-    assert torch.equal(torch.get_rng_state(), state), (
-        "making and training models leaves torch's generator as it was"
-    )
-    rows = lab.train(models[1], TEXT, length=16, steps=4, seed=3, device="cpu")
-    assert [(row["value"], torch.rand(3))[0] for row in rows] == expected and same_weights(*models)
-    assert (
-        losses(model_of(seed=4, **sizes), seed=3)
-        != expected
-        != losses(model_of(seed=3, **sizes), seed=4)
-    )
-    with torch.device("meta"):  # a default device, such as a GPU
+    model = model_of(seed=3, **sizes)
+    expected = losses(model, seed=3)
+    other = model_of(seed=3, **sizes)
+    values = []
+    for row in lab.train(other, TEXT, length=16, steps=4, seed=3, device="cpu"):
+        values.append(row["value"])
+        torch.rand(3)
+    assert values == expected
+    assert same_weights(model, other)
+
+
+@RANDOM_MODELS
+def test_torch_generator_is_left_as_it_was(sizes: dict[str, Any]) -> None:
+    state = torch.get_rng_state()
+    losses(model_of(seed=3, **sizes), seed=3)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@RANDOM_MODELS
+def test_other_seeds_of_the_model_or_the_batches_give_other_numbers(sizes: dict[str, Any]) -> None:
+    expected = losses(model_of(seed=3, **sizes), seed=3)
+    assert losses(model_of(seed=4, **sizes), seed=3) != expected
+    assert losses(model_of(seed=3, **sizes), seed=4) != expected
+
+
+@RANDOM_MODELS
+def test_default_device_changes_no_number(sizes: dict[str, Any]) -> None:
+    expected = losses(model_of(seed=3, **sizes), seed=3)
+    with torch.device("meta"):  # as a user sets a GPU
         assert losses(model_of(seed=3, **sizes), seed=3) == expected
 
 
 def test_batches_are_windows_of_the_data() -> None:
-    data, windows = bytes(TEXT.train.tolist()), next(batches(TEXT.train, 32, 16, seed=0))
-    assert windows.dtype == torch.int64 and all(
-        bytes(window.tolist()) in data for window in windows
-    )
-    starts = {
-        int(window[0])
-        for window in next(batches(torch.arange(9, dtype=torch.uint8), 4, 200, seed=0))
-    }
-    assert starts == {0, 1, 2, 3, 4}, "the last window ends with the last byte"
+    data = bytes(TEXT.train.tolist())
+    windows = next(batches(TEXT.train, 32, 16, seed=0))
+    assert windows.dtype == torch.int64
+    assert windows.shape == (16, 33)
+    for window in windows:
+        assert bytes(window.tolist()) in data
+
+
+def test_windows_start_at_every_byte_up_to_the_last_whole_one() -> None:
+    data = torch.arange(9, dtype=torch.uint8)
+    windows = next(batches(data, 4, 200, seed=0))
+    assert set(windows[:, 0].tolist()) == {0, 1, 2, 3, 4}
 
 
 def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
