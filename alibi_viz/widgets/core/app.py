@@ -3,25 +3,32 @@
 A subclass of `App` defines five things:
 
     class Doubling(App):
-        why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # 1. "Why this picture?"
-        count = Count(8, 1, 64)                       # 2. the state: traits (see traits.py)
+        # 1. "Why this picture?", with the lesson and its section
+        why = Why("Each power is twice the one before.", "01_slopes", "The rule")
+        # 2. The state: traits (see traits.py)
+        count = Count(8, 1, 64)
 
-        def blank(self) -> go.Figure:                 # 3. the empty figure with all the traces it will ever need
+        # 3. The empty figure with all the traces that it will ever need
+        def blank(self) -> go.Figure:
             return figures.doubling.blank()
 
-        def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets (see controls.py)
+        # 4. What the user moves: any widgets (see controls.py)
+        def controls(self) -> list[Widget]:
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        def draw(self) -> str:                        # 5. put the state into the figure, return the caption:
-            powers = 2 ** np.arange(self.count)       #    at most two sentences, or (caption, details);
-            figures.doubling.draw(self.figure, powers)  #  compute first (this may raise), then draw (one batch_update)
+        # 5. Put the state into the figure, and return the caption: at most two sentences, or
+        #    (caption, details). Compute first, which may raise, and then draw in one batch_update.
+        def draw(self) -> str:
+            powers = 2 ** np.arange(self.count)
+            figures.doubling.draw(self.figure, powers)
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the
-slider do the same. - A value that a trait or `draw` rejects (ValueError, TypeError) changes
-nothing. In code it raises `BadValue`; a
-  control shows a message and its old value again. So checks that involve several traits can live in
-  `draw`.
+slider do the same.
+
+- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises
+  `BadValue`; a control shows a message and its old value again. So checks that involve several
+  traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then.
   Before, `controls` is called without a figure, and the first `draw` gets the plain figure from
   `blank`.

@@ -66,21 +66,20 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
           the browser's console.
         """
         for path, values in restyle_data.items():
-            if isinstance(
-                values, list
-            ):  # from a batch; plotly_update may give one value for all traces
-                for at, trace in enumerate((trace_indexes or ())[: len(values)]):
-                    if values[at] is Undefined:
-                        values[at] = _property(self._data[trace], path)
-        relayout_data = {
-            re.sub(r"\.(\d+)", r"[\1]", path): value for path, value in relayout_data.items()
-        }
-        super()._send_update_msg(
-            restyle_data, relayout_data, trace_indexes if restyle_data else [-1], source_view_id
-        )
+            if not isinstance(values, list):
+                continue  # `plotly_update` may give one value for all traces
+            for n, trace_index in enumerate((trace_indexes or ())[: len(values)]):
+                if values[n] is Undefined:
+                    values[n] = _property(self._data[trace_index], path)
+        with_brackets = {}
+        for path, value in relayout_data.items():
+            with_brackets[re.sub(r"\.(\d+)", r"[\1]", path)] = value
+        traces = trace_indexes if restyle_data else [-1]
+        super()._send_update_msg(restyle_data, with_brackets, traces, source_view_id)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
-        if key is None and self._trait_values.get("_widget_data"):  # the whole state is asked for
+        is_whole_state = key is None
+        if is_whole_state and self._trait_values.get("_widget_data"):
             self._trait_values |= {
                 "_widget_data": deepcopy(self._data),
                 "_widget_layout": deepcopy(self._layout),
