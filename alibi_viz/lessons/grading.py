@@ -74,7 +74,9 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
     """Grade a function num_heads -> slopes [heads].
 
     >>> from alibi_viz import lessons
-    >>> lessons.grade_slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
+    >>> def my_slopes(num_heads):
+    ...     return [2 ** (-8 * head / num_heads) for head in range(num_heads)]
+    >>> lessons.grade_slopes(my_slopes)
     <lambda> isn't right yet.
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
@@ -97,7 +99,9 @@ def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
 
     >>> import alibi_viz as av
     >>> from alibi_viz import lessons
-    >>> lessons.grade_bias(lambda heads, queries, keys: av.alibi_bias(av.alibi_slopes(heads), queries, keys)).ok
+    >>> def my_bias(num_heads, query_length, key_length):
+    ...     return av.alibi_bias(av.alibi_slopes(num_heads), query_length, key_length)
+    >>> lessons.grade_bias(my_bias).ok
     True
     """
     return _grade("bias", function, (8, 4, 4))
@@ -108,7 +112,9 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     >>> import alibi_viz as av
     >>> from alibi_viz import lessons
-    >>> lessons.grade_attention(lambda q, k, v: av.alibi_attention(q, k, v, av.alibi_slopes(q.shape[1]))).ok
+    >>> def my_attention(query, key, value):
+    ...     return av.alibi_attention(query, key, value, av.alibi_slopes(query.shape[1]))
+    >>> lessons.grade_attention(my_attention).ok
     True
     """
     return _grade("attention", function, torch.zeros(3, 1, 8, 4, 4))
@@ -124,7 +130,9 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     >>> import alibi_viz as av
     >>> from alibi_viz import lessons
-    >>> lessons.grade_fold(lambda query, key, slopes: av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)).ok
+    >>> def my_fold(query, key, slopes):
+    ...     return av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)
+    >>> lessons.grade_fold(my_fold).ok
     True
     """
 

@@ -154,7 +154,8 @@ class SlopeSurgery(App):
         # your own model
         widgets.SlopeSurgery(lab.make_model("alibi"), length=64)
         # a model of the transformers library
-        widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=[512, 1024, 2048, 4096])
+        lengths = [512, 1024, 2048, 4096]
+        widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=lengths)
 
     Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates
     it. A change that doesn't apply to the model, such as slopes to a rotary one, is left out, and

@@ -177,13 +177,11 @@ def _checked_row(row: Any, size: int, where: str) -> Tensor:
     is_tensor = isinstance(row, Tensor)
     if not is_tensor or row.shape != (size,) or row.dtype == torch.bool or row.is_complex():
         got = f"{row.dtype} {list(row.shape)}" if is_tensor else type(row).__name__
-        raise ValueError(
-            f"{where}: for distances [{size}] it must return a tensor of numbers [{size}], got {got}"
-        )
+        expected = f"a tensor of numbers [{size}]"
+        raise ValueError(f"{where}: for distances [{size}] it must return {expected}, got {got}")
     if row.requires_grad:
-        raise ValueError(
-            f"{where}: a function trains no parameters; detach them, or write a subclass of Position"
-        )
+        advice = "detach them, or write a subclass of Position"
+        raise ValueError(f"{where}: a function trains no parameters; {advice}")
     row = row.float().cpu()
     bad = row.isnan() | row.isposinf()
     bad[0] |= row[0].isneginf()
