@@ -77,7 +77,7 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
     >>> def my_slopes(num_heads):
     ...     return [2 ** (-8 * head / num_heads) for head in range(num_heads)]
     >>> lessons.grade_slopes(my_slopes)
-    <lambda> isn't right yet.
+    my_slopes isn't right yet.
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
     """
@@ -169,7 +169,7 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
     >>> import math
     >>> from alibi_viz import lessons
     >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
-    <lambda> isn't right yet.
+    my_slopes isn't right yet.
       unknown fault: slope 1/2 and share 0.01: returned 8, expected 9...
     """
     return _grade("window", function, (0.5, 0.01))
