@@ -169,7 +169,7 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
     >>> import math
     >>> from alibi_viz import lessons
     >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
-    my_slopes isn't right yet.
+    <lambda> isn't right yet.
       unknown fault: slope 1/2 and share 0.01: returned 8, expected 9...
     """
     return _grade("window", function, (0.5, 0.01))
