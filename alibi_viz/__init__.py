@@ -5,8 +5,8 @@
 `alibi_viz.widgets` has the apps and `alibi_viz.lessons` checks exercises. They load on first use,
 so `import alibi_viz` is as fast as importing torch.
 
-To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`,
-`figures` and `widgets`: none imports from those after it.
+To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `check`,
+`data`, `surgery`, `measure`, `train`, `figures` and `widgets`: none imports from those after it.
 """
 
 from importlib.metadata import version
