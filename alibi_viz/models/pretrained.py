@@ -26,11 +26,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.bias import exact_dtype
 from alibi_viz.slopes import alibi_slopes
 
-_LENGTHS = (
-    "max_seq_len",
-    "n_positions",
-    "max_position_embeddings",
-)  # in the configs of transformers
+# Names of the number of positions in the configurations of transformers
+_LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")
 Inputs = dict[str, Any]  # the keyword arguments of an attention module
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -40,60 +37,82 @@ class Family:
 
     Each attention module gets a bias m j, [batch * heads, 1, key], and a mask to add, [batch, 1,
     query, key].
+
+    Attributes:
+        blocks: where a model has its layers.
+        attention: where a layer has its attention module.
+        projection: where that has its projection to queries, keys and values at once.
+        output: where it has its output projection.
+        heads: where it has its number of heads.
     """
 
-    blocks, attention = "h", "self_attention"  # the attributes of the model and of a layer
-    projection, output = (
-        "query_key_value",
-        "dense",
-    )  # of an attention module; the first computes q, k and v at once
+    blocks = "h"
+    attention = "self_attention"
+    projection = "query_key_value"
+    output = "dense"
     heads = "num_heads"
 
     def layers(self, model: nn.Module) -> list[Any]:
         """The attention modules, first layer first."""
-        return [getattr(block, self.attention) for block in getattr(base_model(model), self.blocks)]
+        blocks = getattr(base_model(model), self.blocks)
+        return [getattr(block, self.attention) for block in blocks]
 
     def slopes(self, attention: Any) -> Tensor:
         """The slopes for the usual scale of q . k: float32 [heads]."""
         return alibi_slopes(getattr(attention, self.heads))
 
     def project(self, attention: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, [batch, heads, length, head_dim], for the factor 1 /
-        sqrt(head_dim) of q . k."""
+        """Queries, keys and values, each [batch, heads, length, head_dim].
+
+        They are scaled for the factor 1 / sqrt(head_dim) of q . k.
+        """
         fused = getattr(attention, self.projection)(hidden)
-        query, key, value = (each.transpose(1, 2) for each in self.split(attention, fused))
-        return query, key, value
+        query, key, value = self.split(attention, fused)
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values [batch, length, heads, head_dim] from the output of the
-        projection."""
+        """Queries, keys and values from the output of the projection.
+
+        Each is [batch, length, heads, head_dim].
+        """
         return fused.unflatten(-1, (attention.num_heads, 3, -1)).unbind(3)
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        """What a module receives: the bias [batch or 1, heads, 1 or query, key], and bool [batch,
-        1, query, key]."""
+        """The bias that a module receives, and which keys are visible.
+
+        The bias is [batch or 1, heads, 1 or query, key]. The other is bool [batch, 1, query, key].
+        """
         mask = inputs["attention_mask"]
-        return inputs["alibi"].unflatten(0, (len(mask), -1)), _is_visible(mask)
+        bias = inputs["alibi"].unflatten(0, (len(mask), -1))
+        return bias, _is_visible(mask)
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
-        """The inputs that have this bias and these visible keys; a bias may also be [batch, heads,
-        query, key]."""
+        """The inputs that have this bias and these visible keys.
+
+        The bias may also be [batch, heads, query, key].
+        """
         mask = bias.new_zeros(visible.shape).masked_fill(~visible, torch.finfo(bias.dtype).min)
         return inputs | {"alibi": bias.flatten(0, 1), "attention_mask": mask}
 
 
 class Mpt(Family):
-    """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True
-    for hidden keys."""
+    """MPT receives one bias for the whole batch, and a mask that is True for hidden keys.
 
-    blocks, attention, heads = "blocks", "attn", "n_heads"
-    projection, output = "Wqkv", "out_proj"
+    The bias is [heads, 1, at least key].
+    """
+
+    blocks = "blocks"
+    attention = "attn"
+    projection = "Wqkv"
+    output = "out_proj"
+    heads = "n_heads"
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
         if attention.clip_qkv:
             fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
         query, key, value = fused.unflatten(-1, (3, attention.n_heads, -1)).unbind(2)
-        return query * (attention.softmax_scale * math.sqrt(attention.head_dim)), key, value
+        own_scale = attention.softmax_scale * math.sqrt(attention.head_dim)
+        return query * own_scale, key, value
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
         mask = inputs["attention_mask"]
@@ -101,9 +120,9 @@ class Mpt(Family):
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
         if bool((bias != bias[:1]).any()):
-            why = "because it adds the same bias to all: run them one at a time"
             raise ValueError(
-                f"this changed MPT model needs sequences of equal length in a batch, {why}"
+                "this changed MPT model needs sequences of equal length in a batch, because it "
+                "adds the same bias to all: run them one at a time"
             )
         return inputs | {"position_bias": bias[0], "attention_mask": ~visible}
 
@@ -112,21 +131,25 @@ class Falcon(Family):
     """Falcon receives a mask that includes the bias, and the bias once more for eager attention."""
 
     def slopes(self, attention: Any) -> Tensor:
-        return super().slopes(attention).to(torch.bfloat16).float() / math.sqrt(attention.head_dim)
+        rounded = super().slopes(attention).to(torch.bfloat16).float()
+        return rounded / math.sqrt(attention.head_dim)
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
         query, key, value = attention._split_heads(fused)
-        return query, *(
-            each.expand(-1, -1, attention.num_heads, -1) for each in (key, value)
-        )  # multi-query has one
+        # With multi-query attention, there is one head of keys and values for all.
+        key = key.expand(-1, -1, attention.num_heads, -1)
+        value = value.expand(-1, -1, attention.num_heads, -1)
+        return query, key, value
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
-        bias = mask = inputs["attention_mask"]  # [batch, heads, query, key]
-        if attention.config._attn_implementation != "sdpa" or inputs.get("output_attentions"):
-            bias = mask + inputs["alibi"].reshape(*mask.shape[:2], 1, -1) / math.sqrt(
-                attention.head_dim
-            )
-        return bias, _is_visible(mask[:, :1])
+        mask = inputs["attention_mask"]  # [batch, heads, query, key], with the bias
+        visible = _is_visible(mask[:, :1])
+        uses_sdpa = attention.config._attn_implementation == "sdpa"
+        if uses_sdpa and not inputs.get("output_attentions"):
+            return mask, visible
+        batch, heads = mask.shape[:2]
+        bias = inputs["alibi"].reshape(batch, heads, 1, -1) / math.sqrt(attention.head_dim)
+        return mask + bias, visible
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
         mask = bias.masked_fill(~visible, torch.finfo(bias.dtype).min)
@@ -137,8 +160,10 @@ FAMILIES = {"bloom": Family(), "falcon": Falcon(), "mpt": Mpt()}
 
 
 def _is_visible(mask: Tensor) -> Tensor:
-    """Where an additive mask hides nothing: transformers adds the lowest number of the dtype, or
-    -inf."""
+    """Where an additive mask hides nothing.
+
+    To hide a key, transformers adds the lowest number of the dtype, or -inf.
+    """
     return mask > torch.finfo(mask.dtype).min
 
 
@@ -148,7 +173,8 @@ def family_name(model: object) -> str:
     Raises ValueError for another one, and for a Falcon model without ALiBi.
     """
     config: Any = getattr(model, "config", model)
-    if (name := str(getattr(config, "model_type", type(model).__name__))) not in FAMILIES:
+    name = str(getattr(config, "model_type", type(model).__name__))
+    if name not in FAMILIES:
         raise ValueError(f"model must be one of {', '.join(FAMILIES)}, got {name!r}")
     if name == "falcon" and not config.alibi:
         raise ValueError("this falcon model was configured without ALiBi")
@@ -167,8 +193,10 @@ def base_model(model: nn.Module) -> Any:
 
 
 def longest_context(model: nn.Module) -> int | None:
-    """The number of positions that a model of transformers has; None if any length is defined, as
-    with ALiBi."""
+    """The number of positions that a model of transformers has.
+
+    None if any length is defined, as with ALiBi.
+    """
     config: Any = model.config
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
         return None  # whatever `max_position_embeddings` says
@@ -176,14 +204,20 @@ def longest_context(model: nn.Module) -> int | None:
 
 
 def training_length(model: nn.Module) -> int | None:
-    """The training length in tokens according to the configuration of a model of transformers; None
-    if it is silent."""
+    """The training length in tokens according to the configuration of a model of transformers.
+
+    None if it doesn't say.
+    """
     return _first_length(getattr(model, "config", None), "seq_length", *_LENGTHS)
 
 
 def _first_length(config: object, *names: str) -> int | None:
-    lengths = (getattr(config, name, None) for name in names)
-    return next((length for length in lengths if isinstance(length, int)), None)
+    """The first of these fields that is a length."""
+    for name in names:
+        length = getattr(config, name, None)
+        if isinstance(length, int):
+            return length
+    return None
 
 
 @contextmanager
@@ -199,8 +233,10 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = None) -> Model:
-    """A copy of a model's modules that shares its parameters, buffers and configuration, with some
-    modules replaced."""
+    """A copy of a model's modules that shares its parameters, buffers and configuration.
+
+    Some modules may be `replaced`, {old: new}.
+    """
     shared = (*model.parameters(), *model.buffers(), getattr(model, "config", None))
     memo: dict[int, object] = {id(part): part for part in shared}
     memo |= {id(old): new for old, new in (replaced or {}).items()}
@@ -209,28 +245,38 @@ def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = N
 
 @contextmanager
 def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
-    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks
-    changed."""
+    """Call `hook(module, args, inputs)` before each of the modules runs.
+
+    It sees what earlier hooks changed.
+    """
     with ExitStack() as hooks:
         for module in modules:
-            hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+            handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+            hooks.callback(handle.remove)
         yield
 
 
 @torch.inference_mode()
 def attention_inputs(model: nn.Module, input_ids: Tensor) -> list[Tensor]:
-    """What each attention module receives for tokens without padding, [batch, length]: tensors
-    [batch, length, width].
+    """What each attention module receives: tensors [batch, length, width].
+
+    The tokens [batch, length] have no padding.
 
     They come from a copy whose attention is the fused one of torch, which computes the same: with
     4,096 tokens it needs far less memory and time than eager attention. The model may be one from
     `lab.modify`.
     """
-    family, model = family_of(model), shared_copy(model).eval()
-    attentions, inputs = family.layers(model), []
+    family = family_of(model)
+    model = shared_copy(model).eval()
+    attentions = family.layers(model)
     for attention in attentions:
         attention.forward = partial(_fused_attention, family, attention)  # hooks still apply
-    with hooked(attentions, lambda _, args, __: inputs.append(args[0])):
+    inputs: list[Tensor] = []
+
+    def keep(_attention: nn.Module, args: Any, _inputs: Inputs) -> None:
+        inputs.append(args[0])
+
+    with hooked(attentions, keep):
         base_model(model)(input_ids, use_cache=False)
     return inputs
 
@@ -241,18 +287,14 @@ def _fused_attention(
     """What the attention module of a family computes, without storing all weights."""
     query, key, value = family.project(attention, hidden)
     bias, visible = family.read(attention, inputs)
-    wide = exact_dtype(query.dtype)  # MPT's bias stays float32 in any model
-    query, key, values, mask = (
-        each.to(wide) for each in (query, key, value, torch.where(visible, bias, -math.inf))
-    )
-    mixed = (
-        scaled_dot_product_attention(query, key, values, mask)
-        .to(value.dtype)
-        .transpose(1, 2)
-        .flatten(2)
-    )
-    mixed = getattr(attention, family.output)(mixed)
-    return mixed if residual is None else mixed + residual, None
+    dtype = exact_dtype(query.dtype)  # MPT's bias stays float32 in any model
+    mask = torch.where(visible, bias, -math.inf).to(dtype)
+    attended = scaled_dot_product_attention(query.to(dtype), key.to(dtype), value.to(dtype), mask)
+    joined = attended.to(value.dtype).transpose(1, 2).flatten(2)  # [batch, length, width]
+    output = getattr(attention, family.output)(joined)
+    if residual is not None:
+        output = output + residual
+    return output, None
 
 
 def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
@@ -262,14 +304,10 @@ def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[in
             "tokenizer must be one of transformers, or a function like it, got "
             f"{type(tokenizer).__name__}"
         )
-    found = tokenizer(
-        text, **options
-    )  # or its `encode`, which returns a list; in a batch of one for tensors
-    ids = (
-        torch.as_tensor(found if isinstance(found, list) else found["input_ids"], dtype=torch.long)
-        .flatten()
-        .tolist()
-    )
+    encoded = tokenizer(text, **options)
+    # `tokenizer.encode` returns a list. Tensors come in a batch of one.
+    tokens = encoded if isinstance(encoded, list) else encoded["input_ids"]
+    ids = torch.as_tensor(tokens, dtype=torch.long).flatten().tolist()
     known = model.get_input_embeddings().num_embeddings
     if not ids or not 0 <= min(ids) <= max(ids) < known:
         expected = f"tokens of the model, from 0 to {known - 1}, for {text[:20]!r}"
