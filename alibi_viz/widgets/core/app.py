@@ -50,23 +50,36 @@ from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
-SAVED = (
-    Path(__file__).with_name("saved.html").read_text(encoding="utf-8")
-)  # the page that `App.save` writes
+# The page that `App.save` writes
+SAVED = Path(__file__).with_name("saved.html").read_text(encoding="utf-8")
 
 
 class Why(NamedTuple):
-    """Why an app draws what it draws: one sentence, and the lesson and the section that explain
-    it."""
+    """Why an app draws what it draws: one sentence, and where a lesson explains it."""
 
     sentence: str
     lesson: str  # the name of the notebook, without its suffix
     section: str
 
+    def as_html(self) -> str:
+        """The sentence and its place, folded."""
+        number = int(self.lesson[:2])
+        words = html.escape(f"{self.sentence} More in lesson {number}, “{self.section}”.")
+        summary = "<summary>Why this picture?</summary>"
+        return f'<details class="alibi-why">{summary}{words}</details>'
+
 
 class App(Controls):
-    """Base class of the apps. Keyword arguments are the app's traits:
-    `SlopeExplorer(num_heads=12)`, which is its repr.
+    """Base class of the apps.
+
+    Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
+
+    Attributes:
+        why: shown below the caption.
+        page_width: of the page in pixels, a guess until the page reports it.
+        min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
+        redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
+            drawing.
 
     Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app
     does not have.
@@ -77,51 +90,47 @@ class App(Controls):
     works: List[Any] = List(
         help="such as `Background` and `Debounce`: stopped when the app is closed"
     )
-    why: Why  # shown below the caption
-    page_width = 880  # pixels, until the page reports its width
-    min_width = 10  # pixels, the least for plotly; on a narrower page the figure scrolls sideways
-    redraw_to_fit = (
-        False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
-    )
+    why: Why
+    page_width = 880
+    min_width = 10
+    redraw_to_fit = False
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # JupyterLab may send changes of one control to two threads
-        if unknown := sorted(state.keys() - self.class_traits(state=True).keys()):
+        unknown = sorted(state.keys() - self.class_traits(state=True).keys())
+        if unknown:
+            name = type(self).__name__
             raise TypeError(
-                f"{type(self).__name__} has no {', '.join(unknown)}; it has "
-                f"{', '.join(self._names())}"
+                f"{name} has no {', '.join(unknown)}; it has {', '.join(self._names())}"
             )
-        super().__init__(
-            **{name: state[name] for name in self._names() if name in state}
-        )  # one may depend on another
-        self._message, self._caption, self._details = (
-            HTML(),
-            HTML().add_class("alibi-caption"),
-            HTML(),
-        )
-        why = html.escape(
-            f"{self.why.sentence} More in lesson {int(self.why.lesson[:2])}, “{self.why.section}”."
-        )
-        self.reason = HTML(
-            f'<details class="alibi-why"><summary>Why this picture?</summary>{why}</details>'
-        )
+        # In the order of their definition, because one trait may depend on another
+        in_order = {name: state[name] for name in self._names() if name in state}
+        super().__init__(**in_order)
+
+        self._message = HTML()
+        self._caption = HTML().add_class("alibi-caption")
+        self._details = HTML()
+        self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
         self.children = [controls, self._message, self._caption, self._details, self.reason]
+
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         try:
             self._redraw()
         except BaseException:
-            self.close()  # else ipywidgets would keep its widgets, and they the app
+            self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
+
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
         page = Page(controls=[control.model_id for control in below(controls)])
-        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page.observe(lambda change: self.fit(change.new), names="width")
-        words = [self._message, self.figure, self._caption, self._details, self.reason]
-        self.children = [HTML(theme.STYLE), controls, *words, page]
+        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
+        style = HTML(theme.STYLE)
+        words = [self._caption, self._details, self.reason]
+        self.children = [style, controls, self._message, self.figure, *words, page]
         self.add_class("alibi-app").observe(self._on_change, names=self._names())
 
     # A subclass defines these.
@@ -135,8 +144,10 @@ class App(Controls):
         raise NotImplementedError
 
     def draw(self) -> str | tuple[str, str]:
-        """Put the state into `self.figure`, in place, and return the caption, or the caption and
-        its details."""
+        """Put the state into `self.figure`, in place.
+
+        Returns the caption, or the caption and its details.
+        """
         raise NotImplementedError
 
     # Every app offers these.
@@ -146,10 +157,13 @@ class App(Controls):
         self._redraw()
 
     def fit(self, width: int) -> None:
-        """Make the figure `width` pixels wide, or `min_width`. The page calls this when its width
-        changes."""
+        """Make the figure `width` pixels wide, but at least `min_width`.
+
+        The page calls this when its width changes.
+        """
         with self._lock:
-            self.page_width = self.figure.layout.width = max(width, self.min_width)
+            self.page_width = max(width, self.min_width)
+            self.figure.layout.width = self.page_width
             if self.redraw_to_fit:
                 self._redraw()
 
@@ -158,46 +172,44 @@ class App(Controls):
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure to `.html` (with its words, works offline, 5 MB) or to `.png`, `.svg` or
-        `.pdf`.
+        """Write the figure to a file: `.html`, `.png`, `.svg` or `.pdf`.
 
-        Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to
-        draw an image.
+        The `.html` has its words, works offline and has 5 MB. Raises ValueError for another suffix,
+        and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
-        path, plot = Path(path), self.snapshot()
-        if (suffix := path.suffix.lower()) == ".html":
-            plot = plot.to_html(
-                full_html=False, include_plotlyjs=True, config={"displaylogo": False}
-            )
-            words = html.escape(f"{self.caption} {self.details}".strip())
-            write(
-                path,
-                SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words),
-            )
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix == ".html":
+            write(path, self._as_page())
         elif suffix in (".png", ".svg", ".pdf"):
-            theme.save_images({path: plot})
+            theme.save_images({path: self.snapshot()})
         else:
-            raise ValueError(
-                f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in "
-                f"{str(path)!r}"
-            )
+            got = repr(suffix or "no suffix")
+            raise ValueError(f"save writes .html, .png, .svg or .pdf, got {got} in {str(path)!r}")
         return path
 
-    def close(self) -> None:
-        """Remove the app from the page, end its work in the background and free its memory. Traits
-        draw no more.
+    def _as_page(self) -> str:
+        """The figure and its words as a page that needs no network."""
+        plot = self.snapshot().to_html(
+            full_html=False, include_plotlyjs=True, config={"displaylogo": False}
+        )
+        words = html.escape(f"{self.caption} {self.details}".strip())
+        name = type(self).__name__
+        return SAVED.format(title=name, ink=theme.INK, figure=plot, caption=words)
 
-        ipywidgets keeps every widget until it is closed, and closes none of those inside another.
+    def close(self) -> None:
+        """Remove the app from the page, end its work in the background and free its memory.
+
+        Afterwards, a changed trait draws nothing. ipywidgets keeps every widget until it is closed,
+        and closes none of those inside another.
         """
         with self._lock:
             for work in self.works:
                 work.stop()
             for widget in below(self)[1:]:
-                for part in (
-                    widget,
-                    getattr(widget, "style", None),
-                    getattr(widget, "layout", None),
-                ):
+                style = getattr(widget, "style", None)
+                layout = getattr(widget, "layout", None)
+                for part in (widget, style, layout):
                     if isinstance(part, Widget):
                         part.close()
             self.layout.close()
@@ -206,16 +218,18 @@ class App(Controls):
 
     def _redraw(self) -> None:
         with self._lock:
-            state = (
-                self._state()
-            )  # another thread may change it while `draw` is at work, and then draws again
+            # Another thread may change the state while `draw` is at work, and then draws again.
+            state = self._state()
             drawn = self.draw()
-            self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
+            if isinstance(drawn, str):
+                self.caption = drawn
+                self.details = ""
+            else:
+                self.caption, self.details = drawn
             self._caption.value = html.escape(self.caption)
             words = html.escape(self.details)
-            self._details.value = (
-                f'<details class="alibi-details"><summary>Details</summary>{words}</details>'
-            )
+            summary = "<summary>Details</summary>"
+            self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
             show(self.details, self._details)
             self._drawn = state
 
@@ -224,33 +238,33 @@ class App(Controls):
             return  # several traits were set at once, and the first notification has drawn them all
         try:
             self._redraw()
-        except (
-            MemoryError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:  # torch has its own for memory
+        except (MemoryError, RuntimeError, TypeError, ValueError) as error:
+            # torch raises RuntimeError where there is too little memory.
             for name, value in self._drawn.items():
                 self.set_trait(name, value)
-            raise error if isinstance(error, BadValue) else BadValue(str(error)) from error
+            if isinstance(error, BadValue):
+                raise
+            raise BadValue(str(error)) from error
 
     def _names(self) -> list[str]:
         """The names of the state traits, in the order of their definition."""
-        names = self.class_traits(state=True)
-        return [name for cls in reversed(type(self).__mro__) for name in vars(cls) if name in names]
+        state_traits = self.class_traits(state=True)
+        names = []
+        for cls in reversed(type(self).__mro__):
+            names += [name for name in vars(cls) if name in state_traits]
+        return names
 
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._names()}
 
     def __repr__(self) -> str:
-        shown = {
-            name: getattr(value, "__name__", "") or short_repr(value, 60)
-            for name, value in self._state().items()
-        }
-        state = ", ".join(f"{name}={value}" for name, value in shown.items())
-        return f"{type(self).__name__}({state})"
+        parts = []
+        for name, value in self._state().items():
+            # A function, such as a law, is shown by its name.
+            text = getattr(value, "__name__", "") or short_repr(value, 60)
+            parts.append(f"{name}={text}")
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return super()._repr_mimebundle_(**options) | {
-            "text/plain": repr(self)
-        }  # ipywidgets would cut it
+        bundle = super()._repr_mimebundle_(**options)
+        return {**bundle, "text/plain": repr(self)}  # ipywidgets would cut it

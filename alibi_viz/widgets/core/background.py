@@ -1,5 +1,4 @@
-"""Work that the page doesn't wait for: a stream consumed on a thread, and work postponed until the
-user pauses.
+"""Work that the page doesn't wait for: on a thread, or postponed until the user pauses.
 
 Training runs on a thread rather than in an asyncio task, so that a script without an event loop can
 wait for it too.
@@ -16,13 +15,13 @@ from typing import Any
 
 
 class Background(Future[None]):
-    """Consumes a stream on a thread: a future, to `await` in a notebook, with `result()` in a
-    script.
+    """Consumes a stream on a thread.
 
-    Both return when the stream has ended or was stopped, raise its exception, and stop it when
+    It is a future: `await` it in a notebook, and call `result()` in a script. Both return when the stream has ended or was stopped, raise its exception, and stop it when
     interrupted. On the thread, `show` is called at most every `every` seconds, and `end` with the
     exception or None.
 
+    >>> from alibi_viz.widgets.core.background import Background
     >>> Background(map(print, range(2)), end=lambda error: print("ended:", error)).start().result()
     0
     1
@@ -31,7 +30,8 @@ class Background(Future[None]):
 
     # Drawing every 0.2 s costs 5% of the throughput of training; drawing every step 40%, and the
     # server drops messages.
-    every, share = 0.2, 0.04
+    every = 0.2  # seconds
+    share = 0.04  # the largest share of the time that drawing may take
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class Background(Future[None]):
         end: Callable[[BaseException | None], None] = lambda _: None,
     ) -> None:
         super().__init__()
-        self._stream, self._show, self._end = stream, show, end
+        self._stream = stream
+        self._show = show
+        self._end = end
         self.stopped = False  # whether `stop` was called
         self._thread = threading.Thread(target=self._run, name="alibi_viz", daemon=True)
 
@@ -88,8 +90,10 @@ class Background(Future[None]):
 
     def _run(self) -> None:
         failure: BaseException | None = None
-        try:  # closes a generator on this thread, not on the one that garbage-collects it
-            with closing(self._stream) if isinstance(self._stream, Generator) else nullcontext():
+        is_generator = isinstance(self._stream, Generator)
+        try:
+            # Close a generator on this thread, not on the one that garbage-collects it.
+            with closing(self._stream) if is_generator else nullcontext():  # type: ignore[type-var]
                 self._consume()
         except BaseException as error:
             failure = error
@@ -98,24 +102,27 @@ class Background(Future[None]):
         except BaseException as error:
             failure = failure or error
         atexit.unregister(self._exit)
-        self.set_exception(failure) if failure else self.set_result(None)
+        if failure is None:
+            self.set_result(None)
+        else:
+            self.set_exception(failure)
 
     def _consume(self) -> None:
         due = time.monotonic() + self.every
         for _ in self._stream:
             if self.stopped:
                 return
-            if (before := time.monotonic()) >= due:
+            before = time.monotonic()
+            if before >= due:
                 self._show()
                 after = time.monotonic()
                 due = after + max(self.every, (after - before) / self.share)
 
 
 class Debounce:
-    """`debounce(work)` runs the work after `delay` seconds, unless it is called again before: then
-    only the last runs.
+    """Runs work after `delay` seconds, unless other work is given before: then only the last runs.
 
-    Without a running event loop, as in a script or a test, the work runs at once.
+    Call it as `debounce(work)`. Without a running event loop, as in a script or a test, the work runs at once.
 
     >>> Debounce(0.1)(lambda: print("done"))
     done
@@ -136,7 +143,8 @@ class Debounce:
 
     def flush(self) -> None:
         """Run the work that is still waiting, if any, without further delay."""
-        if work := self._work:
+        work = self._work
+        if work is not None:
             self.stop()
             work()
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
@@ -135,23 +135,63 @@ start()
     ]
 
 
-def test_debounced_work_runs_once_after_the_last_call_unless_it_is_flushed_or_stopped():
-    async def main():
-        debounce, done = Debounce(0.5), []
-        for number in range(10):  # the calls take longer than the delay
-            debounce(partial(done.append, number))
-            await asyncio.sleep(0.06)
-            assert done == []
-        while not done:
-            await asyncio.sleep(0.01)
-        debounce(partial(done.append, "flushed"))
-        debounce.flush()
-        debounce.flush()
-        assert done == [9, "flushed"]
-        stopped = Debounce(0.01)
-        stopped(partial(done.append, "stopped"))
-        stopped.stop()
-        await asyncio.sleep(0.1)
-        return done
+class Timers:
+    """An event loop's timers, which only `elapse` lets expire: no test waits."""
 
-    assert asyncio.run(main()) == [9, "flushed"]
+    def __init__(self) -> None:
+        self.timers: list[Mock] = []
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Mock:
+        timer = Mock(callback=callback)
+        self.timers.append(timer)
+        return timer
+
+    def elapse(self) -> None:
+        for timer in self.timers:
+            if not timer.cancel.called:
+                timer.callback()
+        self.timers.clear()
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    timers = Timers()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
+    return timers
+
+
+def test_debounced_work_waits_until_the_delay_has_passed(timers: Timers) -> None:
+    work = Mock()
+    Debounce(0.5)(work)
+    work.assert_not_called()
+    timers.elapse()
+    work.assert_called_once()
+
+
+def test_only_the_last_of_many_debounced_works_runs(timers: Timers) -> None:
+    debounce = Debounce(0.5)
+    works = [Mock() for _ in range(10)]
+    for work in works:
+        debounce(work)
+    timers.elapse()
+    assert [work.call_count for work in works] == [0] * 9 + [1]
+
+
+def test_flushed_work_runs_at_once_and_not_again(timers: Timers) -> None:
+    work = Mock()
+    debounce = Debounce(0.5)
+    debounce(work)
+    debounce.flush()
+    work.assert_called_once()
+    debounce.flush()
+    timers.elapse()
+    work.assert_called_once()
+
+
+def test_stopped_work_never_runs(timers: Timers) -> None:
+    work = Mock()
+    debounce = Debounce(0.5)
+    debounce(work)
+    debounce.stop()
+    timers.elapse()
+    work.assert_not_called()
