@@ -48,6 +48,7 @@ def _explain_together(
     """
     longest = max(observations, key=lambda observation: observation.probe.key_length)
     precision = longest.precision
+    # An error of a slope moves the farthest log weight of a short call by SHORT times as much.
     tolerance = Tolerance(precision.relative, precision.absolute / (2 * SHORT))
     rules_of_calls = []
     for observation in observations:
@@ -55,14 +56,16 @@ def _explain_together(
         rules_of_calls.append(rules(observation.probe, expected, limits))
 
     explanations = []
-    for rule_by_call in zip(*rules_of_calls, strict=True):
-        slopes = _fit(observations, rule_by_call)
-        if not _agree(observations, rule_by_call, slopes):
+    # `rules` lists the same rules for every call, so each column is one rule at all sizes.
+    for versions_of_rule in zip(*rules_of_calls, strict=True):
+        slopes = _fit(observations, versions_of_rule)
+        if not _agree(observations, versions_of_rule, slopes):
             continue
-        rule_faults = rule_by_call[0].faults
+        rule_faults = versions_of_rule[0].faults
         slope_findings = name_slopes(slopes, expected, tolerance)
         if not slope_findings and not rule_faults:
-            # The weights were wrong, so the slopes are, however little.
+            # The rule fits but the weights are wrong, so the slopes must be slightly wrong: look
+            # closer.
             slope_findings = name_slopes(slopes, expected, _quarter(tolerance))
         explanation = slope_findings + [Finding(fault, evidence) for fault in rule_faults]
         if len(explanation) == 1:  # there is none with fewer faults
@@ -76,14 +79,16 @@ def _quarter(tolerance: Tolerance) -> Tolerance:
     return Tolerance(tolerance.relative / 4, tolerance.absolute / 4)
 
 
-def _fit(observations: Sequence[Observation], rule_by_call: Sequence[Rule]) -> dict[int, Tensor]:
+def _fit(
+    observations: Sequence[Observation], versions_of_rule: Sequence[Rule]
+) -> dict[int, Tensor]:
     """The slopes [heads] with which the rules fit the last query of each call best.
 
     They are fitted by least squares, for every head count.
     """
     covariance: dict[int, Tensor] = {}
     variance: dict[int, Tensor] = {}
-    for observation, rule in zip(observations, rule_by_call, strict=True):
+    for observation, rule in zip(observations, versions_of_rule, strict=True):
         heads = observation.probe.num_heads
         unit_bias = rule.bias(torch.ones(heads), rows=[-1])[:, 0]  # [heads, key]
         log_weights = observation.log_weights[:, -1]  # [heads, key]
@@ -103,7 +108,7 @@ def _centered(values: Tensor, readable: Tensor) -> Tensor:
 
 
 def _agree(
-    observations: Sequence[Observation], rule_by_call: Sequence[Rule], slopes: ByHeads
+    observations: Sequence[Observation], versions_of_rule: Sequence[Rule], slopes: ByHeads
 ) -> bool:
     """Whether all observed weights are those of the rules' biases."""
 
@@ -111,7 +116,7 @@ def _agree(
         bias = rule.bias(slopes[observation.probe.num_heads], rows)
         return observation.agrees(bias, rows)
 
-    calls = list(zip(observations, rule_by_call, strict=True))
+    calls = list(zip(observations, versions_of_rule, strict=True))
     for observation, rule in calls:
         if not agrees(observation, rule, _few_rows(observation.probe)):
             return False

@@ -340,7 +340,8 @@ class AttentionReader:
         direction = torch.randn(self.head_dim, generator=generator)
         has_content = torch.arange(probe.key_length) % 3 == 1
         keys = has_content[:, None] * direction
-        for content in (1.0, 0.1):  # a small one for functions that don't scale it
+        # A small content is for functions that don't scale it.
+        for content in (1.0, 0.1):
             query = content * direction * self.head_dim**0.5 / direction.square().sum()
             with_content = self.weights(probe, query, keys)  # [batch, heads, query, key]
             readable = (with_content > smallest) & (without_content > smallest)

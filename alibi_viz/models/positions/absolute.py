@@ -25,7 +25,7 @@ class Sinusoidal(Position):
         """float32 [length, d_model] for integer positions [length]."""
         even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float64)
         frequency = 10000.0 ** (-even / self.d_model)
-        angle = positions.double()[:, None] * frequency  # [length, d_model / 2, rounded up]
+        angle = positions.double()[:, None] * frequency  # [length, ceil(d_model / 2)]
         pairs = torch.stack((angle.sin(), angle.cos()), dim=-1)
         return pairs.flatten(1)[:, : self.d_model].float()
 

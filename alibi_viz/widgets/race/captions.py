@@ -8,10 +8,9 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.data.tales import mentions
-from alibi_viz.measure import sentences as say
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
-from alibi_viz.measure.sentences import join, outcome, outcomes, rises
+from alibi_viz.measure.sentences import join, outcome, outcomes, rises, sentences
 from alibi_viz.widgets.race.state import RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
@@ -37,23 +36,23 @@ def caption(
         note: comes first, unless it is empty.
         measuring: whether the trained models are being measured.
     """
-    sentences = [note or _status(race)]
+    lines = [note or _status(race)]
     if race.state == "ready":
-        sentences.append(question.summary)
+        lines.append(question.summary)
     elif race.failed:
-        sentences.append("Training did not finish, so the methods cannot be compared.")
+        lines.append("Training did not finish, so the methods cannot be compared.")
     elif race.unmeasured(question):
-        sentences.append(_reason_unmeasured(race, measuring))
+        lines.append(_reason_unmeasured(race, measuring))
     else:
-        sentences += _findings(race, question, results)
+        lines += _findings(race, question, results)
 
-    sentences = [sentence for sentence in sentences if sentence]
-    summary = " ".join(sentences[:2])
+    lines = [line for line in lines if line]
+    summary = " ".join(lines[:2])
 
     # Open details would close whenever their text changes, so a running race has none.
     if race.state == "running" or not race.complete:
         return summary, ""
-    details = [*sentences[2:], *_training_facts(race)]
+    details = [*lines[2:], *_training_facts(race)]
     return summary, " ".join(details)
 
 
@@ -162,7 +161,7 @@ def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
 
 def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """The answer to a question; on longer sequences of a text, also which guesses were right."""
-    findings = say.sentences(question.say(results, race.length))
+    findings = sentences(question.say(results, race.length))
     if question is not race.main or race.task != "text":
         return findings
 
