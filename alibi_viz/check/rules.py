@@ -171,8 +171,11 @@ def _distances(places: Places, limits: Limits) -> dict[str, Tensor]:
 
 def _views(places: Places, causal: bool, limits: Limits) -> list[View]:
     """All views, the correct one first, with the name ""."""
-    row, query, key = places.row, places.query, places.key
-    everything, past = places.everything, places.past
+    row = places.row
+    query = places.query
+    key = places.key
+    everything = places.everything
+    past = places.past
     correct = past if causal else everything
     views = [View("", correct, torch.abs)]
     if causal:
@@ -215,7 +218,8 @@ def _rounded_distances(places: Places, slopes: Tensor) -> Iterator[Tensor]:
 
     They are correct up to a constant per row, which cancels in the softmax.
     """
-    query, key = places.query, places.key
+    query = places.query
+    key = places.key
     for dtype in (torch.bfloat16, torch.float16):
         yield -(slopes * key).to(dtype).double() / slopes
         yield -(slopes.to(dtype) * key.to(dtype)).double() / slopes

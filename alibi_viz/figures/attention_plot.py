@@ -279,14 +279,13 @@ def _hover(steps: Floats, heads: Sequence[int], words: Texts) -> Texts:
     and `_SUM`."""
     masked = np.isneginf(steps[2])
     cells = np.empty((*masked.shape, 7), dtype=object)
-    cells[..., 0], cells[..., 1], cells[..., 2] = (
-        np.array(heads)[:, None, None],
-        words[:, None],
-        words,
-    )
+    cells[..., 0] = np.array(heads)[:, None, None]
+    cells[..., 1] = words[:, None]  # of the query
+    cells[..., 2] = words  # of the key
     cells[..., 3:] = np.moveaxis(steps, 0, -1).round(3)
     cells[..., 6] = (100 * steps[3]).round(3)
-    cells[masked, 4], cells[masked, 5] = f"{_MINUS}∞ (masked)", f"{_MINUS}∞"
+    cells[masked, 4] = f"{_MINUS}∞ (masked)"
+    cells[masked, 5] = f"{_MINUS}∞"
     return cells
 
 

@@ -12,14 +12,11 @@ from alibi_viz.arguments import check_choice
 from alibi_viz.figures import matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
-SHOWS = {
-    "weight": "weight left at equal content",
-    "bias": "bias, linear scale",
-}  # the text beside the color bar
-HOVER_ALL, HOVER_ONE = (
-    2048,
-    65536,
-)  # cells with a hover text: with several heads in the figure, and with one
+# The text beside the color bar
+SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}
+# Cells with a hover text: with several heads in the figure, and with one
+HOVER_ALL = 2048
+HOVER_ONE = 65536
 _TEMPLATE = (
     "head %{z}<br>query %{customdata[0]}, key %{customdata[1]}<br>distance %{customdata[2]}"
     "<br>bias %{customdata[3]}<br>relative weight %{customdata[4]:.3g}"

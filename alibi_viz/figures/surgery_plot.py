@@ -111,7 +111,8 @@ def draw(
     >>> figure.data[0].y, figure.data[2].y
     (array([2.5, 2.6]), array([3., 9.]))
     """
-    losses_before, losses_after = before[0], after[0]
+    losses_before = before[0]
+    losses_after = after[0]
     distances_before = np.asarray(before[1], dtype=float)
     distances_after = np.asarray(after[1], dtype=float)
 

@@ -119,7 +119,8 @@ class AddConstant(App):
     def _show(self, logits: torch.Tensor, weights: torch.Tensor, masked: torch.Tensor) -> None:
         """Put both matrices into the figure and frame the changed row or column."""
         first, last = EDGES
-        before, after = self.index - 0.5, self.index + 0.5
+        before = self.index - 0.5
+        after = self.index + 0.5
         if self.where == "row":
             frame = {"x0": first, "x1": last, "y0": before, "y1": after}
         else:

@@ -62,10 +62,9 @@ class SlopeExplorer(App):
         caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
         if other is None:
             return caption
-        count, factor = (
-            int((slopes != other).sum()),
-            (slopes.double() / other.double()).log().abs().max().exp(),
-        )
+        count = int((slopes != other).sum())
+        ratios = slopes.double() / other.double()
+        factor = ratios.log().abs().max().exp()
         differ = f"differ in {count} of {heads}, by up to a factor of {format_number(factor)}"
         return (
             f"{caption} {self.scheme.capitalize()} and {self.compare} slopes "

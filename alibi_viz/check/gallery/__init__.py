@@ -32,24 +32,29 @@ class Exhibit:
 
     # "slopes", "bias" or "attention": the function of `alibi_viz.check` that finds the fault
     kind: str
-    rule: Callable[
-        ..., Any
-    ]  # reproduces the fault, with the signature that this kind of check expects
+    # Reproduces the fault, with the signature that this kind of check expects
+    rule: Callable[..., Any]
     fault: str  # its name, as `alibi_viz.check` reports it
     system: str  # the project with this fault, and its version or dates
     source: str  # the URL of the code, or of the pull request or issue about it
     effect: str  # what the system computes, in a sentence
     options: Mapping[str, Any] = field(default_factory=dict)  # of the check
-    trained: Sequence[
-        str
-    ] = ()  # model types whose weights were trained with such code: right for them
+    # Model types whose weights were trained with such code: it is right for them
+    trained: Sequence[str] = ()
 
 
 _MODULES = {"attention": attention, "bias": biases, "slopes": slopes}
-EXHIBITS = [
-    Exhibit(kind, getattr(_MODULES[kind], name), **facts)
-    for kind, exhibits in tomllib.loads(
-        (files("alibi_viz.check.gallery") / "exhibits.toml").read_text("utf-8")
-    ).items()
-    for name, facts in exhibits.items()
-]
+
+
+def _load() -> list[Exhibit]:
+    """The exhibits of exhibits.toml, in its order."""
+    text = (files("alibi_viz.check.gallery") / "exhibits.toml").read_text("utf-8")
+    exhibits = []
+    for kind, facts_by_name in tomllib.loads(text).items():
+        for name, facts in facts_by_name.items():
+            rule = getattr(_MODULES[kind], name)
+            exhibits.append(Exhibit(kind, rule, **facts))
+    return exhibits
+
+
+EXHIBITS = _load()

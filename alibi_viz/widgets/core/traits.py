@@ -37,14 +37,14 @@ def raising_bad_value() -> Iterator[None]:
 
 
 def short_repr(value: object, max_string: int = 30) -> str:
-    """The repr of a value, cut to less than a line; the repr of a string has at most `max_string`
-    characters."""
+    """The repr of a value, cut to less than a line.
+
+    The repr of a string has at most `max_string` characters.
+    """
     short = reprlib.Repr()
-    short.maxstring, short.maxtuple, short.maxdict = (
-        max_string,
-        7,
-        20,
-    )  # an app has up to seven methods
+    short.maxstring = max_string
+    short.maxtuple = 7  # as many methods as an app has at most
+    short.maxdict = 20
     try:
         return short.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits

@@ -34,10 +34,8 @@ def spans_of(inputs: AttentionInputs) -> tuple[int, ...]:
 def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
     """float64 [heads]: the largest share of a query's weights that is more than `spans` steps
     away."""
-    query, key = (
-        inputs.query.double(),
-        inputs.key.double().repeat_interleave(inputs.group_size, dim=1),
-    )
+    query = inputs.query.double()
+    key = inputs.key.double().repeat_interleave(inputs.group_size, dim=1)
     position = torch.arange(key.shape[2])
     steps = position[key.shape[2] - query.shape[2] :, None] - position  # [query, key]
     logits = query @ key.mT * inputs.scaling - inputs.slopes.double()[:, None, None] * steps.abs()
@@ -79,11 +77,9 @@ def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
 def calls(draw: st.DrawFn) -> AttentionInputs:
     key_length = draw(st.integers(1, 400))
     query_length = key_length if draw(st.booleans()) else draw(st.integers(1, key_length))
-    batch, key_heads, group_size = (
-        draw(st.integers(1, 2)),
-        draw(st.integers(1, 2)),
-        draw(st.integers(1, 3)),
-    )
+    batch = draw(st.integers(1, 2))
+    key_heads = draw(st.integers(1, 2))
+    group_size = draw(st.integers(1, 3))
     head_dim, heads, seed = (
         draw(st.integers(1, 16)),
         key_heads * group_size,
