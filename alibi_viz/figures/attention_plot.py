@@ -75,8 +75,9 @@ def blank() -> go.Figure:
     figure.update_yaxes(showticklabels=False, col=2)
     for name in ("content", "bias"):
         figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
-    for axis_of_grid in (grid := figure.get_subplot(*_PANELS["grid"])):
-        axis_of_grid.visible = False
+    grid = figure.get_subplot(*_PANELS["grid"])
+    grid.xaxis.visible = False
+    grid.yaxis.visible = False
     bar = {
         "x": 1.01,
         "yanchor": "bottom",
@@ -198,7 +199,9 @@ def draw(
             f'<span style="color:{color}">{sign}</span>' for color, sign in signs
         )
         word = literal(f"query {query:,} {quoted(tokens[query], 16)}")
-        content = f"content, q · k / √d{f'<br>{gray} masked' * bool(masked.any())}"
+        content = "content, q · k / √d"
+        if masked.any():
+            content += f"<br>{gray} masked"
         selected = f"{word}<br>{bars} {names[0]}  {diamonds} {names[1]}"
         grid = f"weights of every head, {frame} {word}; click a head to select it"
         titles = content, f"+  {bias_name}", selected, "=  logits", "→  softmax: weights", grid

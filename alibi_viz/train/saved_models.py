@@ -30,7 +30,7 @@ SETTINGS_FILE = "run.json"
 
 
 class BadRun(ValueError):
-    """The folder is not a saved run, is damaged, or was saved in another format.
+    """The saved run is damaged, of another format, or needs a method that was not passed.
 
     Loading never changes it.
     """
@@ -134,7 +134,7 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
 
     A run that was trained with your own position method keeps the source text of that method, for
     reading only: code from a file is never executed. Pass the function or class as `method`. Raises
-    OSError if the folder is no saved run, and `BadRun` with the reason if it cannot be loaded.
+    OSError if the folder has no run.json, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
     try:

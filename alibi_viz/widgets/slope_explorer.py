@@ -1,6 +1,7 @@
 """SlopeExplorer: the slope of each head, and how fast its attention falls with distance."""
 
 from ipywidgets import Widget
+from torch import Tensor
 
 from alibi_viz.figures import slope_plot as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
@@ -52,21 +53,32 @@ class SlopeExplorer(App):
         ]
 
     def draw(self) -> str:
-        heads, slopes = self.num_heads, alibi_slopes(self.num_heads, self.scheme)
-        other = None if self.compare is None else alibi_slopes(heads, self.compare)
+        slopes = alibi_slopes(self.num_heads, self.scheme)
+        other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
         picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        steep, flat = int(slopes.argmax()), int(slopes.argmin())
-        near, far = (format_number(half_life(slopes)[head]) for head in (steep, flat))
-        first = f"{format_slope(slopes[steep])} (head {steep + 1}, half-life {near} tokens)"
-        last = f" to {format_slope(slopes[flat])} (head {flat + 1}, half-life {far})" * (heads > 1)
-        caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
+        return self._describe(slopes, other)
+
+    def _describe(self, slopes: Tensor, other: Tensor | None) -> str:
+        """The steepest and the flattest slope, and how those of the other scheme differ."""
+        heads = len(slopes)
+        steepest = int(slopes.argmax())
+        flattest = int(slopes.argmin())
+        half_lives = half_life(slopes)
+
+        near = format_number(half_lives[steepest])
+        ends = f"{format_slope(slopes[steepest])} (head {steepest + 1}, half-life {near} tokens)"
+        if heads > 1:
+            far = format_number(half_lives[flattest])
+            ends += f" to {format_slope(slopes[flattest])} (head {flattest + 1}, half-life {far})"
+        noun = "head" if heads == 1 else "heads"
+        caption = f"{heads} {noun}, {self.scheme} slopes: {ends}."
         if other is None:
             return caption
+
         count = int((slopes != other).sum())
-        ratios = slopes.double() / other.double()
-        factor = ratios.log().abs().max().exp()
-        differ = f"differ in {count} of {heads}, by up to a factor of {format_number(factor)}"
-        return (
-            f"{caption} {self.scheme.capitalize()} and {self.compare} slopes "
-            f"{differ if count else 'agree exactly'}."
-        )
+        differ = "agree exactly"
+        if count:
+            ratios = slopes.double() / other.double()
+            factor = format_number(ratios.log().abs().max().exp())
+            differ = f"differ in {count} of {heads}, by up to a factor of {factor}"
+        return f"{caption} {self.scheme.capitalize()} and {self.compare} slopes {differ}."
