@@ -27,9 +27,9 @@ class AddConstant(App):
     why = Why(
         "Each row has its own softmax.", "02_biases", "Three ways to write the same attention"
     )
-    where = Choice("row", ("row", "column"))
-    index = Count(4, 0, TOKENS - 1)
-    constant = Count(3, -9, 9)
+    where = Choice(("row", "column"), "row")
+    index = Count(4, min=0, max=TOKENS - 1)
+    constant = Count(3, min=-9, max=9)
 
     def controls(self) -> list[Widget]:
         return [

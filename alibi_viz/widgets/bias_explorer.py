@@ -84,11 +84,11 @@ class BiasExplorer(HasHead, App):
         "All heads at once",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
-    num_heads = Count(8, 1, MAX_HEADS)
-    length = Count(64, 1, 256)
-    show = Choice("weight", tuple(_SHOWS))
+    num_heads = Count(8, min=1, max=MAX_HEADS)
+    length = Count(64, min=1, max=256)
+    show = Choice(tuple(_SHOWS), "weight")
     law = Law()
-    form = Choice("relative", FORMS)
+    form = Choice(FORMS, "relative")
     causal = Flag(True)
     head = Head(None, allow_none=True)
     blank = staticmethod(picture.blank)

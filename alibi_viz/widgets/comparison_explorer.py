@@ -17,7 +17,7 @@ from alibi_viz.measure.table import AS_TRAINED, LEVEL, check_table
 from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
-from alibi_viz.widgets.core.traits import Choice, Names
+from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 
 # The baseline that needs no training, so it is a method of its own beside ALiBi
 WINDOWED = "rotary, window"
@@ -65,9 +65,9 @@ class ComparisonExplorer(App):
         "06_train_short_test_long",
         "Your race and the published seeds",
     )
-    question = Choice("longer sequences", "views")
-    methods = Names(FIRST, "labels", picture.MAX_METHODS)
-    variant = Choice(AS_TRAINED, "variants")
+    question = ChoiceFrom("views", "longer sequences")
+    methods = Names("labels", FIRST, most=picture.MAX_METHODS)
+    variant = ChoiceFrom("variants", AS_TRAINED)
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         claims = results is None and state.get("question") == CLAIMS

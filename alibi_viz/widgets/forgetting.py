@@ -47,7 +47,7 @@ class Forgetting(App):
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
-    half_life = Count(4, 1, 32)
+    half_life = Count(4, min=1, max=32)
     text = Words(SENTENCE)
     square_root = Flag(False)
 

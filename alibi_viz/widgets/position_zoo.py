@@ -51,8 +51,8 @@ class PositionZoo(App):
         "04_a_zoo_of_positions",
         "One picture for each",
     )
-    method = Choice("alibi", ("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"))
-    distance = Count(200, 0, LONGEST - 1)
+    method = Choice(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
+    distance = Count(200, min=0, max=LONGEST - 1)
 
     def controls(self) -> list[Widget]:
         return [

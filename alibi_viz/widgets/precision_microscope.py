@@ -47,9 +47,9 @@ class PrecisionMicroscope(App):
         "12_for_implementers",
         "Round last",
     )
-    dtype = Choice("bfloat16", tuple(DTYPES))
-    form = Choice("key", FORMS)
-    query = Choice("last", ("last", "largest error"))
+    dtype = Choice(tuple(DTYPES), "bfloat16")
+    form = Choice(FORMS, "key")
+    query = Choice(("last", "largest error"), "last")
     blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:

@@ -33,9 +33,9 @@ class SlopeExplorer(App):
         "01_slopes",
         "The rule",
     )
-    num_heads = Count(8, 1, 64)
-    scheme = Choice("official", SCHEMES)
-    compare = Choice("geometric", (None, *SCHEMES))
+    num_heads = Count(8, min=1, max=64)
+    scheme = Choice(SCHEMES, "official")
+    compare = Choice(SCHEMES, "geometric", allow_none=True)
     blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:

@@ -21,7 +21,7 @@ from alibi_viz.surgery.modify import has_sinks
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
+from alibi_viz.widgets.core.traits import BadValue, ChoiceFrom, Count, Number, raising_bad_value
 
 YOURS = "yours"
 # These models come with the package and are tested within seconds.
@@ -198,11 +198,11 @@ class SlopeSurgery(App):
         "07_surgery",
         "Steeper or flatter slopes",
     )
-    subject = Choice("alibi", "subjects")
-    factor = Number(1.0, 1 / 16, 16)
-    dropped = Choice("none", "droppable")
-    window = Count(None, 1, 4096, WINDOWS, allow_none=True)
-    sinks = Count(0, 0, 64)
+    subject = ChoiceFrom("subjects", "alibi")
+    factor = Number(1.0, min=1 / 16, max=16)
+    dropped = ChoiceFrom("droppable", "none")
+    window = Count(None, min=1, max=4096, allow_none=True)
+    sinks = Count(0, min=0, max=64)
     blank = staticmethod(picture.blank)
 
     def __init__(
@@ -282,6 +282,7 @@ class SlopeSurgery(App):
             "s-window",
             "How many keys a query sees, with its own",
             {None: "none"},
+            offered=self._windows,
         )
         sinks = self.slider(
             "sinks",
@@ -327,6 +328,13 @@ class SlopeSurgery(App):
         curves = [(evaluation.losses, evaluation.distance) for evaluation in lines]
         picture.draw(self.figure, subject.length, subject.unit, *curves)
         return _describe(subject, words, before, after)
+
+    def _windows(self) -> tuple[int | None, ...]:
+        """What the menu offers: powers of two, and a window that was set in code."""
+        windows = set(WINDOWS)
+        if self.window is not None:
+            windows.add(self.window)
+        return (None, *sorted(windows))
 
     def _keep_possible_drop(self, _: Any) -> None:
         """Drop nothing if the new model has no such head."""

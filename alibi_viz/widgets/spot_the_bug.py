@@ -20,7 +20,7 @@ from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, View, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
-from alibi_viz.widgets.core.traits import Choice, State
+from alibi_viz.widgets.core.traits import Choice, ChoiceFrom, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
@@ -34,7 +34,9 @@ class Code(State):
     info_text = "a string"
 
     def validate(self, obj: HasTraits, value: Any) -> str:
-        return value if isinstance(value, str) else self.error(obj, value)
+        if not isinstance(value, str):
+            self.error(obj, value)
+        return value
 
 
 @dataclass
@@ -92,8 +94,8 @@ class SpotTheBug(App):
         "What a correct picture looks like",
     )
     redraw_to_fit = True  # the size of the pictures depends on the width
-    bug = Choice("case 1", tuple(BUGS))
-    guess = Choice(None, "answers", allow_none=True)
+    bug = Choice(tuple(BUGS), "case 1")
+    guess = ChoiceFrom("answers", None, allow_none=True)
     code = Code("")
 
     def __init__(self, **state: Any) -> None:

@@ -34,9 +34,9 @@ class TugOfWar(App):
         "03_attention",
         "How much content does distance outweigh?",
     )
-    head = Count(3, 1, 8)
-    content = Count(4, 0, 12)
-    distance = Count(16, 1, TOKENS - 1)
+    head = Count(3, min=1, max=8)
+    content = Count(4, min=0, max=12)
+    distance = Count(16, min=1, max=TOKENS - 1)
 
     def controls(self) -> list[Widget]:
         return [

@@ -24,7 +24,7 @@ from ipywidgets.widgets.widget import _instances
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below
-from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
+from alibi_viz.widgets.core.traits import BadValue, Count, Flag, Law, Names, Number
 from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
 from tests.widgets.race.small_race import control
@@ -65,8 +65,8 @@ ANYTHING += [
 def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
     """A few values that the trait may take, and some that it must not."""
     trait, values = app.traits()[name], list(chance.sample(ANYTHING, 6))
-    if isinstance(trait, Number):
-        values += [trait.low, trait.high, trait.high + 1, chance.randint(1, 8)]
+    if isinstance(trait, Count | Number):
+        values += [trait.min, trait.max, trait.max + 1, chance.randint(1, 8)]
     elif isinstance(trait, Names):
         values += [chance.sample(trait.offered(app), 3)]
     elif hasattr(trait, "offered"):
@@ -144,8 +144,8 @@ def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in
         )
     for name, trait in app.class_traits(state=True).items():
         told = re.search(rf"\n        {name}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
-        if told and isinstance(trait, Number):
-            assert (trait.low, trait.high) == (Fraction(told[1]), int(told[2].replace(",", ""))), (
+        if told and isinstance(trait, Count | Number):
+            assert (trait.min, trait.max) == (Fraction(told[1]), int(told[2].replace(",", ""))), (
                 "as documented"
             )
     (lesson,) = named([app.why.lesson])

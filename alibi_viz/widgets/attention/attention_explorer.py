@@ -18,7 +18,7 @@ from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
-from alibi_viz.widgets.core.traits import Count, Flag, HasHead
+from alibi_viz.widgets.core.traits import MAX_HEADS, Count, Flag, HasHead
 
 MAX_TOKENS = (
     72  # a cell of more tokens would be smaller than three pixels, and the hover texts slow to send
@@ -73,11 +73,11 @@ class AttentionExplorer(HasHead, TextApp):
         "03_attention",
         "See the sum",
     )
-    head = Count(3, 1, 32)
-    query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
+    head = Count(3, min=1, max=MAX_HEADS)
+    query = Count(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
     bias = Flag(True)
     causal = Flag(True)
-    order = Count(None, 0, 2**31 - 1, allow_none=True)
+    order = Count(None, min=0, max=2**31 - 1, allow_none=True)
     longest = MAX_TOKENS
     min_width = 620
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width

@@ -19,7 +19,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import labeled, show
-from alibi_viz.widgets.core.traits import MAX_HEADS, BadValue, Choice, Count, State, short_repr
+from alibi_viz.widgets.core.traits import MAX_HEADS, BadValue, ChoiceFrom, Count, State, short_repr
 
 MAX_CHARACTERS = 50_000
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
@@ -51,8 +51,8 @@ class TextApp(App):
     """
 
     text = NonBlank(TEXT)
-    num_heads = Count(8, 1, MAX_HEADS)
-    content = Choice("", "contents")
+    num_heads = Count(8, min=1, max=MAX_HEADS)
+    content = ChoiceFrom("contents", "")
     longest = 4096  # the number of tokens that are read
     show_text: Any  # puts the text into its box, which may hold one that was rejected
     is_slow = False  # whether reading takes so long that a typed text waits until the user pauses

@@ -6,7 +6,7 @@ A subclass of `App` defines five things:
         # 1. "Why this picture?", with the lesson and its section
         why = Why("Each power is twice the one before.", "01_slopes", "The rule")
         # 2. The state: traits (see traits.py)
-        count = Count(8, 1, 64)
+        count = Count(8, min=1, max=64)
 
         # 3. The empty figure with all the traces that it will ever need
         def blank(self) -> go.Figure:

@@ -16,9 +16,8 @@ def button(
     text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any
 ) -> widgets.Button:
     """A button that calls `action`, as wide as its text unless `layout` says otherwise."""
-    made = widgets.Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(
-        css
-    )
+    made = widgets.Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT)
+    made.add_class(css)
     made.on_click(lambda _: action())
     return made
 
@@ -26,12 +25,18 @@ def button(
 def fold(text: str, tip: str, *controls: Widget) -> tuple[widgets.ToggleButton, VBox]:
     """A button with the CSS class "s-more", and rows of controls that are shown while it is
     pressed."""
-    made = widgets.ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
+    made = widgets.ToggleButton(description=text, tooltip=tip, layout=FIT)
+    made.add_class("s-more")
     folded = column(*controls)
-    dlink(
-        (made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right"
-    )
-    dlink((made, "value"), (folded.layout, "display"), lambda pressed: None if pressed else "none")
+
+    def caret(pressed: bool) -> str:
+        return "caret-down" if pressed else "caret-right"
+
+    def display(pressed: bool) -> str | None:
+        return None if pressed else "none"
+
+    dlink((made, "value"), (made, "icon"), caret)
+    dlink((made, "value"), (folded.layout, "display"), display)
     return made, folded
 
 
@@ -43,7 +48,10 @@ def show(visible: object, *shown: Widget) -> None:
 
 def below(widget: Widget) -> list[Widget]:
     """A widget and all widgets inside it."""
-    return [widget, *(each for child in getattr(widget, "children", ()) for each in below(child))]
+    found = [widget]
+    for child in getattr(widget, "children", ()):
+        found += below(child)
+    return found
 
 
 def row(*children: Widget) -> HBox:
@@ -87,11 +95,10 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         def to_trait(change: Any) -> None:
             with self._lock:  # a change waits for the drawing of another
-                if change.new != show(
-                    getattr(self, name)
-                ):  # else the trait has just set the control
-                    self.attempt(lambda: setattr(self, name, read(change.new)))
-                    to_control()
+                if change.new == show(getattr(self, name)):
+                    return  # the trait has just set the control
+                self.attempt(lambda: setattr(self, name, read(change.new)))
+                to_control()
 
         def to_control(_: Any = None) -> None:
             control.value = show(getattr(self, name))
@@ -105,14 +112,16 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
         `css`-field."""
         trait = self.traits()[name]
-        layout = Layout(width="150px", margin="2px 2px 2px 10px")
         slider = widgets.IntSlider(
-            min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout
+            min=trait.min,
+            max=trait.max,
+            readout=False,
+            tooltip=tip,
+            layout=Layout(width="150px", margin="2px 2px 2px 10px"),
         )
         self.link(slider.add_class(css), name)
-        return labeled(
-            label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
-        )
+        field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
+        return labeled(label, slider, field)
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
@@ -123,9 +132,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             except ValueError:
                 return text  # for the trait to reject, with its own message
 
-        field = widgets.Text(
-            continuous_update=False, tooltip=tip, layout=Layout(width=width)
-        ).add_class(css)
+        field = widgets.Text(continuous_update=False, tooltip=tip, layout=Layout(width=width))
+        field.add_class(css)
         return self.link(field, name, read, str)
 
     def menu(
@@ -136,60 +144,77 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         tip: str,
         texts: Mapping[Any, str] | None = None,
         *,
+        offered: Callable[[], Iterable[Any]] | None = None,
         follows: str = "",
     ) -> widgets.Dropdown:
-        """A menu for a trait that has `offered`, such as `Choice`, `Head` or `Law`.
+        """A menu for a trait.
 
-        `texts` maps values to their text, by default the value itself. `follows` is a trait that
-        changes the offer.
+        `texts` maps values to their text, by default the value itself. `offered` returns the values
+        in the menu, by default what the trait offers, such as a `Choice`, `Head` or `Law`.
+        `follows` is a trait that changes the offer.
         """
-        style = {"description_width": "initial"}  # as wide as the text
-        menu = widgets.Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(
-            css
+        menu = widgets.Dropdown(
+            description=label,
+            tooltip=tip,
+            style={"description_width": "initial"},  # as wide as the text
+            layout=FIT,
         )
+        menu.add_class(css)
+        texts = texts or {}
         values: dict[str, Any] = {}
-        updating = (
-            False  # a menu with new options selects the first one, which is not the user's choice
-        )
+        updating = False
+
+        def offered_values() -> Iterable[Any]:
+            if offered is not None:
+                return offered()
+            values: Iterable[Any] = self.traits()[name].offered(self)
+            return values
 
         def text(value: Any) -> str:
-            return str(
-                (texts or {}).get(value)
-                or getattr(value, "__name__", getattr(value, "name", value))
-            )
+            if value in texts:
+                return texts[value]
+            # A law is a function, and the text of a race has a name.
+            own_name = getattr(value, "__name__", None) or getattr(value, "name", None)
+            return str(own_name or value)
 
         def update(_: Any = None) -> None:
             nonlocal values, updating
-            values = {text(value): value for value in self.traits()[name].offered(self)}
-            options = tuple((each, each) for each in values)
-            if menu.options != options:
-                updating = True
-                menu.options, menu.value = options, text(getattr(self, name))
-                updating = False
+            values = {text(value): value for value in offered_values()}
+            options = tuple((label, label) for label in values)
+            if menu.options == options:
+                return
+            # A menu with new options selects the first one, which is not the user's choice.
+            updating = True
+            menu.options = options
+            menu.value = text(getattr(self, name))
+            updating = False
+
+        def read(chosen: str) -> Any:
+            return getattr(self, name) if updating else values[chosen]
 
         update()
         self.observe(update, names=[name, follows] if follows else name)
-        return self.link(
-            menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text
-        )
+        return self.link(menu, name, read, text)
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
         """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the
         tooltip of a button."""
         options = self.traits()[name].offered(self)
         tabs = widgets.ToggleButtons(
-            options=options, tooltip=tip, tooltips=list(map(tips, options))
+            options=options,
+            tooltip=tip,
+            tooltips=[tips(option) for option in options],
         )
         tabs.style.button_width = FIT["width"]
-        return self.link(tabs.add_class(f"s-{name}"), name)
+        tabs.add_class(f"s-{name}")
+        return self.link(tabs, name)
 
     def checkbox(
         self, name: str, label: str, css: str, tip: str, **conversions: Any
     ) -> widgets.Checkbox:
         """A checkbox for a `Flag`, or for another trait with the `conversions` of `link`."""
-        box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(
-            css
-        )
+        box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT)
+        box.add_class(css)
         return self.link(box, name, **conversions)
 
     def boxes(
@@ -200,14 +225,16 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         def box(option: str) -> widgets.Checkbox:
             def read(checked: bool) -> list[str]:
-                return [other for other in getattr(self, name) if other != option] + [
-                    option
-                ] * checked
+                names = [other for other in getattr(self, name) if other != option]
+                if checked:
+                    names.append(option)
+                return names
+
+            def show(names: tuple[str, ...]) -> bool:
+                return option in names
 
             css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
-            return self.checkbox(
-                name, option, css, tips(option), read=read, show=lambda names: option in names
-            )
+            return self.checkbox(name, option, css, tips(option), read=read, show=show)
 
         return [box(option) for option in options]
 
@@ -230,19 +257,15 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             with self.hold_trait_notifications():
                 for name, value in state.items():
                     setattr(self, name, value)
-            for (
-                name,
-                value,
-            ) in (
-                state.items()
-            ):  # again: one may have changed another, as a new text deselects the query
+            # Again, because one may have changed another: a new text deselects the query.
+            for name, value in state.items():
                 setattr(self, name, value)
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""
-        self._message.value = (
-            f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
-        )
+        if message:
+            message = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>'
+        self._message.value = message
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Call `action` for the user and show its error as a message."""

@@ -6,11 +6,21 @@ other trait becomes state with `.tag(state=True)`; its validator should raise `B
 
 import numbers
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
-from traitlets import HasTraits, TraitError, TraitType, observe, validate
+from traitlets import (
+    Bool,
+    Enum,
+    Float,
+    HasTraits,
+    Int,
+    TraitError,
+    TraitType,
+    observe,
+    validate,
+)
 
 from alibi_viz import laws
 from alibi_viz.models import POSITIONS, register_method
@@ -31,9 +41,9 @@ def raising_bad_value() -> Iterator[None]:
         yield
     except (OSError, TypeError, ValueError) as error:
         message = str(error)
-        raise BadValue(
-            message if len(message) <= 400 else f"{message[:200]} ... {message[-100:]}"
-        ) from error
+        if len(message) > 400:
+            message = f"{message[:200]} ... {message[-100:]}"
+        raise BadValue(message) from error
 
 
 def short_repr(value: object, max_string: int = 30) -> str:
@@ -52,80 +62,79 @@ def short_repr(value: object, max_string: int = 30) -> str:
 
 
 class State(TraitType[Any, Any]):
-    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and
-    `info`."""
+    """A trait that belongs to the state of its app. Its errors are BadValue: "NAME must be INFO, got
+    VALUE".
+
+    A mixin for traitlets' traits, and the base class of those that traitlets doesn't have.
+    """
 
     metadata = {"state": True}  # noqa: RUF012  # of the base class, which copies it
 
     def error(
         self, obj: HasTraits | None, value: Any, error: Any = None, info: str | None = None
     ) -> NoReturn:
-        """Raise BadValue: "NAME must be INFO, got VALUE"."""
+        """Raise BadValue. `info` says what is allowed, by default what `self.info()` says."""
         raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
 
 
-class Flag(State):
-    """True or False; traitlets' Bool takes 1 for True."""
+class Flag(State, Bool[Any, Any]):
+    """True or False. Unlike traitlets' Bool, it doesn't take 1 for True."""
 
     info_text = "True or False"
 
-    def validate(self, obj: HasTraits, value: Any) -> bool:
-        return value if isinstance(value, bool) else self.error(obj, value)
-
-
-class Number(State):
-    """A real number from `low` to `high`, stored as a float. traitlets' Float accepts NaN, and its
-    Int accepts True."""
-
-    noun: ClassVar[str] = "a number"
-    kind: ClassVar[type[Any]] = numbers.Real
-    convert: ClassVar[type[Any]] = float
-
-    def __init__(
-        self, default: Any, low: float, high: float, suggested: Sequence[float] = (), **options: Any
-    ) -> None:
-        super().__init__(default, **options)
-        self.low, self.high, self.suggested = low, high, suggested  # which are in its menu
-
-    def validate(self, obj: HasTraits, value: Any) -> Any:
-        if (
-            not isinstance(value, self.kind)
-            or isinstance(value, bool)
-            or not self.low <= value <= self.high
-        ):
+    def validate(self, obj: Any, value: Any) -> Any:
+        if not isinstance(value, bool):
             self.error(obj, value)
-        return self.convert(value)
+        return value
+
+
+class Count(State, Int[Any, Any]):
+    """An integer from `min` to `max`. Unlike traitlets' Int, it doesn't take True for 1, but NumPy's
+    integers."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        if not isinstance(value, numbers.Integral) or not _is_in_range(self, value):
+            self.error(obj, value)
+        return int(value)
 
     def info(self) -> str:
-        return f"{self.noun} from {self.low} to {self.high}" + (
-            " or None" if self.allow_none else ""
-        )
-
-    def offered(self, obj: Any) -> tuple[Any, ...]:
-        """What can be chosen in a menu."""
-        return (
-            *[None] * self.allow_none,
-            *sorted({*self.suggested, getattr(obj, str(self.name))} - {None}),
-        )
+        none = " or None" if self.allow_none else ""
+        return f"an integer from {self.min} to {self.max}{none}"
 
 
-class Count(Number):
-    """An integer from `low` to `high`; NumPy integers are converted to int."""
+class Number(State, Float[Any, Any]):
+    """A real number from `min` to `max`, stored as a float. Unlike traitlets' Float, it refuses NaN."""
 
-    noun, kind, convert = "an integer", numbers.Integral, int
+    def validate(self, obj: Any, value: Any) -> Any:
+        if not isinstance(value, numbers.Real) or not _is_in_range(self, value):
+            self.error(obj, value)
+        return float(value)
+
+    def info(self) -> str:
+        return f"a number from {self.min} to {self.max}"
+
+
+def _is_in_range(trait: Count | Number, value: Any) -> bool:
+    """Whether a number is within the bounds, in which NaN is not. True and False are no numbers."""
+    if isinstance(value, bool):
+        return False
+    return bool(trait.min <= value <= trait.max)
 
 
 MAX_HEADS = 32  # as many pictures of heads are still told apart
 
 
 class Head(Count):
-    """One of the app's `num_heads`, counted from 1. See `HasHead`."""
+    """One of the app's `num_heads`, counted from 1; with `allow_none`, None stands for all. See
+    `HasHead`."""
 
-    def __init__(self, default: int | None, **options: Any) -> None:
-        super().__init__(default, 1, MAX_HEADS, **options)
+    def __init__(self, default_value: int | None, **options: Any) -> None:
+        super().__init__(default_value, min=1, max=MAX_HEADS, **options)
 
     def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
-        return (*[None] * self.allow_none, *range(1, obj.num_heads + 1))
+        """What can be chosen in a menu."""
+        heads = range(1, obj.num_heads + 1)
+        return (None, *heads) if self.allow_none else tuple(heads)
 
 
 class HasHead(HasTraits):
@@ -147,53 +156,68 @@ class HasHead(HasTraits):
 
     @observe("num_heads")
     def _move_removed_head(self, _: Any) -> None:
-        if self.head is not None and self.head > self.num_heads:
-            self.head = None if self.traits()["head"].allow_none else self.num_heads
+        if self.head is None or self.head <= self.num_heads:
+            return
+        may_be_none = self.traits()["head"].allow_none
+        self.head = None if may_be_none else self.num_heads
 
 
-class Choice(State):
-    """One of `values`: strings, or None if it is among them; or the name of the app's attribute
-    that holds them."""
+class Choice(State, Enum[Any]):
+    """One of `values`, which are strings. With `allow_none`, None is a choice as well."""
 
-    def __init__(
-        self, default: Any, values: Sequence[str | None] | str, *, allow_none: bool = False
-    ) -> None:
-        super().__init__(
-            default, allow_none=allow_none or (not isinstance(values, str) and None in values)
-        )
-        self.values = values
-
-    def offered(self, obj: HasTraits) -> tuple[Any, ...]:
-        """What can be chosen in an app."""
-        return tuple(getattr(obj, self.values) if isinstance(self.values, str) else self.values)
-
-    def validate(self, obj: HasTraits, value: Any) -> Any:
+    def validate(self, obj: Any, value: Any) -> Any:
         if not isinstance(value, str) or value not in self.offered(obj):
-            none = ["None"] * (self.allow_none and None not in self.offered(obj))
-            self.error(
-                obj, value, info=f"one of {', '.join([*none, *map(str, self.offered(obj))])}"
-            )
+            self.error(obj, value, info=f"one of {', '.join(map(str, self.offered(obj)))}")
         return value
 
+    def offered(self, obj: Any) -> tuple[str | None, ...]:
+        """What can be chosen in an app."""
+        values = tuple(self._current_values(obj))
+        return (None, *values) if self.allow_none else values
 
-class Names(Choice):
-    """At most `most` different names out of `values`, kept in that order; there may be none."""
+    def _current_values(self, obj: Any) -> Iterable[str]:
+        return self.values or ()
 
-    def __init__(self, default: tuple[str, ...], values: str, most: int) -> None:
-        super().__init__(default, values)
+
+class ChoiceFrom(Choice):
+    """One of the strings in an attribute of the app, `source`, which may change."""
+
+    def __init__(self, source: str, default_value: str | None, **options: Any) -> None:
+        super().__init__((), default_value, **options)
+        self.source = source
+
+    def _current_values(self, obj: Any) -> Iterable[str]:
+        values: Iterable[str] = getattr(obj, self.source)
+        return values
+
+
+class Names(State):
+    """At most `most` different strings of those in an attribute of the app, `source`, kept in that
+    order. There may be none."""
+
+    def __init__(self, source: str, default_value: tuple[str, ...], *, most: int) -> None:
+        super().__init__(default_value)
+        self.source = source
         self.most = most
 
-    def validate(self, obj: HasTraits, value: Any) -> Any:
+    def offered(self, obj: Any) -> tuple[str, ...]:
+        """What can be chosen in an app."""
+        return tuple(getattr(obj, self.source))
+
+    def validate(self, obj: Any, value: Any) -> tuple[str, ...]:
         offered = self.offered(obj)
-        chosen = (
-            list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
-        )
-        known = all(isinstance(name, str) and name in offered for name in chosen)
-        if not known or len(chosen) > min(self.most, len(set(chosen))):
-            self.error(
-                obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}"
-            )
-        return tuple(name for name in offered if name in chosen)
+        if not self._are_possible(value, offered):
+            allowed = f"at most {self.most} different names out of {'; '.join(offered)}"
+            self.error(obj, value, info=allowed)
+        return tuple(name for name in offered if name in value)
+
+    def _are_possible(self, names: Any, offered: tuple[str, ...]) -> bool:
+        if isinstance(names, str) or not isinstance(names, Collection):
+            return False
+        for name in names:
+            if not isinstance(name, str) or name not in offered:
+                return False
+        return len(set(names)) == len(names) <= self.most
 
 
 class Law(State):
@@ -205,24 +229,21 @@ class Law(State):
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
         """The names of the laws, then all functions that were used as a law or as a position
         method."""
-        custom = [
-            method
-            for method in map(custom_method, POSITIONS)
-            if method and not isinstance(method, type)
-        ]
-        return (
-            *laws.__all__,
-            *(law for law in custom if law is not getattr(laws, law.__name__, None)),
-        )
+        own_laws = []
+        for name in POSITIONS:
+            method = custom_method(name)
+            if method is None or isinstance(method, type):
+                continue  # a method of the library, or a subclass of Position
+            if method is not getattr(laws, name, None):
+                own_laws.append(method)
+        return (*laws.__all__, *own_laws)
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, str):
-            known = {named_law(law)[0]: law for law in self.offered()}
-            if value not in known:
-                self.error(obj, value, info=f"one of {', '.join(known)}, or a function")
-            return known[value]
+            return self._law_of_name(obj, value)
         if isinstance(value, type) or not callable(value):
             self.error(obj, value, info="a name or a function law(distance, head, num_heads)")
+
         name = getattr(value, "__name__", "")
         if value is getattr(laws, name, None):
             return name
@@ -235,7 +256,18 @@ class Law(State):
             register_method(value)
         return value
 
+    def _law_of_name(self, obj: HasTraits, name: str) -> str | LawFunction:
+        laws_by_name = {}
+        for law in self.offered():
+            law_name, _ = named_law(law)
+            laws_by_name[law_name] = law
+        if name not in laws_by_name:
+            self.error(obj, name, info=f"one of {', '.join(laws_by_name)}, or a function")
+        return laws_by_name[name]
+
 
 def named_law(law: str | LawFunction) -> tuple[str, LawFunction]:
     """The name and the function of a law."""
-    return (law, getattr(laws, law)) if isinstance(law, str) else (law.__name__, law)
+    if isinstance(law, str):
+        return law, getattr(laws, law)
+    return law.__name__, law

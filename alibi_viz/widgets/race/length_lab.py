@@ -28,7 +28,7 @@ from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.traits import (
     BadValue,
-    Choice,
+    ChoiceFrom,
     Count,
     Flag,
     Names,
@@ -54,9 +54,6 @@ _python = cache(lab.python_text)
 
 class Methods(Names):
     """Names of position methods. Your own functions and classes become names of their own."""
-
-    def offered(self, obj: HasTraits) -> tuple[str, ...]:
-        return tuple(POSITIONS)  # and your own ones, once they have been used
 
     def validate(self, obj: Any, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
@@ -146,14 +143,14 @@ class LengthLab(App):
         "06_train_short_test_long",
         "How length is tested",
     )
-    methods = Methods(("alibi", "sinusoidal", "rotary"), "", picture.MAX_METHODS)
-    length = Count(LENGTH, 8, 128)
-    steps = Count(STEPS, 10, 2000)
-    seed = Count(0, 0, 2**31 - 1)
-    seeds = Count(1, 1, 5)
+    methods = Methods("known_methods", ("alibi", "sinusoidal", "rotary"), most=picture.MAX_METHODS)
+    length = Count(LENGTH, min=8, max=128)
+    steps = Count(STEPS, min=10, max=2000)
+    seed = Count(0, min=0, max=2**31 - 1)
+    seeds = Count(1, min=1, max=5)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
-    question = Choice("longer sequences", "questions")
+    question = ChoiceFrom("questions", "longer sequences")
     simple = Flag(False)
 
     def __init__(self, **state: Any) -> None:
@@ -166,6 +163,11 @@ class LengthLab(App):
         super().__init__(**state)
         self.children = [*self.children[:-3], self._written, *self.children[-3:]]
         self.observe(lambda _: self._measure(), names="question")
+
+    @property
+    def known_methods(self) -> tuple[str, ...]:
+        """What `methods` can be: those of the library, and your own that have been used."""
+        return tuple(POSITIONS)
 
     # The results of the race that the open question is about.
 

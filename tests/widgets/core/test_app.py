@@ -18,7 +18,7 @@ from tests.widgets.race.small_race import control, controls, message
 
 class Doubling(App):
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
-    count, color = Count(8, 1, 64), Choice(None, (None, "red", "blue"))
+    count, color = Count(8, min=1, max=64), Choice(("red", "blue"), None, allow_none=True)
     big, name = Flag(False), Unicode("<b>").tag(state=True)
     draws, error = 0, ValueError
 
