@@ -1,9 +1,21 @@
 // The script of a figure. anywidget gives a script two seconds to get ready, and when it takes longer, the figure never
 // hears from the kernel. plotly takes longer on a page with several apps, or on a slow machine. So this script is ready
 // at once. All figures of a page share one plotly, and get the changes that came while it was loading.
-const load = source => {
+const load = async source => {
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  return import(url).finally(() => URL.revokeObjectURL(url));
+  const plotly = await import(url).finally(() => URL.revokeObjectURL(url));
+  silenceRemovedViews(plotly.FigureView);
+  return plotly;
+};
+
+// A view of plotly whose output was cleared goes on listening to changes, and fails to draw them. With a model that has
+// no changes, it hears of none.
+const silenceRemovedViews = FigureView => {
+  const remove = FigureView.prototype.remove;
+  FigureView.prototype.remove = function () {
+    remove.call(this);
+    this.model = { get: () => null };
+  };
 };
 
 export default () => {

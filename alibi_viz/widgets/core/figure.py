@@ -29,18 +29,11 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     opened pages.
 
     plotly sends changes as messages and keeps the *initial* state, which a reloaded page would
-    show. And its view, once its output is cleared, goes on listening to changes and fails to draw
-    them; here it hears of none.
+    show. What figure.js does on the page is said there.
     """
 
     _esm = Path(__file__).with_name("figure.js").read_text(encoding="utf-8")
-    _plotly = Unicode(
-        re.sub(
-            r"remove\(\){(?=\w+\.default\.purge)",
-            r"\g<0>this.model={get:()=>null};",
-            str(go.FigureWidget._esm),
-        )
-    ).tag(sync=True)
+    _plotly = Unicode(str(go.FigureWidget._esm)).tag(sync=True)  # the script of plotly itself
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
