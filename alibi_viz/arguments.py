@@ -28,18 +28,18 @@ def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | No
         "integer", "bool" and "complex".
     axes: the axes in words, such as "[heads]", for the message.
     """
-    article = "an" if dtype.startswith("integer") else "a"
-    expected = f"{name} must be {article} {dtype} tensor {axes}"
     if not isinstance(value, Tensor):
-        raise TypeError(f"{expected}, got {type(value).__name__}")
-    if value.layout != torch.strided or value.is_nested:
-        raise TypeError(f"{expected}, got a sparse or nested one")
-
-    kinds = dtype.split(" or ")
-    if _kind(value) not in kinds:
-        raise TypeError(f"{expected}, got {value.dtype}")
-    if ndim is not None and value.ndim != ndim:
+        got = type(value).__name__
+    elif value.layout != torch.strided or value.is_nested:
+        got = "a sparse or nested one"
+    elif _kind(value) not in dtype.split(" or "):
+        got = str(value.dtype)
+    elif ndim is not None and value.ndim != ndim:
         raise ValueError(f"{name} must be {axes}, got shape {list(value.shape)}")
+    else:
+        return
+    article = "an" if dtype.startswith("integer") else "a"
+    raise TypeError(f"{name} must be {article} {dtype} tensor {axes}, got {got}")
 
 
 def _kind(tensor: Tensor) -> str:

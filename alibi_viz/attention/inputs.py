@@ -256,10 +256,13 @@ class AttentionInputs(NamedTuple):
             )
 
     def _check_query_key_and_value(self) -> None:
-        query, key = self.query, self.key
-        for name, tensor in (("query", query), ("key", key), ("value", self.value)):
-            check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
-            query_dtype = autocast_dtype(query) or query.dtype
+        query = self.query
+        key = self.key
+        axes = "[batch, heads, length, head_dim]"
+        check_tensor("query", query, "floating-point", axes, ndim=4)
+        query_dtype = autocast_dtype(query) or query.dtype
+        for name, tensor in (("key", key), ("value", self.value)):
+            check_tensor(name, tensor, "floating-point", axes, ndim=4)
             dtype = autocast_dtype(tensor) or tensor.dtype
             if dtype != query_dtype or tensor.device != query.device:
                 expected = f"{query.dtype} on {query.device}"
@@ -282,8 +285,9 @@ class AttentionInputs(NamedTuple):
             )
         if queries > keys:
             raise ValueError(f"query length must be at most the key length {keys}, got {queries}")
-        axes = "[batch, heads, key, head_dim]"
-        self._check_tensor("value", "floating-point", axes, list(key.shape))
+        if self.value.shape != key.shape:
+            expected = f"[batch, heads, key, head_dim] = {list(key.shape)}"
+            raise ValueError(f"value must be {expected}, got shape {list(self.value.shape)}")
 
     def _check_tensor(self, name: str, dtype: str, axes: str, *shapes: list[int]) -> None:
         """Check a tensor that is None or has one of the shapes."""
