@@ -217,7 +217,8 @@ class AttentionReader:
     """An attention function (query, key, value) -> output whose weights can be read.
 
     Its arguments are those of `check.attention`. `read_dtype` is the coarsest dtype in which the
-    function may round: that of its arguments or of an output, unless a coarser one is given.
+    function may round: that of its arguments, unless a coarser one is given. An output in a coarser
+    dtype makes it coarser.
     """
 
     function: Callable[..., Any]
@@ -268,7 +269,7 @@ class AttentionReader:
             raise Unusable(
                 "wrong shape", f"{probe}: returned {list(output.shape)}, expected {expected}"
             )
-        self._coarsen(dtype)
+        self._coarsen(dtype)  # nothing can be read more exactly than the output is
         return torch.einsum(f"{self.layout}->{axes}", output)
 
     def output(
@@ -327,41 +328,52 @@ class AttentionReader:
         return Observation(probe, weights[0].clamp(min=0).log(), self.precision)
 
     def content_factor(self, probe: Probe) -> float:
-        """The factor of q . k, relative to 1 / sqrt(head_dim).
-
-        Every third key gets a content, and the others none. The log weight of a key changes by its
-        content, and by a constant of the row, which the other keys show.
+        """The factor of q . k, relative to 1 / sqrt(head_dim); 1 if no query sees two keys.
 
         Raises Unusable if the factor depends on the position.
         """
         without_content = self.weights(probe)
-        smallest = math.exp(max(self.precision.floor, -15.0))
+        # A small content is for functions that don't scale it.
+        for content in (1.0, 0.1):
+            factors = self._factors_of_keys(probe, content, without_content)
+            of_head = factors.nanmedian(-1).values
+            if not bool(of_head.isnan().all()):
+                self._check_equal_factors(probe, content, factors)
+                return float(of_head.nanmedian())
+        return 1.0
+
+    def _factors_of_keys(self, probe: Probe, content: float, without_content: Tensor) -> Tensor:
+        """By which factor each query counts the content of each key: [heads, pairs], NaN where the
+        weights are too small to tell.
+
+        Every third key gets a content, and the others none. The log weight of a key changes by its
+        content, and by a constant of the row, which the other keys show. `without_content` are the
+        weights without any.
+        """
         generator = torch.Generator().manual_seed(0)
         direction = torch.randn(self.head_dim, generator=generator)
         has_content = torch.arange(probe.key_length) % 3 == 1
         keys = has_content[:, None] * direction
-        # A small content is for functions that don't scale it.
-        for content in (1.0, 0.1):
-            query = content * direction * self.head_dim**0.5 / direction.square().sum()
-            with_content = self.weights(probe, query, keys)  # [batch, heads, query, key]
-            readable = (with_content > smallest) & (without_content > smallest)
-            log_ratio = (with_content / without_content).log()
-            change = log_ratio.where(readable, torch.nan).transpose(0, 1) / content
-            of_row = change.where(~has_content, torch.nan).nanmean(-1, keepdim=True)
-            factors = (change - of_row)[..., has_content].flatten(1)  # [heads, places], or NaN
-            factor_of_head = factors.nanmedian(-1).values
-            if not bool(factor_of_head.isnan().all()):
-                break
-        else:
-            return 1.0  # no query sees two keys
+        query = content * direction * self.head_dim**0.5 / direction.square().sum()
+        with_content = self.weights(probe, query, keys)  # [batch, heads, query, key]
 
-        largest = max(1.0, float(factor_of_head.abs().nan_to_num(0.0).max()))
+        smallest = math.exp(max(self.precision.floor, -15.0))
+        is_readable = (with_content > smallest) & (without_content > smallest)
+        log_ratio = (with_content / without_content).log()
+        change = log_ratio.where(is_readable, torch.nan).transpose(0, 1) / content
+        of_row = change.where(~has_content, torch.nan).nanmean(-1, keepdim=True)
+        return (change - of_row)[..., has_content].flatten(1)
+
+    def _check_equal_factors(self, probe: Probe, content: float, factors: Tensor) -> None:
+        """Check that the factors [heads, pairs] of each head are equal. Raises Unusable."""
+        of_head = factors.nanmedian(-1, keepdim=True).values
+        largest = max(1.0, float(of_head.abs().nan_to_num(0.0).max()))
         tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
-        deviations = (factors - factor_of_head[:, None]).abs().flatten()
-        # Of most places: one odd query doesn't count.
-        if float(deviations.nanquantile(0.75)) > tolerance:
-            low, high = factors[~factors.isnan()].aminmax()
-            scores = f"between {float(low):.3g} and {float(high):.3g}"
-            message = f"{probe}: equal queries and keys score {scores}, expected 1"
-            raise Unusable("content depends on position", message)
-        return float(factor_of_head.nanmedian())
+        deviations = (factors - of_head).abs().flatten()
+        # Three quarters of the pairs decide, because one odd query doesn't count.
+        if float(deviations.nanquantile(0.75)) <= tolerance:
+            return
+        low, high = factors[~factors.isnan()].aminmax()
+        scores = f"between {float(low):.3g} and {float(high):.3g}"
+        message = f"{probe}: equal queries and keys score {scores}, expected 1"
+        raise Unusable("content depends on position", message)
