@@ -17,12 +17,13 @@ from typing import Any
 class Background(Future[None]):
     """Consumes a stream on a thread.
 
-    It is a future: `await` it in a notebook, and call `result()` in a script. Both return when the stream has ended or was stopped, raise its exception, and stop it when
-    interrupted. On the thread, `show` is called at most every `every` seconds, and `end` with the
-    exception or None.
+    It is a future: `await` it in a notebook, and call `result()` in a script. Both return when the
+    stream has ended or was stopped, raise its exception, and stop it when interrupted. On the
+    thread, `show` is called at most every `every` seconds, and `end` with the exception or None.
 
     >>> from alibi_viz.widgets.core.background import Background
-    >>> Background(map(print, range(2)), end=lambda error: print("ended:", error)).start().result()
+    >>> background = Background(map(print, range(2)), end=lambda error: print("ended:", error))
+    >>> background.start().result()
     0
     1
     ended: None
@@ -122,8 +123,10 @@ class Background(Future[None]):
 class Debounce:
     """Runs work after `delay` seconds, unless other work is given before: then only the last runs.
 
-    Call it as `debounce(work)`. Without a running event loop, as in a script or a test, the work runs at once.
+    Call it as `debounce(work)`. Without a running event loop, as in a script or a test, the work
+    runs at once.
 
+    >>> from alibi_viz.widgets.core.background import Debounce
     >>> Debounce(0.1)(lambda: print("done"))
     done
     """

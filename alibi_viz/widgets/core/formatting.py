@@ -8,13 +8,17 @@ def format_slope(slope: SupportsFloat) -> str:
     """A power of two as a fraction, as the paper writes it; any other slope with three significant
     digits.
 
-    >>> format_slope(2**-8), format_slope(2**-0.5), format_slope(2**-20), format_slope(2**-21), format_slope(1.0)
-    ('1/256', '0.707', '1/1,048,576', '2^-21', '1')
+    >>> [format_slope(slope) for slope in (2**-8, 2**-20, 2**-21)]
+    ['1/256', '1/1,048,576', '2^-21']
+    >>> [format_slope(slope) for slope in (2**-0.5, 1.0)]
+    ['0.707', '1']
     """
-    mantissa, exponent = math.frexp(float(slope))
-    if mantissa == 0.5 and exponent <= 0:
-        return f"1/{2 ** (1 - exponent):,}" if exponent > -20 else f"2^{exponent - 1}"
-    return f"{float(slope):.3g}"
+    mantissa, exponent = math.frexp(float(slope))  # slope = mantissa * 2^exponent
+    is_power_below_1 = mantissa == 0.5 and exponent <= 0
+    if not is_power_below_1:
+        return f"{float(slope):.3g}"
+    power = exponent - 1
+    return f"1/{2**-power:,}" if power >= -20 else f"2^{power}"
 
 
 def format_number(value: SupportsFloat) -> str:
@@ -32,7 +36,8 @@ def format_number(value: SupportsFloat) -> str:
         text = f"{number:,.0f}"
     else:
         text, _, exponent = f"{number:.3g}".partition("e")
-        text += f" x 10^{int(exponent)}" if exponent else ""
+        if exponent:
+            text += f" x 10^{int(exponent)}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -40,10 +45,13 @@ def format_percent(fraction: SupportsFloat) -> str:
     """A percentage, with one digit after the point below 10%; between 0 and 0.1% it is "under
     0.1%".
 
-    >>> format_percent(0.0312), format_percent(0.0996), format_percent(0.001), format_percent(1e-9), format_percent(0)
-    ('3.1%', '10%', '0.1%', 'under 0.1%', '0%')
+    >>> [format_percent(fraction) for fraction in (0.0996, 0.0312, 0.001, 1e-9, 0)]
+    ['10%', '3.1%', '0.1%', 'under 0.1%', '0%']
     """
-    value = 100 * float(fraction)
-    if value < 0.1:
-        return "0%" if value == 0 else "under 0.1%"
-    return f"{value:.0f}%" if value >= 9.95 else f"{value:.1f}%"
+    percent = 100 * float(fraction)
+    if percent == 0:
+        return "0%"
+    if percent < 0.1:
+        return "under 0.1%"
+    digits = 0 if percent >= 9.95 else 1
+    return f"{percent:.{digits}f}%"
