@@ -18,7 +18,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ipywidgets import ToggleButton, ToggleButtons
+from ipywidgets import ToggleButton, ToggleButtons, Widget
 from ipywidgets.widgets.widget import _instances
 
 from alibi_viz import lab, widgets
@@ -36,6 +36,18 @@ SMALL: dict[str, Callable[..., App]] = APPS | {
     "SlopeSurgery": partial(widgets.SlopeSurgery, MODEL, length=8, lengths=[8, 16], text=TEXT),
     "WindowExplorer": partial(widgets.WindowExplorer, **{"text": TEXT}),
 }
+every_app = pytest.mark.parametrize("name", APPS)
+
+
+# Any value of any trait
+
+
+def nameless(distance: torch.Tensor, head: int, num_heads: int) -> torch.Tensor:
+    """A law without a name that a menu could show."""
+    return -distance.float()
+
+
+nameless.__name__ = "<lambda>"
 ANYTHING = [
     None,
     True,
@@ -49,31 +61,32 @@ ANYTHING = [
     "",
     "nonsense",
     "<b>x</b>",
+    "word " * 20_000,
+    b"\xff",
     [],
     [None],
     {},
-]
-ANYTHING += [
     object(),
     torch.zeros(2),
-    lambda distance, head, num_heads: -distance.float(),
-    b"\xff",
-    "word " * 20_000,
+    nameless,
 ]
 
 
 def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
     """A few values that the trait may take, and some that it must not."""
-    trait, values = app.traits()[name], list(chance.sample(ANYTHING, 6))
+    trait = app.traits()[name]
+    values: list[Any] = chance.sample(ANYTHING, 6)
     if isinstance(trait, Count | Number):
         values += [trait.min, trait.max, trait.max + 1, chance.randint(1, 8)]
-    elif isinstance(trait, Names):
-        values += [chance.sample(trait.offered(app), 3)]
-    elif hasattr(trait, "offered"):
-        values += chance.sample(trait.offered(app), min(3, len(trait.offered(app))))
-        values += [root] * isinstance(trait, Law)
     elif isinstance(trait, Flag):
         values += [True, False]
+    elif isinstance(trait, Names):
+        values.append(chance.sample(trait.offered(app), 3))
+    elif hasattr(trait, "offered"):
+        offered = list(trait.offered(app))
+        values += chance.sample(offered, min(3, len(offered)))
+    if isinstance(trait, Law):
+        values.append(root)
     return values
 
 
@@ -83,34 +96,59 @@ def words(app: App) -> tuple[str, str, str]:
 
 def curves(app: App) -> list[Any]:
     """The data of the visible traces; hidden ones may keep old data."""
-    traces = [trace for trace in app.figure.data if trace.visible is not False]
-    return [trace[key] for trace in traces for key in "xyz" if key in trace]
+    data = []
+    for trace in app.figure.data:
+        if trace.visible is not False:
+            data += [trace[axis] for axis in "xyz" if axis in trace]
+    return data
 
 
-@pytest.mark.parametrize("name", APPS)
+@every_app
 def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
-    app, chance = SMALL[name](), random.Random(0)
+    app = SMALL[name]()
+    chance = random.Random(0)
     for trait in app._names():
         for value in candidates(app, trait, chance):
-            before = words(app), app.figure.to_json()
+            case = f"{trait} = {value!r:.100}"
+            words_before = words(app)
+            figure_before = app.figure.to_json()
             try:
                 setattr(app, trait, value)
             except BadValue as error:
-                assert (words(app), app.figure.to_json()) == before, (trait, value)
+                assert words(app) == words_before, case
+                assert app.figure.to_json() == figure_before, case
                 assert len(str(error)) < 1000, "a message, not a dump"
-            else:
-                fresh = SMALL[name](**app._state())
-                assert words(app) == words(fresh), (trait, value)
-                np.testing.assert_equal(curves(app), curves(fresh), str((trait, value)))
-            assert app.caption
+                continue
+            opened_so = SMALL[name](**app._state())
+            assert words(app) == words(opened_so), case
+            np.testing.assert_equal(curves(app), curves(opened_so), case)
+            assert app.caption, case
 
 
-PIECES = ["\0", "\u0301", "\u202e", "\ud800", "\u2028", "\xa0", "<b>", "&", "$x$", "\\", " "]
-PIECES += ["<script>alert(1)</script>"]
-TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map(
-    "".join
-)
-with_text = cache(lambda name: APPS[name]())
+# Any text
+
+ODD_PIECES = [
+    "\0",
+    "\u0301",  # an accent without a letter
+    "\u202e",  # from right to left
+    "\ud800",  # half of a surrogate pair
+    "\u2028",  # a line separator
+    "\xa0",
+    "<b>",
+    "&",
+    "$x$",
+    "\\",
+    " ",
+    "<script>alert(1)</script>",
+]
+PIECES = st.sampled_from(ODD_PIECES) | st.characters() | st.text(max_size=30)
+TEXTS = st.lists(PIECES, max_size=60).map("".join)
+
+
+@cache
+def app_with_text(name: str) -> App:
+    """One app for all texts."""
+    return APPS[name]()
 
 
 @pytest.mark.parametrize("name", ["AttentionExplorer", "LengthLab", "WindowExplorer"])
@@ -118,8 +156,8 @@ with_text = cache(lambda name: APPS[name]())
 @given(text=TEXTS)
 @example("x" * 10_000_000)
 @example("word\n" * 10_000_000)
-def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> None:
-    app = with_text(name)  # one for all texts
+def test_any_text_is_taken_or_refused_and_never_becomes_html(name: str, text: str) -> None:
+    app = app_with_text(name)
     with suppress(BadValue):
         app.text = text
     assert "<script" not in app._caption.value + app._details.value + app._message.value
@@ -127,61 +165,131 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
     assert app.caption
 
 
-@pytest.mark.parametrize("app", APPS.values())
-def test_controls_say_what_they_do_numbers_have_their_range_and_the_reason_is_in_a_lesson(
-    app: type[App],
-) -> None:
-    controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
-    assert len(controls) > 3
-    assert not {"caption", "details"} & {*app().keys}, "what HTML shows isn't sent twice"
-    for each in controls:
-        tips = each.tooltips if isinstance(each, ToggleButtons) else [each.tooltip]
-        assert tips and all(tips), (type(each).__name__, each._dom_classes)
-        text, icon = getattr(each, "description", ""), getattr(each, "icon", "")
-        assert icon == ("caret-right" if isinstance(each, ToggleButton) else icon.lower()), text
-        assert len(text) < len(max(tips, key=len)) or tips == ["Your guess"], (
-            "the tip says more than the text"
-        )
-    for name, trait in app.class_traits(state=True).items():
-        told = re.search(rf"\n        {name}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
-        if told and isinstance(trait, Count | Number):
-            assert (trait.min, trait.max) == (Fraction(told[1]), int(told[2].replace(",", ""))), (
-                "as documented"
-            )
-    (lesson,) = named([app.why.lesson])
-    assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
+# Controls
 
 
-def test_a_closed_app_does_nothing_more() -> None:
+def user_controls(app: App) -> list[Widget]:
+    """All widgets that a user can change."""
+    return [widget for widget in below(app) if widget.has_trait("disabled")]
+
+
+def tips(control: Widget) -> list[str]:
+    """The tooltip of a control, or those of its buttons."""
+    return list(control.tooltips) if isinstance(control, ToggleButtons) else [control.tooltip]
+
+
+@every_app
+def test_every_control_says_more_in_its_tip_than_in_its_text(name: str) -> None:
+    for widget in user_controls(APPS[name]()):
+        described = f"{type(widget).__name__} {widget._dom_classes}"
+        assert all(tips(widget)), f"{described} has no tip"
+        if tips(widget) == ["Your guess"]:
+            continue  # the text of the button is the guess
+        text = getattr(widget, "description", "")
+        longest_tip = max(tips(widget), key=len)
+        assert len(text) < len(longest_tip), described
+
+
+@every_app
+def test_icons_of_controls_are_lowercase_and_folds_have_a_caret(name: str) -> None:
+    for widget in user_controls(APPS[name]()):
+        icon = getattr(widget, "icon", "")
+        if isinstance(widget, ToggleButton):
+            assert icon == "caret-right", widget.description
+        assert icon == icon.lower(), widget.description
+
+
+@every_app
+def test_words_that_html_shows_are_not_sent_a_second_time(name: str) -> None:
+    assert {"caption", "details"}.isdisjoint(APPS[name]().keys)
+
+
+def documented_range(app: type[App], trait: str) -> tuple[Fraction, Fraction] | None:
+    """The limits of a trait in the docstring, as in "length: 1 to 256 tokens"; None without any."""
+    found = re.search(rf"\n        {trait}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
+    if found is None:
+        return None
+    low, high = found.groups()
+    return Fraction(low), Fraction(high.replace(",", ""))
+
+
+@every_app
+def test_numbers_have_their_documented_range(name: str) -> None:
+    app = APPS[name]
+    for trait_name, trait in app.class_traits(state=True).items():
+        documented = documented_range(app, trait_name)
+        if isinstance(trait, Count | Number) and documented:
+            assert documented == (trait.min, trait.max), trait_name
+
+
+@every_app
+def test_the_reason_of_an_app_is_in_a_lesson(name: str) -> None:
+    why = APPS[name].why
+    (lesson,) = named([why.lesson])
+    assert any(f"## {why.section}\n" in cell.source for cell in read(lesson).cells)
+
+
+# Closing
+
+
+def test_a_closed_app_reads_no_text_any_more() -> None:
     async def close() -> None:
-        bias = widgets.BiasExplorer(num_heads=2, length=4)
         for app in (
-            slow := [widgets.AttentionExplorer(MODEL, text=TEXT), widgets.WindowExplorer(text=TEXT)]
+            widgets.AttentionExplorer(MODEL, text=TEXT),
+            widgets.WindowExplorer(text=TEXT),
         ):
             control(app, "s-text").value = "another text"
-        for app, debounce in ((bias, bias._debounce), *((app, app.works[0]) for app in slow)):
-            assert debounce._work, "the hover texts and the reading of a slow text come later"
+            debounce = app.works[0]
+            assert debounce._work, "the reading of a slow text waits for a pause"
             app.close()
             assert debounce._work is None
-        bias = widgets.BiasExplorer(num_heads=2, length=4)
-        bias.snapshot()
-        assert bias._debounce._work is None, "a picture has its hover texts at once"
 
     asyncio.run(close())
 
 
-def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:
-    assert "BiasExplorer" in dir(widgets)
-    with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
-        widgets.SlopesExplorer  # noqa: B018
+def test_a_closed_app_adds_no_hover_texts() -> None:
+    async def close() -> None:
+        app = widgets.BiasExplorer(num_heads=2, length=4)
+        assert app._debounce._work, "hover texts wait for a pause"
+        app.close()
+        assert app._debounce._work is None
+
+    asyncio.run(close())
 
 
-@pytest.mark.parametrize("name", APPS)
-def test_a_closed_app_leaves_no_widget_and_is_freed(name: str) -> None:
-    before, app = set(_instances), SMALL[name]()
-    app.close()
+def test_a_snapshot_has_its_hover_texts_at_once() -> None:
+    async def take_snapshot() -> None:
+        app = widgets.BiasExplorer(num_heads=2, length=4)
+        app.snapshot()
+        assert app._debounce._work is None
+
+    asyncio.run(take_snapshot())
+
+
+@every_app
+def test_a_closed_app_leaves_no_widget(name: str) -> None:
+    before = set(_instances)
+    SMALL[name]().close()
     assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
-    gone = weakref.ref(app)
+
+
+@every_app
+def test_a_closed_app_is_freed(name: str) -> None:
+    app = SMALL[name]()
+    app.close()
+    reference = weakref.ref(app)
     del app
     gc.collect()
-    assert gone() is None
+    assert reference() is None
+
+
+# The module
+
+
+def test_apps_are_listed() -> None:
+    assert "BiasExplorer" in dir(widgets)
+
+
+def test_unknown_app_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
+        widgets.SlopesExplorer  # noqa: B018

@@ -1,7 +1,8 @@
 """What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
 
 import re
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,12 +16,19 @@ from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
 from tests.widgets.race.small_race import control, controls, message
 
+PATIENCE = 30  # seconds until a test gives up: no result depends on them
+
 
 class Doubling(App):
+    """Draws powers of two. It refuses to draw 13 of them big, with `error`."""
+
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
-    count, color = Count(8, min=1, max=64), Choice(("red", "blue"), None, allow_none=True)
-    big, name = Flag(False), Unicode("<b>").tag(state=True)
-    draws, error = 0, ValueError
+    count = Count(8, min=1, max=64)
+    color = Choice(("red", "blue"), None, allow_none=True)
+    big = Flag(False)
+    name = Unicode("<b>").tag(state=True)
+    draws = 0
+    error: type[Exception] = ValueError
 
     def blank(self) -> go.Figure:
         return theme.blank(200).add_scatter()
@@ -37,160 +45,351 @@ class Doubling(App):
         if self.count == 13 and self.big:
             raise self.error("13 must not be big <i>")
         self.draws += 1
-        self.figure.data[0].update(y=[2**at for at in range(self.count)])
+        self.figure.data[0].y = [2**exponent for exponent in range(self.count)]
         caption = f"{self.count} powers of {self.name}"
-        return (caption, f"The details of {self.name}") if self.big else caption
+        if self.big:
+            return caption, f"The details of {self.name}"
+        return caption
 
 
-@pytest.mark.parametrize("value", [0, 65, 2.5, 10**5000, float("nan"), True, None], ids=type)
-def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
-    app = Doubling()
-    before = app.figure.to_json()
-    with pytest.raises(
-        BadValue, match=r"^count must be an integer from 1 to 64, got .+$"
-    ) as caught:
+@pytest.fixture
+def app() -> Doubling:
+    return Doubling()
+
+
+# A value that a trait refuses
+
+
+@pytest.mark.parametrize("value", [0, 65, 2.5, 10**5000, float("nan"), True, None, "8"], ids=type)
+def test_bad_value_is_refused_with_the_allowed_range(app: Doubling, value: object) -> None:
+    allowed = "^count must be an integer from 1 to 64, got .+$"
+    with pytest.raises(BadValue, match=allowed) as caught:
         app.count = value
     assert len(str(caught.value)) < 120
-    assert isinstance(caught.value, TraitError) and isinstance(caught.value, ValueError)
-    assert (app.count, app.figure.to_json(), app.caption) == (8, before, "8 powers of <b>")
 
 
-def test_bad_value_or_unknown_trait_in_the_constructor_raises():
-    with pytest.raises(
-        BadValue, match=re.escape("color must be one of None, red, blue, got ['red']")
-    ):
+def test_bad_value_changes_nothing(app: Doubling) -> None:
+    figure = app.figure.to_json()
+    with pytest.raises(BadValue):
+        app.count = 65
+    assert app.count == 8
+    assert app.figure.to_json() == figure
+    assert app.caption == "8 powers of <b>"
+
+
+@pytest.mark.parametrize("kind", [TraitError, ValueError])
+def test_bad_value_is_an_error_of_traitlets_and_a_value_error(kind: type[Exception]) -> None:
+    assert issubclass(BadValue, kind)
+
+
+def test_bad_choice_is_refused_with_all_choices() -> None:
+    message = "color must be one of None, red, blue, got ['red']"
+    with pytest.raises(BadValue, match=re.escape(message)):
         Doubling(color=["red"])
+
+
+@pytest.mark.parametrize("value", [1, "True", None], ids=repr)
+def test_bad_flag_is_refused(app: Doubling, value: object) -> None:
+    with pytest.raises(BadValue, match="big must be True or False"):
+        app.big = value
+
+
+def test_integer_of_numpy_becomes_an_integer(app: Doubling) -> None:
+    app.count = np.int64(3)
+    assert type(app.count) is int
+    assert app.count == 3
+
+
+def test_unknown_trait_is_refused_with_all_traits() -> None:
     with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
+
+
+def test_app_that_cannot_be_drawn_leaves_no_widget() -> None:
     before = set(_instances)
     with pytest.raises(ValueError, match="13 must not be big"):
         Doubling(count=13, big=True)
     assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
 
 
-def test_traits_and_controls_agree_and_reset_restores_the_start():
-    app = Doubling(count=7)
-    app.count, app.color, app.big = np.int64(3), "blue", True
-    assert type(app.count) is int
-    slider, field = control(app, "s-count"), control(app, "s-count-field")
-    assert (slider.value, field.value) == (3, "3")
-    assert control(app, "s-color").label == "blue" and control(app, "s-big").value is True
-    assert (list(app.figure.data[0].y), app.caption) == ([1, 2, 4], "3 powers of <b>")
-    slider.value = 5
-    assert app.count == 5
-    field.value = " 6 "
-    assert (app.count, field.value) == (6, "6")
-    control(app, "s-color").label, control(app, "s-big").value = "none", False
-    assert (app.color, app.big) == (None, False)
-    control(app, "s-reset").click()
-    assert repr(app) == repr(Doubling(count=7))
+# Controls
 
 
-@pytest.mark.parametrize("text", ["65", "", "<script>alert(1)</script>", "9" * 6000])
-def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
-    app = Doubling()
+def test_change_in_code_reaches_every_control(app: Doubling) -> None:
+    app.count = 3
+    app.color = "blue"
+    app.big = True
+    assert control(app, "s-count").value == 3
+    assert control(app, "s-count-field").value == "3"
+    assert control(app, "s-color").label == "blue"
+    assert control(app, "s-big").value is True
+
+
+def test_slider_changes_the_trait_and_the_figure(app: Doubling) -> None:
+    control(app, "s-count").value = 3
+    assert app.count == 3
+    assert list(app.figure.data[0].y) == [1, 2, 4]
+    assert app.caption == "3 powers of <b>"
+
+
+def test_number_in_a_field_may_have_spaces(app: Doubling) -> None:
     field = control(app, "s-count-field")
-    field.value = text
-    assert "count must be an integer from 1 to 64, got" in message(
-        app
-    ) and 'role="alert"' in message(app)
-    assert "<script>" not in message(app) and (
-        app.count,
-        field.value,
-        control(app, "s-count").value,
-    ) == (8, "8", 8)
+    field.value = " 6 "
+    assert app.count == 6
+    assert field.value == "6"
+
+
+def test_field_is_read_when_the_user_has_finished(app: Doubling) -> None:
+    assert control(app, "s-count-field").continuous_update is False
+
+
+def test_menu_and_checkbox_change_their_traits() -> None:
+    app = Doubling(color="red", big=True)
+    control(app, "s-color").label = "none"
+    control(app, "s-big").value = False
+    assert app.color is None
+    assert app.big is False
+
+
+def test_reset_restores_the_start() -> None:
+    app = Doubling(count=7, color="red")
+    app.count = 3
+    app.color = None
+    app.big = True
+    control(app, "s-reset").click()
+    assert repr(app) == repr(Doubling(count=7, color="red"))
+
+
+BAD_TEXTS = ["65", "", "<script>alert(1)</script>", "9" * 6000]
+
+
+@pytest.mark.parametrize("text", BAD_TEXTS, ids=["too large", "empty", "script", "too long"])
+def test_bad_text_in_a_field_shows_a_message(app: Doubling, text: str) -> None:
+    control(app, "s-count-field").value = text
+    assert "count must be an integer from 1 to 64, got" in message(app)
+    assert 'role="alert"' in message(app)
+    assert "<script>" not in message(app)
+
+
+def test_bad_text_in_a_field_changes_nothing(app: Doubling) -> None:
+    control(app, "s-count-field").value = "65"
+    assert app.count == 8
+    assert control(app, "s-count-field").value == "8"
+    assert control(app, "s-count").value == 8
+
+
+def test_message_goes_with_the_next_good_value(app: Doubling) -> None:
+    field = control(app, "s-count-field")
+    field.value = "65"
     field.value = "9"
-    assert (app.count, message(app), field.continuous_update) == (9, "", False)
+    assert app.count == 9
+    assert message(app) == ""
 
 
-@pytest.mark.parametrize("error", [MemoryError, TypeError, ValueError])
-def test_state_is_restored_when_draw_raises(error):
+# A state that cannot be drawn
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError, TypeError, ValueError])
+def test_state_is_restored_when_draw_raises(error: type[Exception]) -> None:
     app = Doubling(big=True)
     app.error = error
     with pytest.raises(BadValue, match="13 must not be big"):
         app.count = 13
-    assert (app.count, app.caption, len(app.figure.data[0].y)) == (8, "8 powers of <b>", 8)
+    assert app.count == 8
+    assert app.caption == "8 powers of <b>"
+    assert len(app.figure.data[0].y) == 8
+
+
+def test_control_shows_why_draw_raised() -> None:
+    app = Doubling(big=True)
     control(app, "s-count-field").value = "13"
     assert "13 must not be big &lt;i&gt;" in message(app)
-    assert (app.count, control(app, "s-count-field").value) == (8, "8")
+    assert control(app, "s-count-field").value == "8"
+
+
+def test_app_draws_again_after_draw_has_raised() -> None:
+    app = Doubling(big=True)
+    with pytest.raises(BadValue):
+        app.count = 13
+    app.count = 14
+    assert app.caption == "14 powers of <b>"
+
+
+def test_traits_set_together_are_restored_together() -> None:
+    app = Doubling(big=True)
     with pytest.raises(BadValue):
         app.set_together({"count": 13, "color": "red"})
-    assert (app.count, app.color) == (8, None)
-    app.count = 14
-    assert app.caption.startswith("14")
+    assert app.count == 8
+    assert app.color is None
 
 
-def test_a_change_draws_once_and_an_equal_value_or_a_change_of_a_closed_app_draws_nothing():
-    app = Doubling()
-    for change, draws in (
-        (lambda: setattr(app, "count", 9), 1),
-        (lambda: setattr(app, "count", 9), 0),
-        (lambda: setattr(control(app, "s-count"), "value", 10), 1),
-        (lambda: app.set_together({"count": 11, "big": True}), 1),
-        (app.refresh, 1),
-        (lambda: app.close() or setattr(app, "count", 12), 0),
-    ):
-        app.draws = 0
-        change()
-        assert app.draws == draws
+# How often it draws
 
 
-def test_a_change_on_another_thread_waits_for_the_drawing_or_is_drawn_after_it():
-    class Interrupted(Doubling):
-        def draw(self) -> str | tuple[str, str]:
-            drawn = super().draw()
-            if self.count == 5:
-                thread.start()
-                thread.join(0.2)
-                seen.append(self.count)
-            return drawn
-
-    for code in (True, False):
-        app, seen = Interrupted(), []
-        thread = Thread(
-            target=setattr,
-            args=(app, "count", 3) if code else (control(app, "s-count"), "value", 3),
-        )
-        app.count = 5
-        thread.join()
-        assert app.caption.startswith("3 powers")
-    assert seen == [5], "a control waits; code does not"
+def test_new_value_draws_once(app: Doubling) -> None:
+    app.draws = 0
+    app.count = 9
+    assert app.draws == 1
 
 
-def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state():
-    app = Doubling()
+def test_equal_value_draws_nothing(app: Doubling) -> None:
+    app.draws = 0
+    app.count = 8
+    assert app.draws == 0
+
+
+def test_control_draws_once(app: Doubling) -> None:
+    app.draws = 0
+    control(app, "s-count").value = 10
+    assert app.draws == 1
+
+
+def test_traits_set_together_draw_once(app: Doubling) -> None:
+    app.draws = 0
+    app.set_together({"count": 11, "big": True})
+    assert app.draws == 1
+
+
+def test_refresh_draws_an_unchanged_state(app: Doubling) -> None:
+    app.draws = 0
+    app.refresh()
+    assert app.draws == 1
+
+
+def test_closed_app_draws_nothing(app: Doubling) -> None:
+    app.close()
+    app.draws = 0
+    app.count = 12
+    assert app.draws == 0
+
+
+class Interrupted(Doubling):
+    """While it draws 5 powers, another thread may change it."""
+
+    def __init__(self) -> None:
+        self.drawing = Event()
+        self.go_on = Event()
+        super().__init__()
+
+    def draw(self) -> str | tuple[str, str]:
+        caption = super().draw()
+        if self.count == 5:
+            self.drawing.set()
+            assert self.go_on.wait(PATIENCE)
+        return caption
+
+
+def test_change_in_code_during_a_drawing_is_drawn_after_it() -> None:
+    app = Interrupted()
+    drawing = Thread(target=setattr, args=(app, "count", 5))
+    drawing.start()
+    assert app.drawing.wait(PATIENCE)
+
+    changing = Thread(target=setattr, args=(app, "count", 3))
+    changing.start()
+    app.go_on.set()
+    for thread in (drawing, changing):
+        thread.join(PATIENCE)
+    assert app.count == 3
+    assert app.caption == "3 powers of <b>"
+
+
+def test_control_waits_for_the_drawing_of_another_thread() -> None:
+    app = Interrupted()
+    slider = control(app, "s-count")
+    drawing = Thread(target=setattr, args=(app, "count", 5))
+    drawing.start()
+    assert app.drawing.wait(PATIENCE)
+
+    moving = Thread(target=setattr, args=(slider, "value", 3))
+    moving.start()
+    moving.join(0.05)
+    assert moving.is_alive()
+    assert app.count == 5
+
+    app.go_on.set()
+    for thread in (drawing, moving):
+        thread.join(PATIENCE)
+    assert app.caption == "3 powers of <b>"
+
+
+# On the page
+
+
+def test_figure_stays_the_same_object(app: Doubling) -> None:
     figure = app.figure
     app.count = 3
-    assert app.figure is figure and list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
-    assert app.children[-1].get_state()["controls"] == [
-        each.model_id for each in controls(app.children[1])
-    ]
-    app.children[-1].set_state({"width": 640})  # as the page reports it
-    assert app.page_width == figure.layout.width == 640
-    assert figure.get_state()["_widget_layout"]["width"] == 640 and "_plotly" in figure.get_state()
-    assert "alibi-figure" in figure._dom_classes and figure._config == {"displayModeBar": False}
+    assert app.figure is figure
 
 
-def test_caption_and_details_are_escaped_and_details_are_folded():
+def test_reloaded_page_gets_the_current_figure(app: Doubling) -> None:
+    app.count = 3
+    state = app.figure.get_state()
+    assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
+    assert "_plotly" in state
+
+
+def test_page_knows_the_controls(app: Doubling) -> None:
+    page = app.children[-1]
+    row_of_controls = app.children[1]
+    assert page.get_state()["controls"] == [widget.model_id for widget in controls(row_of_controls)]
+
+
+def test_figure_is_as_wide_as_the_page_reports(app: Doubling) -> None:
+    page = app.children[-1]
+    page.set_state({"width": 640})
+    assert app.page_width == 640
+    assert app.figure.layout.width == 640
+    assert app.figure.get_state()["_widget_layout"]["width"] == 640
+
+
+def test_figure_has_no_tool_bar(app: Doubling) -> None:
+    assert app.figure._config == {"displayModeBar": False}
+
+
+def test_figure_is_found_by_its_class(app: Doubling) -> None:
+    assert "alibi-figure" in app.figure._dom_classes
+
+
+@pytest.mark.parametrize("words", ["_caption", "_details"])
+def test_caption_and_details_are_escaped(words: str) -> None:
     app = Doubling(name="<img src=x onerror=alert(1)>", big=True)
-    for widget in (app._caption, app._details):
-        assert "&lt;img src=x onerror=alert(1)&gt;" in widget.value and "<img" not in widget.value
+    shown = getattr(app, words).value
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "<img" not in shown
+
+
+def test_details_are_folded() -> None:
+    app = Doubling(big=True)
     assert app._details.value.startswith('<details class="alibi-details"><summary>')
+
+
+def test_without_details_none_are_shown() -> None:
+    app = Doubling(big=True)
     app.big = False
-    assert (app.details, app._details.layout.display) == ("", "none")
+    assert app.details == ""
+    assert app._details.layout.display == "none"
 
 
-def test_repr_shows_the_state_and_is_the_whole_text_output():
-    class DoublingWithAVeryLongNameIndeed(Doubling):
-        """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+# In a notebook's text
 
-    app = DoublingWithAVeryLongNameIndeed(count=3, color="red")
-    assert (
-        repr(app) == "DoublingWithAVeryLongNameIndeed(count=3, color='red', big=False, name='<b>')"
-    )
-    app.name = "x" * 5000
-    assert 110 < len(repr(app)) < 150
-    bundle = app._repr_mimebundle_()
-    assert (
-        bundle["text/plain"] == repr(app) and "application/vnd.jupyter.widget-view+json" in bundle
-    )
+
+class DoublingWithAVeryLongNameIndeed(Doubling):
+    """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+
+
+def test_repr_is_the_state() -> None:
+    app = Doubling(count=3, color="red")
+    assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
+
+
+def test_repr_of_a_long_value_is_cut() -> None:
+    assert len(repr(Doubling(name="x" * 5000))) < 130
+
+
+def test_text_output_is_the_whole_repr() -> None:
+    app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
+    assert len(repr(app)) > 110
+    bundle: dict[str, Any] = app._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(app)
+    assert "application/vnd.jupyter.widget-view+json" in bundle

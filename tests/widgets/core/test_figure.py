@@ -8,47 +8,74 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from plotly.basedatatypes import Undefined
 
 from alibi_viz.widgets.core.figure import LiveFigure
 from tests.widgets.core.test_app import Doubling
 
 
+@pytest.fixture
+def figure() -> LiveFigure:
+    """Two traces and an annotation."""
+    figure = go.Figure([go.Scatter(name="one", marker_size=3), go.Scatter(name="two")])
+    figure.add_annotation(text="here")
+    return LiveFigure(figure)
+
+
+@pytest.fixture
 def messages(figure: LiveFigure) -> list[dict[str, Any]]:
-    """What a figure sends to its page from now on."""
+    """What the figure sends to its page from now on."""
     sent: list[dict[str, Any]] = []
-    figure.observe(lambda change: change.new and sent.append(change.new), names="_py2js_update")
+
+    def keep(change: Any) -> None:
+        if change.new:
+            sent.append(change.new)
+
+    figure.observe(keep, names="_py2js_update")
     return sent
 
 
-def test_a_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch() -> None:
-    figure = LiveFigure(go.Figure([go.Scatter(name="one", marker_size=3), go.Scatter(name="two")]))
-    sent = messages(figure)
+def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
     with figure.batch_update():
         figure.data[0].x = [1, 2]
-        figure.data[1].update(x=[3], name="three", marker_size=7, line_color="red")
-    (message,) = sent
-    style = message["style_data"]
-    assert (style["name"], style["marker.size"], style["line.color"]) == (
-        ["one", "three"],
-        [3, 7],
-        [None, "red"],
-    )
-    assert not any(value is Undefined for values in style.values() for value in values)
-    assert message["style_traces"] == [0, 1] and message["layout_data"] == {}
-    figure.plotly_update({"visible": False})  # one value for all traces
-    assert figure.data[1].visible is False
+        figure.data[1].name = "three"
+        figure.data[1].marker.size = 7
+        figure.data[1].line.color = "red"
+    (message,) = messages
+    assert message["style_data"] == {
+        "x": [[1, 2], None],
+        "name": ["one", "three"],
+        "marker.size": [3, 7],
+        "line.color": [None, "red"],
+    }
+    assert message["style_traces"] == [0, 1]
+    assert message["layout_data"] == {}
 
 
-def test_a_change_of_the_layout_names_elements_with_brackets_and_no_trace() -> None:
-    figure = LiveFigure(go.Figure(go.Scatter(x=[0])).add_annotation(text="one"))
-    sent = messages(figure)
+def test_one_value_for_all_traces_is_sent_as_it_is(figure: LiveFigure) -> None:
+    figure.plotly_update({"visible": False})
+    assert [trace.visible for trace in figure.data] == [False, False]
+
+
+def test_change_of_the_layout_names_elements_with_brackets(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
     with figure.batch_update():
-        figure.layout.annotations[0].text = "two"
+        figure.layout.annotations[0].text = "there"
         figure.layout.xaxis.range = [0, 1]
-    (message,) = sent
-    assert message["layout_data"] == {"annotations[0].text": "two", "xaxis.range": [0, 1]}
-    assert (message["style_data"], message["style_traces"]) == ({}, [-1])
+    (message,) = messages
+    assert message["layout_data"] == {"annotations[0].text": "there", "xaxis.range": [0, 1]}
+
+
+def test_change_of_the_layout_draws_no_trace_again(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
+    with figure.batch_update():
+        figure.layout.xaxis.range = [0, 1]
+    (message,) = messages
+    assert message["style_data"] == {}
+    assert message["style_traces"] == [-1], "plotly.js takes an empty list for all traces"
 
 
 @pytest.fixture
@@ -56,27 +83,56 @@ def app() -> Doubling:
     return Doubling(name="</p><script>alert(1)</script>", big=True)
 
 
-def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: Path) -> None:
-    page = app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
-    assert html.escape(f"{app.caption} {app.details}") in page and page.count("<html") == 1
-    assert "<script>alert(1)" not in page and not re.search(
-        r"<(script|link|img)[^>]*(src|href)=", page
-    )
-    assert "Plotly.newPlot" in page and '"displaylogo": false' in page and len(page) > 3_000_000, (
-        "plotly is inside"
-    )
+@pytest.fixture
+def page(app: Doubling, tmp_path: Path) -> str:
+    """The saved page."""
+    return app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
 
 
-def test_an_image_is_of_its_suffix_and_the_same_in_every_run(
-    app: Doubling, tmp_path: Path, monkeypatch: Any
+def test_saved_page_has_the_caption_and_the_details(app: Doubling, page: str) -> None:
+    assert html.escape(f"{app.caption} {app.details}") in page
+
+
+def test_saved_page_escapes_words(page: str) -> None:
+    assert "<script>alert(1)" not in page
+
+
+def test_saved_page_is_one_page(page: str) -> None:
+    assert page.count("<html") == 1
+
+
+def test_saved_page_fetches_nothing(page: str) -> None:
+    assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=", page) == []
+
+
+def test_saved_page_contains_plotly(page: str) -> None:
+    assert "Plotly.newPlot" in page
+    assert len(page) > 3_000_000
+
+
+def test_saved_page_shows_no_logo(page: str) -> None:
+    assert '"displaylogo": false' in page
+
+
+@pytest.mark.parametrize("name", ["x.PNG", "x.svg", "x.pdf"])
+def test_image_is_of_the_snapshot(
+    app: Doubling, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved: list[Any] = []
-    monkeypatch.setattr(
-        "alibi_viz.figures.theme.save_images", saved.append
-    )  # a browser for each is slow
-    paths = [app.save(str(tmp_path / name)) for name in ("x.PNG", "x.svg", "x.pdf")]
-    assert saved == [{path: app.snapshot()} for path in paths]
+    saved: dict[Path, go.Figure] = {}
+    # A browser for each would be slow.
+    monkeypatch.setattr("alibi_viz.figures.theme.save_images", saved.update)
+    path = app.save(str(tmp_path / name))
+    assert saved == {path: app.snapshot()}
+
+
+def test_other_suffix_is_refused(app: Doubling, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"save writes .*, got '\.zip' in .*x"):
         app.save(tmp_path / "x.html.zip")
-    one, other = app.snapshot(), Doubling().snapshot()
-    assert not isinstance(one, go.FigureWidget) and one.to_json() == other.to_json()
+
+
+def test_snapshot_is_a_plain_figure(app: Doubling) -> None:
+    assert type(app.snapshot()) is go.Figure
+
+
+def test_snapshots_of_equal_apps_are_equal() -> None:
+    assert Doubling().snapshot().to_json() == Doubling().snapshot().to_json()
