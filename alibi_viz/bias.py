@@ -216,6 +216,8 @@ class AlibiBias(nn.Module):
     tensor([0.0625, 0.0039, 0.0000])
     """
 
+    _place: Tensor
+
     def __init__(
         self,
         num_heads: int,

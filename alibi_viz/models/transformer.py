@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from alibi_viz import arguments
 from alibi_viz.models.cache import KeyValueCache
-from alibi_viz.models.configuration import POSITIONS, TransformerConfig
+from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions import Position
+from alibi_viz.models.positions.registry import position_class
 from alibi_viz.models.self_attention import SelfAttention
 
 
@@ -59,7 +60,7 @@ class Transformer(nn.Module):
         super().__init__()
         arguments.check_instance("config", config, TransformerConfig)
         self.config = config
-        self.position: Position = POSITIONS[config.position].from_config(config)
+        self.position = position_class(config.position).from_config(config)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers)

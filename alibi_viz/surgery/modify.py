@@ -163,7 +163,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     if not _uses_common_attention(model):
         return variants
 
-    if model.transformer.position.is_relative:
+    if not model.transformer.position.is_absolute:
         variants["window"] = modify(model, window=length)
     if has_sinks(model):
         # Four sinks, as in StreamingLLM (arXiv 2309.17453)
@@ -190,7 +190,7 @@ def has_sinks(model: Any) -> bool:
     """
     position = model.transformer.position
     transforms_heads = position.transform.__func__ is not Position.transform
-    return position.is_relative and not transforms_heads and not position.reads_input
+    return not position.is_absolute and not transforms_heads and not position.reads_input
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ class ChangedPosition(Position):
 
     _TAKEN_OVER = (
         "max_length",
-        "is_relative",
+        "is_absolute",
         "reads_input",
         "decoder_only",
         "supports_cache",

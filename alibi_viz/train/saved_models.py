@@ -21,7 +21,8 @@ from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.bias import AlibiBias
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Law, Method, custom_method, source_text
+from alibi_viz.models.positions.custom import Law, Method, source_text
+from alibi_viz.models.positions.registry import custom_method
 from alibi_viz.train.results import check_new
 from alibi_viz.train.run import versions
 

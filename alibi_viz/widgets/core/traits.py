@@ -13,8 +13,9 @@ from typing import Any, ClassVar, NoReturn
 from traitlets import HasTraits, TraitError, TraitType, observe, validate
 
 from alibi_viz import laws
-from alibi_viz.models import POSITIONS, register_method
-from alibi_viz.models.positions.custom import LawFunction, custom_method
+from alibi_viz.models import register_method
+from alibi_viz.models.positions.custom import LawFunction
+from alibi_viz.models.positions.registry import custom_method, method_names
 
 LINEAR = "linear"  # the law of ALiBi itself
 
@@ -207,7 +208,7 @@ class Law(State):
         method."""
         custom = [
             method
-            for method in map(custom_method, POSITIONS)
+            for method in map(custom_method, method_names())
             if method and not isinstance(method, type)
         ]
         return (
