@@ -147,7 +147,7 @@ def test_relative_methods_do_not_notice_a_token_in_front_and_absolute_ones_act_o
 ) -> None:
     """Up to a quarter of the training length: FIRE divides by the position beyond it."""
     position = position_of(name, max_length=64)
-    assert bool((position.embed(torch.zeros(1, 9, HEADS * DIM)) == 0).all()) == position.is_relative
+    assert bool((position.embed(torch.zeros(1, 9, HEADS * DIM)) == 0).all()) != position.is_absolute
     q, k, _, x = inputs(9, 9)
     whole, tail = (position.weights(q[:, :, n:], k[:, :, n:], x=x[:, n:]) for n in (0, 1))
     for query in range(3, 9):
