@@ -67,7 +67,7 @@ class Position(nn.Module):
         return (cls.__doc__ or "").partition("\n")[0]
 
     @property
-    def uses_key_ball(self) -> bool:
+    def takes_alibi_options(self) -> bool:
         """Whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`."""
         return False
 

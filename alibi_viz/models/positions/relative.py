@@ -42,7 +42,7 @@ class Alibi(Position):
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
     @property
-    def uses_key_ball(self) -> bool:
+    def takes_alibi_options(self) -> bool:
         return not self._changes_more_than_slopes
 
     @property
