@@ -61,6 +61,10 @@ class Position(nn.Module):
     def has_bias(self) -> bool:
         return type(self).bias is not Position.bias
 
+    @property
+    def has_transform(self) -> bool:
+        return type(self).transform is not Position.transform
+
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring, for menus and help texts."""
