@@ -97,6 +97,15 @@ def test_an_encoder_ignores_padding() -> None:
     assert not torch.allclose(unmasked, without_padding, atol=1e-3), "the mask has an effect"
 
 
+def test_dropout_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    attention = AlibiSelfAttention(24, 3, dropout=0.5)
+    x = torch.randn(2, 9, 24)
+    assert not torch.equal(attention(x), attention(x))
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+
+
 def test_slopes_can_be_given() -> None:
     slopes = torch.tensor([0.4, 0.2, 0.1])
     assert torch.equal(AlibiSelfAttention(24, 3, slopes=slopes).slopes, slopes)

@@ -154,11 +154,12 @@ def test_generate_takes_the_most_likely_token_at_temperature_0() -> None:
     assert torch.equal(generated, text)
 
 
-def test_generate_treats_a_tiny_temperature_as_0() -> None:
-    """In float32, 1 / 1e-40 is infinite."""
+@pytest.mark.parametrize("temperature", [1e-40, 1e-50])
+def test_generate_treats_a_tiny_temperature_as_0(temperature: float) -> None:
+    """In float32, 1 / 1e-40 is infinite and 1e-50 is 0."""
     model = small_model()
     greedy = model.generate(PROMPT, 5, temperature=0)
-    assert torch.equal(model.generate(PROMPT, 5, temperature=1e-40), greedy)
+    assert torch.equal(model.generate(PROMPT, 5, temperature=temperature), greedy)
 
 
 def with_two_tokens(lead: float) -> LanguageModel:
