@@ -398,7 +398,8 @@ def test_texts_that_share_a_bias_need_no_weights_in_memory(name: str) -> None:
     texts = 64
     length = 50
     query, key, value = torch.randn(3, texts, HEADS, length, HEAD_DIM)
-    with torch.inference_mode(), LargestTensor() as largest:
+    # In inference mode, torch would not tell which kernel it calls.
+    with torch.no_grad(), LargestTensor() as largest:
         position_of(name).attend(query, key, value, causal=True)
     all_weights = texts * HEADS * length * length
     assert largest.numel < all_weights / 5

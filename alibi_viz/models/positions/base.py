@@ -144,7 +144,9 @@ class Position(nn.Module):
         if mask is not None and mask.is_floating_point():
             # torch's blockwise kernel on CPUs needs a mask with 4 axes. With 3, torch uses one that
             # stores all weights.
-            mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
+            if mask.ndim == 3:
+                mask = mask[None]
+            mask = mask.to(query.dtype)
         return scaled_dot_product_attention(
             query,
             key,
