@@ -186,6 +186,35 @@ def test_mpt_with_clipped_projections_and_another_scale(change: dict[str, Any]) 
     assert_equals_reference("mpt", model, change, MASKS["full"])
 
 
+@every_family
+@torch.no_grad()
+def test_slopes_are_those_of_the_bias_that_a_layer_receives(name: str) -> None:
+    """The slopes of 12 heads are no powers of two, so Falcon's are rounded."""
+    model = small_model(name, heads=12)
+    family = family_of(model)
+    layer = family.layers(model)[0]
+    received: list[dict[str, Any]] = []
+
+    def keep(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
+        received.append(inputs)
+
+    layer.register_forward_pre_hook(keep, with_kwargs=True)
+    model(TOKENS, attention_mask=MASKS["full"])
+    bias, _ = family.read(layer, received[0])
+    last_row = bias[0, :, -1]  # [heads, key]
+    step = last_row[:, 1] - last_row[:, 0]
+    torch.testing.assert_close(step, own_slopes(name, model, layer))
+
+
+@torch.no_grad()
+def test_multi_query_attention_has_the_same_key_for_each_head() -> None:
+    model = small_model("falcon multi-query")
+    family = family_of(model)
+    query, key, value = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
+    assert query.shape == key.shape == value.shape == (1, 4, 3, 16)
+    assert torch.equal(key[:, 0], key[:, 3])
+
+
 @as_loaded_and_changed
 @every_family
 def test_fused_attention_gives_every_layer_the_same_input(
