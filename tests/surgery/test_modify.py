@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import lab
+from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
@@ -137,6 +137,14 @@ def test_each_head_has_a_factor_of_its_own() -> None:
 @pytest.mark.parametrize("name", ["alibi", "forget"])
 def test_factor_0_drops_the_bias_of_every_layer(name: str) -> None:
     torch.testing.assert_close(logits(lab.modify(model_of(name), 0)), logits(model_of("none")))
+
+
+def test_a_factor_of_0_shows_no_key_that_the_law_hides() -> None:
+    """0 times -inf would be NaN."""
+    windowed = lab.make_model(laws.window, num_heads=4, d_model=64)
+    bias = bias_of(lab.modify(windowed, 0), 1, 10)
+    first_head = bias[0, 0]  # which sees the last 8 tokens
+    assert first_head.tolist() == [-math.inf] * 2 + [0] * 8
 
 
 @pytest.mark.parametrize("name", WITH_ALIBI)
@@ -307,6 +315,46 @@ def test_a_wider_window_does_not_show_what_a_narrower_one_hides() -> None:
     widened = lab.modify(narrow, window=9, sinks=1)
     is_visible = bias_of(widened, 1, 20)[0, 0].isfinite()
     assert is_visible.nonzero().flatten().tolist() == [0, 16, 17, 18, 19]
+
+
+class Peculiar(Position):
+    """Differs from other methods in all that a method says of itself."""
+
+    max_length = 50
+    is_absolute = True
+    reads_input = True
+    decoder_only = True
+    supports_cache = False
+    is_random = True
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "max_length",
+        "is_absolute",
+        "reads_input",
+        "decoder_only",
+        "supports_cache",
+        "is_random",
+        "has_bias",
+        "has_transform",
+    ],
+)
+@pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary", "xpos"])
+def test_a_changed_method_says_of_itself_what_the_original_says(
+    method: str | type[Position], attribute: str
+) -> None:
+    model = lab.make_model(method)
+    changed = lab.modify(model, window=9)
+    expected = getattr(model.transformer.position, attribute)
+    assert getattr(changed.transformer.position, attribute) == expected
+
+
+def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
+    changed = lab.modify(model_of("xpos"), window=9).transformer.position
+    with pytest.raises(ValueError, match="Xpos is for decoders only"):
+        changed.attend(*torch.zeros(3, 1, 4, 5, 16), causal=False)
 
 
 # Variants for evaluation
