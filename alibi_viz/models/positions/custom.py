@@ -1,4 +1,7 @@
-"""Your own position methods: a plain function of the distance, or a subclass of `Position`."""
+"""Your own position methods: a plain function of the distance, or a subclass of `Position`.
+
+`registry` gives them their names.
+"""
 
 import inspect
 import textwrap
@@ -14,8 +17,8 @@ from alibi_viz.models.positions.relative import Relative
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
 
-# The number of distances at which a law is evaluated when a model is created, so that most mistakes
-# show there, and not later in the training.
+# A law is evaluated at so many distances when a model is created, so that most mistakes show then,
+# and not in the middle of a race.
 _FIRST_DISTANCES = 64
 
 
@@ -34,7 +37,8 @@ class Law(Relative):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
-        self.table = evaluate_law(type(self).law, num_heads, _FIRST_DISTANCES)  # float32: no buffer
+        # No buffer, so it stays float32.
+        self.table = evaluate_law(type(self).law, num_heads, _FIRST_DISTANCES)
         # A law that is random, or counts its calls, shows only when it is evaluated again.
         self._grow(2 * _FIRST_DISTANCES)
 
