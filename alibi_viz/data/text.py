@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
-from alibi_viz.data.tales import Fact, write_tales
+from alibi_viz.data.tales import Recall, write_tales
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
 MAX_BYTES = 20_000_000
@@ -43,7 +43,7 @@ class Text:
     name: str
     train: Tensor
     validation: Tensor
-    recalled: tuple[Fact, ...] | None = None
+    recalled: tuple[Recall, ...] | None = None
     vocabulary: ClassVar[int] = 256  # of a model of bytes
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Text:
             raise ValueError(
                 f"{self.name} has no recorded facts: only the tales have, see `lab.tales_text`"
             )
-        return pd.DataFrame(self.recalled, columns=Fact._fields)
+        return pd.DataFrame(self.recalled, columns=Recall._fields)
 
     @cached_property
     def fingerprint(self) -> str:

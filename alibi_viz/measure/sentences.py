@@ -151,10 +151,14 @@ def best_at(
 
 def losses(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold with length, and which are best on the longest and shortest sequences."""
+    return outcome_sentences(rises(rows)) + best_at_both_ends(question, rows)
+
+
+def best_at_both_ends(question: Any, rows: pd.DataFrame) -> list[str]:
+    """Which labels are best at the largest x, and at the smallest."""
     longest = rows["x"].max()
     shortest = rows["x"].min()
-    told = _outcome_sentences(rises(rows))
-    told += best_at(rows, longest, f"With {question.at(longest)}")
+    told = best_at(rows, longest, f"With {question.at(longest)}")
     if shortest != longest:
         told += best_at(rows, shortest, f"With {question.at(shortest)}")
     return told
@@ -162,7 +166,7 @@ def losses(question: Any, rows: pd.DataFrame) -> list[str]:
 
 def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold, from values that are rises: those at the last x."""
-    return _outcome_sentences(every_seed(rows, _last_value), worst_seed=False)
+    return outcome_sentences(every_seed(rows, _last_value), worst_seed=False)
 
 
 def _last_value(curve: pd.Series) -> float:
@@ -237,16 +241,24 @@ def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
     return [f"Not defined or not tested with {question.at(last)}: {join(missing)}."]
 
 
-def _outcome_sentences(
-    rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True
+def outcome_sentences(
+    rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True, up_to: str = ""
 ) -> list[str]:
-    """Sentences with the `outcomes`, and on labels about which the seeds disagree."""
+    """Sentences with the `outcomes`, and on labels about which the seeds disagree.
+
+    `up_to` is the length of the longest sequences in words, if the sentence should give it.
+    """
     sentences = []
     clauses = outcomes(rises, worst_seed=worst_seed)
     if clauses:
+        told = "; ".join(clauses)
         has_seeds = any(len(by_seed) > 1 for by_seed in rises.values())
-        seeds = "In every seed " if has_seeds else ""
-        sentences.append(f"{seeds}{'; '.join(clauses)}.")
+        if up_to:
+            seeds = "in every seed " if has_seeds else ""
+            sentences.append(f"Up to {up_to}, {seeds}{told}, in bits per byte.")
+        else:
+            seeds = "In every seed " if has_seeds else ""
+            sentences.append(f"{seeds}{told}.")
     mixed = [quoted(label) for label, by_seed in rises.items() if outcome(by_seed) == "mixed"]
     if mixed:
         sentences.append(f"The seeds disagree about {join(mixed)}.")

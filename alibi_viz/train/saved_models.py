@@ -7,6 +7,8 @@ or absent.
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -139,31 +141,42 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     OSError if the folder has no run.json, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
-    try:
+    with _as_bad_run(path):
         content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise BadRun(
-                f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz"
-            )
-        if content["custom"]:
-            _register(path, content["config"]["position"], content["custom"], method)
+        saved_format = content["format"]
+    if saved_format != FORMAT:
+        raise BadRun(
+            f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz"
+        )
+    with _as_bad_run(path):
+        own_method = content["custom"]
+        position = content["config"]["position"]
+    if own_method:
+        _register(path, position, own_method, method)
+
+    with _as_bad_run(path):
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
         rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
         results = results_table(rows.to_dict("records"))
         run = SavedRun(model, content["settings"], results)
-    except BadRun:
-        raise
-    # RuntimeError includes RecursionError, for JSON that is nested too deeply.
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise BadRun(
-            f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}"
-        ) from None
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
         raise BadRun(
             f"{str(path)!r} has weights that are NaN or infinite: its training has diverged"
         )
     return run
+
+
+@contextmanager
+def _as_bad_run(path: Path) -> Iterator[None]:
+    """Turn the errors of a damaged run into BadRun."""
+    try:
+        yield
+    # RuntimeError includes RecursionError, for JSON that is nested too deeply.
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise BadRun(
+            f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}"
+        ) from None
 
 
 def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:

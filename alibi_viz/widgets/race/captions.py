@@ -10,7 +10,15 @@ from alibi_viz import lab
 from alibi_viz.data.tales import mentions
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
-from alibi_viz.measure.sentences import join, outcome, outcomes, rises, sentences
+from alibi_viz.measure.sentences import (
+    best_at_both_ends,
+    join,
+    outcome,
+    outcome_sentences,
+    rises,
+    sentences,
+    undefined,
+)
 from alibi_viz.widgets.race.state import RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
@@ -161,19 +169,20 @@ def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
 
 def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """The answer to a question; on longer sequences of a text, also which guesses were right."""
-    findings = sentences(question.say(results, race.length))
     if question is not race.main or race.task != "text":
-        return findings
+        return sentences(question.say(results, race.length))
 
+    # As `question.say` would, but with the length and the unit, which it leaves to the figure, and
+    # with the rises that the guesses are judged by.
     rises_by_method = rises(results)
-    clauses = outcomes(rises_by_method)
-    if clauses:
-        # The first sentence, with the length and the unit, which it leaves to the figure.
-        seeds = "in every seed " if len(race.counted) > 1 else ""
-        findings[:1] = [
-            f"Up to {results['x'].max():,} bytes, {seeds}{'; '.join(clauses)}, in bits per byte."
-        ]
-    return [_judge_guesses(race, rises_by_method), *findings]
+    findings = [
+        *outcome_sentences(rises_by_method, up_to=f"{results['x'].max():,} bytes"),
+        *best_at_both_ends(question, results),
+        *undefined(question, results),
+    ]
+    if question.note:
+        findings.append(question.note)
+    return [_judge_guesses(race, rises_by_method), *sentences(findings)]
 
 
 def _judge_guesses(race: RaceState, rises_by_method: Mapping[str, Sequence[float]]) -> str:
