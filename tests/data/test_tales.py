@@ -9,124 +9,229 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.data import tales
-from alibi_viz.data.tales import LONGEST, PRONOUNS, SHORTEST, mentions, retell, write_tales
+from alibi_viz.data.tales import (
+    LONGEST,
+    PRONOUNS,
+    SHORTEST,
+    Sentence,
+    mentions,
+    retell,
+    write_tales,
+)
 
-TEXT, FACTS = write_tales(200_000, seed=5)
-FINGERPRINTS = ("5703b75f5f663a6b", "3a640711ba2fda2f")
+TEXT, RECALLS = write_tales(200_000, seed=5)
 TALES = TEXT.strip().split("\n\n")
 
 
-def test_equal_seeds_give_the_known_bytes_and_others_give_others() -> None:
-    # These bytes are the same with Python 3.11 to 3.14, so a change of the tales must be meant.
-    assert (
-        lab.load_text().fingerprint,
-        lab.tales_text(3_000, 1_000, seed=7).fingerprint,
-    ) == FINGERPRINTS
-    assert lab.tales_text(3_000, 1_000, seed=8).fingerprint != FINGERPRINTS[1]
-    short, long = lab.tales_text(2_000, 1_000), lab.tales_text(4_000, 1_000)
+# The same text everywhere
+
+
+def test_the_built_in_text_has_the_known_bytes() -> None:
+    # They are the same with Python 3.11 to 3.14, so a change of the tales must be meant.
+    assert lab.load_text().fingerprint == "5703b75f5f663a6b"
+
+
+def test_a_seed_gives_the_known_bytes() -> None:
+    assert lab.tales_text(3_000, 1_000, seed=7).fingerprint == "3a640711ba2fda2f"
+
+
+def test_another_seed_gives_other_bytes() -> None:
+    one = lab.tales_text(3_000, 1_000, seed=7)
+    other = lab.tales_text(3_000, 1_000, seed=8)
+    assert one.fingerprint != other.fingerprint
+
+
+def test_a_longer_text_begins_with_the_shorter_one() -> None:
+    short = lab.tales_text(2_000, 1_000)
+    long = lab.tales_text(4_000, 1_000)
     assert bytes(long.train[:2_000]) == bytes(short.train)
-    assert bytes(long.validation) == bytes(short.validation) != bytes(long.train[:1_000])
+    assert bytes(long.validation) == bytes(short.validation)
 
 
-def test_tales_are_varied_and_correct_english() -> None:
+def test_the_validation_part_is_another_text() -> None:
+    text = lab.tales_text(2_000, 1_000)
+    assert bytes(text.validation) != bytes(text.train[:1_000])
+
+
+# Correct English
+
+
+def test_tales_are_neither_very_short_nor_very_long() -> None:
     assert all(300 <= len(tale) <= 3_000 for tale in TALES)
-    assert (
-        len(set(re.findall(r"[a-z]{4,}", TEXT.lower()))) >= 330
-    )  # some 60 of them are no content words
-    assert not re.search(r"[{}~]|  | [,.!?]", TEXT), "every slot is filled"
-    assert not re.search(r"\b(?:[Aa] [aeiou]|[Aa]n [^aeiou\W])", TEXT), "articles agree"
-    assert all(
-        letter.isupper() for letter in re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT)
-    )
+
+
+def test_tales_have_many_different_words() -> None:
+    words = set(re.findall(r"[a-z]{4,}", TEXT.lower()))
+    assert len(words) >= 330
+
+
+def test_every_slot_is_filled() -> None:
+    assert re.findall(r"[{}~]|  | [,.!?]", TEXT) == []
+
+
+def test_articles_agree_with_the_next_word() -> None:
+    assert re.findall(r"\b(?:[Aa] [aeiou]|[Aa]n [^aeiou\W])", TEXT) == []
+
+
+def test_sentences_begin_with_a_capital() -> None:
+    first_letters = re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT)
+    assert all(letter.isupper() for letter in first_letters)
+
+
+def test_quotation_marks_are_closed_within_a_paragraph() -> None:
     assert all(paragraph.count('"') % 2 == 0 for paragraph in TEXT.split("\n"))
-    assert [
-        len(tales._Writer(Random(1), 4)._sentences(part)) for part in ("opening", "middle")
-    ] == [4, 12]
-    values = {
-        (each.kind, each.value) for each in mentions(write_tales(60_000, seed=1, variety=4)[0])
-    }
-    assert Counter(kind for kind, _ in values) == {"name": 8, "animal": 4, "place": 4, "thing": 4}
 
 
-def test_what_can_be_told_as_a_fact_occurs_nowhere_else() -> None:
-    world = tales._world()
-    values = {value.split()[-1] for values in world["facts"].values() for value in values}
-    free = " ".join(
-        [
-            *(word for words in world["words"].values() for word in words),
-            *world["sentences"].values(),
-        ]
-    )
-    assert not values & set(re.findall(r"\w+", re.sub(r"\{.*?\}", "", free)))
+def sentences_of(part: str) -> list[Sentence]:
+    return [tales._parse(line) for line in tales._world()["sentences"][part].strip().splitlines()]
 
 
-def test_pronouns_refer_to_the_person_named_last() -> None:
+@pytest.mark.parametrize("part", tales._world()["sentences"])
+def test_pronouns_refer_to_the_person_named_last(part: str) -> None:
     pronouns = {*PRONOUNS, *PRONOUNS.values()}
-    for part, lines in tales._world()["sentences"].items():
-        for sentence in map(tales._parse, lines.strip().splitlines()):
-            person = sentence.subject
-            for slot in sentence.slots:
-                if slot.form.lower() in pronouns:
-                    assert slot.name == person, (part, sentence)
-                elif slot.name in ("hero", "friend", "elder"):
-                    person = slot.name
-
-
-def test_facts_repeat_what_was_told_last_and_come_back_after_every_octave_about_equally_often() -> (
-    None
-):
-    roles = set(tales._world()["roles"])
-    for fact in FACTS:
-        assert SHORTEST <= fact.distance == fact.start - fact.told <= LONGEST
-        value, told = TEXT[fact.start : fact.stop], TEXT[fact.told : fact.told + 20]
-        assert re.match(rf"(\w+ the )?{value.split()[-1]}\b", told), fact
-        assert "\n\n" not in TEXT[fact.told : fact.stop]
-        if fact.kind in roles and fact.kind not in ("home", "spot"):  # no mention in between
-            assert value not in re.findall(r"\w+", TEXT[fact.told + len(value) : fact.start])
-    counts = Counter(min(fact.distance, 1_999).bit_length() for fact in FACTS)
-    assert set(counts) == set(range(5, 12)) and all(
-        0.5 < 7 * count / len(FACTS) < 1.7 for count in counts.values()
-    )
+    for sentence in sentences_of(part):
+        person = sentence.subject
+        for slot in sentence.slots:
+            if slot.form.lower() in pronouns:
+                assert slot.name == person, sentence
+            elif slot.name in ("hero", "friend", "elder"):
+                person = slot.name
 
 
 def test_a_hidden_thing_is_found_where_it_was_left_last() -> None:
+    left = r"(?:hid it|put it|kept|buried it|it was|dropped it)"
+    somewhere = r"((?:at|behind|beside|by|in|on|under) the \w+)"
     found = 0
     for tale in TALES:
-        spots = re.findall(
-            r"(?:hid it|put it|kept|buried it|it was|dropped it) ((?:at|behind|beside|by|in|on|under) the \w+)",
-            tale,
-        )
+        spots = re.findall(f"{left} {somewhere}", tale)
         for place in re.findall(r"(?:ran|went straight) to the (\w+)", tale):
             found += 1
             assert spots[-1].endswith(place), tale
     assert found > 20
 
 
+# Fewer words
+
+
+@pytest.mark.parametrize(("part", "number"), [("opening", 4), ("middle", 12)])
+def test_a_variety_of_four_has_four_sentences_and_more_in_the_middle(
+    part: str, number: int
+) -> None:
+    assert len(tales._Writer(Random(1), 4)._sentences(part)) == number
+
+
+def test_a_variety_of_four_has_four_values_of_each_fact() -> None:
+    text, _ = write_tales(60_000, seed=1, variety=4)
+    values = {(mention.kind, mention.value) for mention in mentions(text)}
+    numbers = Counter(kind for kind, _ in values)
+    assert numbers == {"name": 8, "animal": 4, "place": 4, "thing": 4}  # girls and boys
+
+
+# What is recalled
+
+
+def test_what_can_be_told_as_a_fact_occurs_nowhere_else() -> None:
+    world = tales._world()
+    values = {value.split()[-1] for values in world["facts"].values() for value in values}
+    free_text = [" ".join(words) for words in world["words"].values()]
+    free_text += [re.sub(r"\{.*?\}", "", sentences) for sentences in world["sentences"].values()]
+    assert values.isdisjoint(re.findall(r"\w+", " ".join(free_text)))
+
+
+def test_a_recall_has_the_distance_to_where_the_fact_was_told() -> None:
+    for recall in RECALLS:
+        assert recall.distance == recall.start - recall.told
+        assert SHORTEST <= recall.distance <= LONGEST
+
+
+def test_a_recall_repeats_what_was_told() -> None:
+    for recall in RECALLS:
+        value = TEXT[recall.start : recall.stop]
+        told = TEXT[recall.told : recall.told + 20]
+        assert re.match(rf"(\w+ the )?{value.split()[-1]}\b", told), recall
+
+
+def test_a_recall_is_within_its_tale() -> None:
+    for recall in RECALLS:
+        assert "\n\n" not in TEXT[recall.told : recall.stop]
+
+
+def test_nothing_between_mentions_what_is_recalled() -> None:
+    # The value of a place or trait may be told without being the fact.
+    roles = set(tales._world()["roles"]) - {"home", "spot"}
+    for recall in RECALLS:
+        if recall.kind in roles:
+            value = TEXT[recall.start : recall.stop]
+            between = TEXT[recall.told + len(value) : recall.start]
+            assert value not in re.findall(r"\w+", between)
+
+
+def test_facts_come_back_after_every_octave_about_equally_often() -> None:
+    octaves = Counter(min(recall.distance, 1_999).bit_length() for recall in RECALLS)
+    assert set(octaves) == set(range(5, 12))  # from 16 to 2,000 bytes
+    mean = len(RECALLS) / len(octaves)
+    for number in octaves.values():
+        assert 0.5 < number / mean < 1.7
+
+
 def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> None:
-    whole, facts = write_tales(5_000, seed=3)
-    size = facts[20].stop  # the text ends with this fact
+    whole, recalls = write_tales(5_000, seed=3)
+    size = recalls[20].stop  # the text ends with this one
     text = lab.tales_text(2_000, size, seed=1)
-    assert text.facts.values.tolist() == [list(fact) for fact in facts[:21]]
     assert bytes(text.validation).decode() == whole[:size]
+    assert text.facts.to_numpy().tolist() == [list(recall) for recall in recalls[:21]]
+
+
+# Finding and changing what is told
 
 
 def test_mentions_are_whole_words_in_order() -> None:
     found = mentions("Leo the bear hid a key under the bridge. Leonie bears keys.")
-    kinds = [("name", "Leo"), ("animal", "bear"), ("thing", "key"), ("place", "bridge")]
-    assert [(each.kind, each.value) for each in found] == kinds and mentions(
-        "Press any other button."
-    ) == []
+    assert [(mention.kind, mention.value) for mention in found] == [
+        ("name", "Leo"),
+        ("animal", "bear"),
+        ("thing", "key"),
+        ("place", "bridge"),
+    ]
 
 
-def test_a_retold_context_has_another_value_everywhere_and_nothing_else_changes() -> None:
-    context = "Leo is in the barn. Jack likes Leo and the barn."
-    assert retell(context, "Leo") == "Ned is in the barn. Jack likes Ned and the barn."
-    assert {retell(context, x) for x in ("barn", "in the barn")} == {
-        context.replace("barn", "castle")
-    }
-    assert retell("Leo said that the hat is his.", "hat") == "Leo said that the key is his."
-    assert not retell(" ".join(tales._world()["facts"]["animal"]), "squirrel").endswith(
-        "squirrel"
-    ), "none is left"
+def test_another_text_has_no_mentions() -> None:
+    assert mentions("Press any other button.") == []
+
+
+CONTEXT = "Leo is in the barn. Jack likes Leo and the barn."
+
+
+@pytest.mark.parametrize(
+    ("context", "value", "retold"),
+    [
+        pytest.param(CONTEXT, "Leo", "Ned is in the barn. Jack likes Ned and the barn.", id="name"),
+        pytest.param(
+            CONTEXT, "barn", "Leo is in the castle. Jack likes Leo and the castle.", id="place"
+        ),
+        pytest.param(
+            CONTEXT,
+            "in the barn",
+            "Leo is in the castle. Jack likes Leo and the castle.",
+            id="place with its preposition",
+        ),
+        pytest.param(
+            "Leo said that the hat is his.", "hat", "Leo said that the key is his.", id="thing"
+        ),
+    ],
+)
+def test_a_retold_context_has_another_value_everywhere(
+    context: str, value: str, retold: str
+) -> None:
+    assert retell(context, value) == retold
+
+
+def test_a_context_with_all_values_is_retold_with_one_of_them() -> None:
+    animals = " ".join(tales._world()["facts"]["animal"])
+    assert animals.endswith("squirrel")
+    assert not retell(animals, "squirrel").endswith("squirrel")
+
+
+def test_a_value_that_no_tale_tells_is_refused() -> None:
     with pytest.raises(ValueError, match="got 'Robert'"):
-        retell(context, "Robert")
+        retell(CONTEXT, "Robert")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import lab, laws, study
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.train.saved_models import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from tests.custom_laws import root
@@ -22,162 +22,263 @@ from tests.train.test_run import steep
 TOKENS = torch.arange(30)[None]
 
 
+def small_model(position: Any = "alibi", **sizes: Any) -> LanguageModel:
+    return lab.make_model(position, **SMALL, **sizes)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return lab.save_run(tmp_path / "saved", lab.make_model("alibi", **SMALL), settings={"steps": 3})
+    """A saved run."""
+    return lab.save_run(tmp_path / "saved", small_model(), settings={"steps": 3})
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    """Every file below a folder, by its path."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+# Saved and loaded
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, position: str) -> None:
-    model = lab.make_model(position, max_length=32, **SMALL).eval()
+    model = small_model(position, max_length=32).eval()
     with torch.no_grad():
         for weights in model.parameters():
-            weights.add_(
-                0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7))
-            )
-    saved = lab.load_run(
-        lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7})
-    )
-    assert (saved.model.config, saved.settings, len(saved.results)) == (
-        model.config,
-        {"seed": 7},
-        0,
-    )
+            noise = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7))
+            weights.add_(0.01 * noise)
+    loaded = lab.load_run(lab.save_run(tmp_path / "run", model)).model.eval()
+    assert loaded.config == model.config
     with torch.inference_mode():
-        assert torch.equal(saved.model.eval()(TOKENS), model(TOKENS))
+        assert torch.equal(loaded(TOKENS), model(TOKENS))
+
+
+def test_folders_above_are_made(tmp_path: Path) -> None:
+    path = lab.save_run(tmp_path / "very" / "deep" / "run", small_model())
+    assert lab.load_run(path).model.config.position == "alibi"
+
+
+def test_settings_are_loaded_as_saved(folder: Path) -> None:
+    assert lab.load_run(folder).settings == {"steps": 3}
+
+
+def test_without_results_the_table_is_empty(folder: Path) -> None:
+    assert lab.load_run(folder).results.empty
 
 
 def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -> None:
-    results = table(
-        "longer sequences", {"learned": [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]}
-    )
-    more = results.assign(tokens_per_second=math.nan)  # as the rows of a race have it
-    saved = lab.load_run(
-        lab.save_run(tmp_path / "run", lab.make_model("learned", **SMALL), results=more)
-    )
-    pd.testing.assert_frame_equal(saved.results, results.assign(origin="run"))
+    curves = [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]
+    results = table("longer sequences", {"learned": curves})
+    of_a_race = results.assign(tokens_per_second=math.nan)  # which has a column more
+    path = lab.save_run(tmp_path / "run", small_model("learned"), results=of_a_race)
+    pd.testing.assert_frame_equal(lab.load_run(path).results, results.assign(origin="run"))
 
 
-def test_nothing_is_overwritten_and_nothing_left_by_a_failure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, model = content(folder.parent), lab.make_model("rotary", **SMALL)
+# What is not saved
+
+
+def test_nothing_is_overwritten(folder: Path) -> None:
+    before = content(folder)
     with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
-        lab.save_run(folder, model)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        lab.save_run(folder.parent / "run", model, settings={"rate": math.inf})
-    with pytest.raises(ValueError, match="got blocks of text"):
-        lab.save_run(folder.parent / "run", model, results=study.published_results(by_block=True))
-    monkeypatch.setattr(
-        "alibi_viz.train.saved_models.save_model",
-        lambda *_: (_ for _ in ()).throw(OSError("disk full")),
-    )
-    with pytest.raises(OSError, match="disk full"):
-        lab.save_run(folder.parent / "run", model)
-    assert content(folder.parent) == before and [path.name for path in folder.parent.iterdir()] == [
-        "saved"
-    ]
-
-
-@pytest.mark.parametrize("position", ["alibi", "rotary"])
-def test_a_model_that_was_changed_is_not_saved(tmp_path: Path, position: str) -> None:
-    model = lab.make_model(position, **SMALL)
-    changed = list(evaluation_variants(model, 8).values())
-    assert changed
-    if position == "alibi":
-        model.transformer.position.slopes.mul_(2)
-        changed.append(model)
-    tied, other = (lab.make_model(position, **SMALL) for _ in range(2))
-    tied.head.weight = tied.embedding.weight
-    for each in (*changed, tied, other.double()):
-        with pytest.raises(ValueError, match="the model was changed by `lab"):
-            lab.save_run(tmp_path / "run", each)
-    assert not list(tmp_path.iterdir())
-
-
-def edit(folder: Path, removed: str = "", **changes: Any) -> None:
-    path = folder / SETTINGS_FILE
-    settings = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in settings.items() if key != removed}))
+        lab.save_run(folder, small_model("rotary"))
+    assert content(folder) == before
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("options", "message"),
     [
-        *(
-            (lambda f, text=text: (f / SETTINGS_FILE).write_bytes(text), "is damaged")
-            for text in (b"{", b"[1]")
+        pytest.param({"settings": {"rate": math.inf}}, "not JSON compliant", id="settings"),
+        pytest.param(
+            {"results": study.published_results(by_block=True)}, "got blocks of text", id="blocks"
         ),
-        (lambda f: edit(f, format="other"), "was not written by this version"),
-        (
-            lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]),
-            "do not fit together",
-        ),
-        (
-            lambda f: edit(f, config={"position": "warp"}),
-            "do not fit together: position must be one of",
-        ),
-        (lambda f: edit(f, config={"color": 1}), "do not fit together"),
-        (lambda f: edit(f, "results"), "do not fit together"),
     ],
 )
-def test_a_damaged_folder_raises_the_reason_and_stays_unchanged(
-    folder: Path, damage: Callable, message: str
+def test_refused_settings_or_results_leave_nothing(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        lab.save_run(tmp_path / "run", small_model(), **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_while_writing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("alibi_viz.train.saved_models.save_model", fail)
+    with pytest.raises(OSError, match="disk full"):
+        lab.save_run(tmp_path / "run", small_model())
+    assert list(tmp_path.iterdir()) == []
+
+
+def with_changed_slopes() -> LanguageModel:
+    model = small_model()
+    model.transformer.position.slopes.mul_(2)
+    return model
+
+
+def with_tied_weights() -> LanguageModel:
+    model = small_model()
+    model.head.weight = model.embedding.weight
+    return model
+
+
+def in_float64() -> LanguageModel:
+    return small_model().double()
+
+
+def of_a_replaced_law() -> LanguageModel:
+    model = small_model(steep(1.0))
+    small_model(steep(2.0))  # takes the name
+    return model
+
+
+@pytest.mark.parametrize(
+    "changed", [with_changed_slopes, with_tied_weights, in_float64, of_a_replaced_law]
+)
+def test_a_model_that_is_not_as_configured_is_not_saved(
+    tmp_path: Path, changed: Callable[[], LanguageModel]
+) -> None:
+    with pytest.raises(ValueError, match="the model was changed by `lab"):
+        lab.save_run(tmp_path / "run", changed())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("position", ["alibi", "rotary"])
+def test_a_model_changed_by_surgery_is_not_saved(tmp_path: Path, position: str) -> None:
+    variants = evaluation_variants(small_model(position), 8)
+    assert variants
+    for changed in variants.values():
+        with pytest.raises(ValueError, match="the model was changed by `lab"):
+            lab.save_run(tmp_path / "run", changed)
+
+
+# Damaged runs
+
+
+def edit(folder: Path, *, removed: str = "", **changes: Any) -> None:
+    """Change or remove entries of the settings file."""
+    path = folder / SETTINGS_FILE
+    settings = {**json.loads(path.read_text()), **changes}
+    settings.pop(removed, None)
+    path.write_text(json.dumps(settings))
+
+
+def cut_settings(folder: Path) -> None:
+    (folder / SETTINGS_FILE).write_text("{")
+
+
+def list_of_settings(folder: Path) -> None:
+    (folder / SETTINGS_FILE).write_text("[1]")
+
+
+def other_format(folder: Path) -> None:
+    edit(folder, format="other")
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / WEIGHTS_FILE
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def unknown_position(folder: Path) -> None:
+    edit(folder, config={"position": "warp"})
+
+
+def unknown_setting(folder: Path) -> None:
+    edit(folder, config={"position": "alibi", "color": 1})
+
+
+def no_results(folder: Path) -> None:
+    edit(folder, removed="results")
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (cut_settings, "is damaged"),
+    (list_of_settings, "is damaged"),
+    (other_format, "was not written by this version"),
+    (cut_weights, "do not fit together"),
+    (unknown_position, "do not fit together: position must be one of"),
+    (unknown_setting, "do not fit together"),
+    (no_results, "do not fit together"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_a_damaged_run_is_refused_with_the_reason(
+    folder: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(folder)
-    before = content(folder)
     with pytest.raises(BadRun, match=message):
+        lab.load_run(folder)
+
+
+@pytest.mark.parametrize("damage", [damage for damage, _ in DAMAGES])
+def test_a_damaged_run_is_not_changed(folder: Path, damage: Callable[[Path], None]) -> None:
+    damage(folder)
+    before = content(folder)
+    with pytest.raises(BadRun):
         lab.load_run(folder)
     assert content(folder) == before
 
 
-def test_a_missing_folder_and_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.load_run(tmp_path / "nowhere")
-    model = lab.make_model("alibi", **SMALL)
+
+
+def test_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
+    model = small_model()
     model.head.weight.data[-1, -1] = math.nan  # one is enough
-    with pytest.raises(
-        BadRun, match="has weights that are NaN or infinite: its training has diverged"
-    ):
-        lab.load_run(lab.save_run(tmp_path / "run", model))
-
-
-def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path) -> None:
-    model = lab.make_model(root, **SMALL)
-    model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
-    path = lab.save_run(tmp_path / "mine", model)
-    with pytest.raises(
-        BadRun, match=r"was trained with a method of its own, 'root': call load_run\(path, root\)"
-    ):
+    path = lab.save_run(tmp_path / "run", model)
+    with pytest.raises(BadRun, match="has weights that are NaN or infinite"):
         lab.load_run(path)
-    assert lab.load_run(path, root).model.config.position == "root"
-    with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
-        lab.load_run(path, laws.square_root)
 
+
+# Methods of one's own
+
+
+@pytest.fixture
+def run_of_root(tmp_path: Path) -> Path:
+    """A saved run of the method `root`."""
+    model = small_model(root)
+    model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
+    return lab.save_run(tmp_path / "mine", model)
+
+
+def test_a_run_is_loaded_with_its_own_method(run_of_root: Path) -> None:
+    assert lab.load_run(run_of_root, root).model.config.position == "root"
+
+
+def test_a_run_asks_for_its_own_method(run_of_root: Path) -> None:
+    asks = r"was trained with a method of its own, 'root': call load_run\(path, root\)"
+    with pytest.raises(BadRun, match=asks):
+        lab.load_run(run_of_root)
+
+
+def test_a_method_of_another_name_is_refused(run_of_root: Path) -> None:
+    with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
+        lab.load_run(run_of_root, laws.square_root)
+
+
+def test_a_method_whose_text_has_changed_is_refused(run_of_root: Path) -> None:
     def changed(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -distance.float()
 
     changed.__name__ = "root"
     with pytest.raises(BadRun, match=r"has changed since .* was saved with\ndef root"):
-        lab.load_run(path, changed)
+        lab.load_run(run_of_root, changed)
 
 
-def test_model_whose_law_was_replaced_since_is_not_saved(tmp_path: Path) -> None:
-    model = lab.make_model(steep(1.0), **SMALL)
-    lab.make_model(steep(2.0), **SMALL)  # takes the name
-    with pytest.raises(ValueError, match="its own method has changed"):
-        lab.save_run(tmp_path / "mine", model)
+def test_what_is_no_method_is_refused(run_of_root: Path) -> None:
+    with pytest.raises(TypeError, match="a position method must be a name, a function"):
+        lab.load_run(run_of_root, 3)  # type: ignore[arg-type]
 
 
-def test_run_saved_with_a_fingerprint_by_an_earlier_version_is_loaded(tmp_path: Path) -> None:
-    path = lab.save_run(tmp_path / "mine", lab.make_model(root, **SMALL))
-    edit(path, custom={"source": "def root(...)\n# SCALE = 1", "fingerprint": "0123456789abcdef"})
-    assert lab.load_run(path, root).model.config.position == "root"
+def test_a_run_with_the_fingerprint_of_an_earlier_version_is_loaded(run_of_root: Path) -> None:
+    saved = {"source": "def root(...)\n# SCALE = 1", "fingerprint": "0123456789abcdef"}
+    edit(run_of_root, custom=saved)
+    assert lab.load_run(run_of_root, root).model.config.position == "root"
