@@ -1,10 +1,12 @@
 """Training does what its docstring says, is reproducible, stops when its stream is closed, and
 refuses bad settings."""
 
+import itertools
 import math
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -31,77 +33,136 @@ def model_of(position: Any = "alibi", **settings: Any) -> LanguageModel:
 
 
 def losses(model: LanguageModel, source: lab.Text = TEXT, **settings: Any) -> list[float]:
-    return [
-        row["value"]
-        for row in lab.train(
-            model, source, **{"length": 16, "steps": 4, "device": "cpu", **settings}
-        )
-    ]
+    """The loss of each of a few steps."""
+    settings = {"length": 16, "steps": 4, "device": "cpu", **settings}
+    return [row["value"] for row in lab.train(model, source, **settings)]
 
 
-def test_rows_and_weights_are_those_of_the_documented_optimizer_schedule_and_batches() -> None:
-    """The loop of the docstring, by hand: AdamW, warm-up over a twentieth, a cosine to a tenth,
-    gradients of norm 1."""
-    length, steps, rate, seed, started = 16, 70, 0.02, 5, time.perf_counter()
-    model, by_hand = model_of(seed=1), model_of(seed=1)
-    rows = [
-        *lab.train(
-            model,
-            TEXT,
-            length=16,
-            steps=steps,
-            batch_size=8,
-            learning_rate=rate,
-            seed=5,
-            device="cpu",
-        )
-    ]
-    assert (
-        0
-        < sum(8 * length / row["tokens_per_second"] for row in rows)
-        < time.perf_counter() - started
-    )
+# The documented training
+
+LENGTH = 16
+STEPS = 70
+WARM_UP = 3  # a twentieth of the steps
+RATE = 0.02
+BATCH = 8
+
+
+@dataclass
+class TrainedByHand:
+    """The loop of the docstring, written out."""
+
+    model: LanguageModel
+    losses: list[float]
+    norms: list[float]  # of the gradients before they were clipped
+
+
+@cache
+def trained_by_hand() -> TrainedByHand:
+    """AdamW, a warm-up, a cosine to a tenth of the rate, and gradients of a norm of at most 1."""
+    model = model_of(seed=1)
     optimizer = torch.optim.AdamW(
-        by_hand.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True
+        model.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True
     )
-    windows, clipped = batches(TEXT.train, length, 8, seed), 0
-    for step, row in enumerate(rows, start=1):
-        cosine = (1 + math.cos(math.pi * (step - 3) / (steps - 3))) / 2
-        optimizer.param_groups[0]["lr"] = rate * (step / 3 if step <= 3 else 0.1 + 0.9 * cosine)
+    windows = batches(TEXT.train, LENGTH, BATCH, 5)
+    done = TrainedByHand(model, [], [])
+    for step in range(1, STEPS + 1):
+        if step <= WARM_UP:
+            factor = step / WARM_UP
+        else:
+            progress = (step - WARM_UP) / (STEPS - WARM_UP)
+            factor = 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2
+        optimizer.param_groups[0]["lr"] = RATE * factor
+
         window = next(windows)
-        loss = cross_entropy(by_hand(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
-        assert (row["step"], row["x"], row["count"], row["unit"]) == (
-            step,
-            step,
-            8,
-            "bits per byte",
-        )
-        assert row["value"] == pytest.approx(loss.item() / math.log(2), rel=1e-4)
+        logits = model(window[:, :-1])
+        loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
-        clipped += torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0) > 1
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    assert clipped, "otherwise the norm is not tested"
+        done.losses.append(loss.item() / math.log(2))
+        done.norms.append(float(norm))
+    return done
+
+
+@cache
+def trained() -> tuple[LanguageModel, list[dict[str, Any]]]:
+    """A model that the lab has trained like that, and the rows."""
+    model = model_of(seed=1)
+    rows = lab.train(
+        model,
+        TEXT,
+        length=LENGTH,
+        steps=STEPS,
+        batch_size=BATCH,
+        learning_rate=RATE,
+        seed=5,
+        device="cpu",
+    )
+    return model, list(rows)
+
+
+def test_losses_are_those_of_the_documented_loop() -> None:
+    _, rows = trained()
+    assert [row["value"] for row in rows] == pytest.approx(trained_by_hand().losses, rel=1e-4)
+
+
+def test_weights_are_those_of_the_documented_loop() -> None:
+    model, _ = trained()
+    by_hand = trained_by_hand().model.state_dict()
     for name, weights in model.state_dict().items():
-        torch.testing.assert_close(weights, by_hand.state_dict()[name], atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(weights, by_hand[name], atol=1e-4, rtol=1e-3)
+
+
+def test_some_gradients_are_clipped() -> None:
+    """Otherwise the two tests above would say nothing about it."""
+    assert max(trained_by_hand().norms) > 1
+
+
+def test_a_row_says_which_step_it_is_and_what_its_loss_counts() -> None:
+    _, rows = trained()
+    assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
+    for row in rows:
+        assert row["x"] == row["step"]
+        assert row["count"] == BATCH
+        assert row["unit"] == "bits per byte"
+
+
+def test_training_lowers_the_loss() -> None:
+    _, rows = trained()
     assert rows[-1]["value"] < rows[0]["value"] - 2
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_them(
-    position: str,
-) -> None:
-    common, model = (
-        model_of("none", seed=3, max_length=16),
-        model_of(position, seed=3, max_length=16),
-    )
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
-    assert all(torch.equal(weights[name], value) for name, value in common.state_dict().items())
-    losses(model, steps=3)
-    assert not [
-        name for name, value in model.named_parameters() if torch.equal(value, weights[name])
-    ]
+def test_speed_is_tokens_of_a_step_divided_by_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock(side_effect=itertools.count(start=100, step=2))  # seconds, read twice a step
+    monkeypatch.setattr("alibi_viz.train.training.time.perf_counter", clock)
+    rows = list(lab.train(model_of(), TEXT, length=16, steps=2, batch_size=8, device="cpu"))
+    assert [row["tokens_per_second"] for row in rows] == [8 * 16 / 2] * 2
 
+
+# The start
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position: str) -> None:
+    plain = model_of("none", seed=3, max_length=16).state_dict()
+    weights = model_of(position, seed=3, max_length=16).state_dict()
+    for name, values in plain.items():
+        assert torch.equal(weights[name], values), name
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_training_moves_every_parameter(position: str) -> None:
+    model = model_of(position, seed=3, max_length=16)
+    before = {name: values.clone() for name, values in model.named_parameters()}
+    losses(model, steps=3)
+    unmoved = [
+        name for name, values in model.named_parameters() if torch.equal(values, before[name])
+    ]
+    assert unmoved == []
+
+
+# Reproducible
 
 RANDOM_MODELS = pytest.mark.parametrize(
     "sizes",
@@ -164,68 +225,102 @@ def test_windows_start_at_every_byte_up_to_the_last_whole_one() -> None:
     assert set(windows[:, 0].tolist()) == {0, 1, 2, 3, 4}
 
 
+# What ends a training, or is refused
+
+
 def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
-    model, steps = model_of(), []
-    with pytest.raises(
-        lab.TrainingDiverged, match="the loss became nan at step 3 of 10; try a learning rate below"
-    ):
+    model = model_of()
+    steps = []
+    message = "the loss became nan at step 3 of 10; try a learning rate below"
+    with pytest.raises(lab.TrainingDiverged, match=message):
         for row in lab.train(model, TEXT, length=16, steps=10):
             steps.append(row["step"])
             if len(steps) == 2:
                 model.head.weight.data.fill_(math.nan)
     assert steps == [1, 2]
+
+
+def test_a_run_that_diverges_is_recorded_with_the_reason() -> None:
     run = lab.Run("t5", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16)
     assert "the loss became nan at step 2" in lab.measure(run)["error"]
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("options", "message"),
     [
-        (
-            lambda: losses(model_of(), lab.load_text("x" * 18)),
+        pytest.param(
+            {"source": lab.load_text("x" * 18)},
             r"has 16 bytes, at least 17 are needed",
+            id="short text",
         ),
-        (
-            lambda: lab.train(model_of(), lab.TASKS["needle"], length=1),
+        pytest.param(
+            {"source": lab.TASKS["needle"], "length": 1},
             "needle needs a length of at least 2",
+            id="short task",
         ),
-        (
-            lambda: lab.train(LanguageModel(TransformerConfig(causal=False)), TEXT),
+        pytest.param(
+            {"model": LanguageModel(TransformerConfig(causal=False))},
             "must have causal=True",
+            id="encoder",
         ),
-        (
-            lambda: lab.train(model_of(), TEXT, learning_rate=math.inf),
+        pytest.param(
+            {"learning_rate": math.inf},
             "learning_rate must be a positive, finite",
+            id="infinite rate",
         ),
-        (
-            lambda: lab.train(model_of(), TEXT, device="tpu-9"),
-            "device must be auto, cpu, cuda .*, got 'tpu-9'",
+        pytest.param(
+            {"device": "tpu-9"}, "device must be auto, cpu, cuda .*, got 'tpu-9'", id="device"
         ),
     ],
 )
 def test_what_can_not_be_trained_is_refused_at_the_call(
-    call: Callable[[], object], message: str
+    options: dict[str, Any], message: str
 ) -> None:
+    valid = {"model": model_of(), "source": TEXT, "length": 16}
     with pytest.raises(ValueError, match=message):
-        call()
+        lab.train(**{**valid, **options})
 
 
-def test_the_only_gpu_is_found_by_each_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+# Devices and compiled models
+
+
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert {choose_device(name).type for name in ("auto", "cuda", "cuda:0")} == {"cuda"}
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
+def test_the_only_gpu_is_found_by_each_of_its_names(name: str) -> None:
+    assert choose_device(name).type == "cuda"
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_second_gpu_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="'cuda:1' was requested"):
         choose_device("cuda:1")
 
 
-def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_the_device_auto_is_the_cpu() -> None:
+    assert choose_device("auto").type == "cpu"
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("device", ["cuda", "xpu", "hpu", "vulkan", "meta"])
+def test_a_device_that_is_not_there_is_refused(device: str) -> None:
+    message = f"'{device}' was requested, but there is no {device.upper()} device"
+    with pytest.raises(ValueError, match=message):
+        lab.train(model_of(), TEXT, device=device)
+
+
+def test_a_compiled_model_can_be_trained_and_tested() -> None:
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
-    assert next(model.parameters()).device.type == "cpu", "the device auto without CUDA"
-    for device in ("cuda", "xpu", "hpu", "vulkan", "meta"):
-        with pytest.raises(
-            ValueError, match=f"'{device}' was requested, but there is no {device.upper()} device"
-        ):
-            lab.train(model, TEXT, device=device)
     assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}
