@@ -13,141 +13,226 @@ from hypothesis import strategies as st
 from alibi_viz import lab
 from alibi_viz.data.text import STRETCH, Text, check_testable
 
+# 390 kB
 LINES = "\n".join(
     f"Line {number} of a text of our own, with some words." for number in range(8_000)
-)  # 390 kB
+)
 
 
 def parts(text: Text) -> tuple[bytes, bytes]:
+    """The training and the validation part."""
     return text.train.numpy().tobytes(), text.validation.numpy().tobytes()
 
 
-def test_the_built_in_text_is_the_tales_and_read_once() -> None:
+def share_of_validation(text: Text) -> float:
+    return len(text.validation) / (len(text.train) + len(text.validation))
+
+
+# The built-in texts
+
+
+def test_the_built_in_text_is_the_tales() -> None:
     text = lab.load_text()
-    assert (text.name, *map(len, parts(text))) == (
-        "tales",
-        500_000,
-        100_000,
-    ) and lab.load_text() is text
-    assert text in [lab.load_text("to be"), text], "texts are compared by identity"
-    with pytest.raises(
-        TypeError, match=r"validation must be a uint8 tensor \[bytes\], .* got torch\.int64"
-    ):
-        Text("mine", text.train, text.validation.long())
-    with pytest.raises(ValueError, match="your text has no recorded facts"):
-        _ = lab.load_text("to be").facts
+    assert text.name == "tales"
+    assert len(text.train) == 500_000
+    assert len(text.validation) == 100_000
 
 
-def test_the_reference_of_this_python_is_read_or_said_to_be_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_built_in_text_is_read_once() -> None:
+    assert lab.load_text() is lab.load_text()
+
+
+def test_the_reference_of_this_python_is_read() -> None:
     text = lab.python_text()
+    train, _ = parts(text)
     assert text.name == f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
-    assert len(text.train) > 300_000 and parts(text)[0].decode().count(" the ") > 2_500
+    assert len(train) > 300_000
+    assert train.decode().count(" the ") > 2_500
+
+
+def test_a_missing_reference_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(ImportError, match="pydoc_data"):
         lab.python_text()
 
 
+def test_your_own_text_has_no_recorded_facts() -> None:
+    with pytest.raises(ValueError, match="your text has no recorded facts"):
+        _ = lab.load_text("to be").facts
+
+
+def test_texts_are_compared_by_identity() -> None:
+    text = lab.load_text()
+    assert text in [lab.load_text("to be"), text]
+    assert lab.load_text("to be") != lab.load_text("to be")
+
+
+def test_a_part_of_another_dtype_is_refused() -> None:
+    text = lab.load_text()
+    message = r"validation must be a uint8 tensor \[bytes\], .* got torch\.int64"
+    with pytest.raises(TypeError, match=message):
+        Text("mine", text.train, text.validation.long())
+
+
+# Where a text is split
+
+
 @given(st.text(min_size=1, max_size=300), st.integers(1, 40))
-def test_a_short_text_is_split_once_at_about_nine_tenths_and_never_inside_a_character(
-    words: str, times: int
-) -> None:
+def test_a_short_text_is_split_once_at_about_nine_tenths(words: str, times: int) -> None:
     data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
     train, validation = parts(lab.load_text(data))
-    assert train + validation == data and 0 <= len(train) - len(data) * 9 // 10 <= max(
-        3, len(data) // 100
-    )
+    assert train + validation == data
+    beyond = len(train) - len(data) * 9 // 10
+    assert 0 <= beyond <= max(3, len(data) // 100)
+
+
+@given(st.text(min_size=1, max_size=300), st.integers(1, 40))
+def test_a_text_is_never_split_inside_a_character(words: str, times: int) -> None:
+    data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
+    train, validation = parts(lab.load_text(data))
     assert train.decode() + validation.decode() == data.decode()
-
-
-@pytest.mark.parametrize("line", [1_200, 20_000, 40_000, 170_000])
-def test_lines_may_be_long(line: int) -> None:
-    train, validation = parts(lab.load_text(b"\n".join([b"x" * line] * (5_000_000 // line))))
-    assert len(validation) / len(train + validation) == pytest.approx(0.1, abs=0.01)
-    assert line > STRETCH // 100 or {*map(len, validation.split(b"\n"))} <= {0, line}, (
-        "whole lines, if they are short"
-    )
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "世", "🙂"])
 def test_a_long_text_without_lines_is_cut_between_characters(letter: str) -> None:
-    """Two stretches, with cuts at four places; each is tried at every byte of a character."""
-    for shift in range(len(letter.encode())):
-        content = "x" * shift + letter * (2 * STRETCH // len(letter.encode()) + 7)
+    # Two stretches, with cuts at four places; each is tried at every byte of a character.
+    size = len(letter.encode())
+    for shift in range(size):
+        content = "x" * shift + letter * (2 * STRETCH // size + 7)
         train, validation = (part.decode() for part in parts(lab.load_text(content)))
         assert len(train) + len(validation) == len(content)
         assert len(validation.encode()) == pytest.approx(0.1 * len(content.encode()), rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [(lab.load_text(LINES), 0.1), (lab.python_text(), 0.15)]
-)
-def test_the_validation_part_is_the_end_of_each_long_stretch_in_whole_lines(
-    text: Text, share: float
-) -> None:
+def of_long_lines(length: int) -> Text:
+    """5 MB of lines of equal length."""
+    return lab.load_text(b"\n".join([b"x" * length] * (5_000_000 // length)))
+
+
+@pytest.mark.parametrize("length", [1_200, 20_000, 40_000, 170_000])
+def test_the_validation_part_is_a_tenth_however_long_the_lines(length: int) -> None:
+    assert share_of_validation(of_long_lines(length)) == pytest.approx(0.1, abs=0.01)
+
+
+def test_short_lines_stay_whole() -> None:
+    length = STRETCH // 200
+    _, validation = parts(of_long_lines(length))
+    assert set(map(len, validation.split(b"\n"))) <= {0, length}
+
+
+TEXTS = [
+    pytest.param(lab.load_text(LINES), 0.1, id="lines"),
+    pytest.param(lab.python_text(), 0.15, id="Python"),
+]
+
+
+@pytest.mark.parametrize(("text", "share"), TEXTS)
+def test_the_validation_part_has_its_share(text: Text, share: float) -> None:
+    assert share_of_validation(text) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize(("text", "share"), TEXTS)
+def test_the_validation_part_is_not_in_the_training_part(text: Text, share: float) -> None:
     train, validation = parts(text)
-    assert len(validation) / len(train + validation) == pytest.approx(share, abs=0.01)
-    assert validation[: len(validation) * STRETCH // len(train + validation) // 2] not in train
-    if text.name == "your text":
-        numbers = [
-            int(block.split()[1]) for block in re.split("(?=Line)", validation.decode()) if block
-        ]
-        assert sum(after != before + 1 for before, after in pairwise(numbers)) == 1, "two stretches"
-        assert sorted((train + validation).splitlines()) == sorted(LINES.encode().splitlines())
+    of_the_first_stretch = validation[: int(STRETCH * share) // 2]
+    assert of_the_first_stretch not in train
 
 
-def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
-    content, file = "grüße, 世界 🙂 שלום", tmp_path / "words.txt"
-    file.write_text(content, encoding="utf-8")
-    for each in (
-        content,
-        content.encode(),
-        bytearray(content.encode()),
-        memoryview(content.encode()),
-        file,
-    ):
-        assert b"".join(parts(lab.load_text(each))).decode() == content
-    assert (
-        lab.load_text(file).name == "words.txt"
-        and b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
-    )
-    assert parts(lab.load_text("a\ud83d"))[1] == b"?", "an unpaired surrogate"
+def test_the_validation_part_is_the_end_of_each_long_stretch() -> None:
+    _, validation = parts(lab.load_text(LINES))
+    blocks = [block for block in re.split("(?=Line)", validation.decode()) if block]
+    numbers = [int(block.split()[1]) for block in blocks]
+    gaps = [after for before, after in pairwise(numbers) if after != before + 1]
+    assert len(gaps) == 1, "the text has two stretches"
 
 
-def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part() -> None:
-    assert (
-        lab.load_text("to be or not to be, " * 500).repeats == lab.load_text("x" * 640).repeats == 1
-    )
-    assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
+def test_no_line_is_lost() -> None:
+    train, validation = parts(lab.load_text(LINES))
+    assert sorted((train + validation).splitlines()) == sorted(LINES.encode().splitlines())
+
+
+# What a text is made of
+
+CONTENT = "grüße, 世界 🙂 שלום"
+
+
+@pytest.mark.parametrize("kind", [str, str.encode, bytearray, memoryview], ids=repr)
+def test_text_and_bytes_are_the_content(kind: Any) -> None:
+    given_as = kind(CONTENT) if kind in (str, str.encode) else kind(CONTENT.encode())
+    assert b"".join(parts(lab.load_text(given_as))).decode() == CONTENT
+
+
+def test_a_path_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text(CONTENT, encoding="utf-8")
+    text = lab.load_text(file)
+    assert text.name == "words.txt"
+    assert b"".join(parts(text)).decode() == CONTENT
+
+
+def test_a_string_is_never_a_path(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text(CONTENT, encoding="utf-8")
+    assert b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
+
+
+def test_an_unpaired_surrogate_is_replaced() -> None:
+    assert parts(lab.load_text("a\ud83d")) == (b"a", b"?")
+
+
+# Repeats
+
+
+@pytest.mark.parametrize(
+    ("content", "repeats"),
+    [
+        pytest.param("to be or not to be, " * 500, 1, id="a sentence"),
+        pytest.param("x" * 640, 1, id="a letter"),
+        pytest.param(LINES, 0, id="lines"),
+        pytest.param("short", 0, id="short"),
+    ],
+)
+def test_repeats_are_the_share_of_the_validation_part_in_the_training_part(
+    content: str, repeats: float
+) -> None:
+    assert lab.load_text(content).repeats == repeats
+
+
+def test_a_validation_part_may_repeat_in_part() -> None:
     unique = "".join(f"{number:06}" for number in range(10_000))
-    assert lab.load_text(
-        unique[:54_000] + unique[:3_000] + unique[57_000:]
-    ).repeats == pytest.approx(0.5, abs=0.03)
+    half = unique[:54_000] + unique[:3_000] + unique[57_000:]
+    assert lab.load_text(half).repeats == pytest.approx(0.5, abs=0.03)
 
 
-def test_the_shortest_text_that_can_be_tested_and_one_byte_less() -> None:
+# Texts that are too short
+
+
+def test_a_text_can_be_tested_up_to_its_length() -> None:
     text = lab.load_text(LINES[:3_000])
-    size = len(text.validation)
-    check_testable(text, size - 2)
-    with pytest.raises(
-        ValueError,
-        match=f"at length {size - 1:,}: .* at least {size + 1:,} are needed .is it the name",
-    ):
-        check_testable(text, size - 1)
+    longest = len(text.validation) - 2
+    check_testable(text, longest)
+    message = rf"at length {longest + 1:,}: .* at least {longest + 3:,} are needed .is it the name"
+    with pytest.raises(ValueError, match=message):
+        check_testable(text, longest + 1)
+
+
+def test_a_text_of_repeats_cannot_be_tested() -> None:
     with pytest.raises(ValueError, match="has nothing but repeats"):
         check_testable(lab.load_text("to be or not to be, " * 500), 8)
+
+
+# What is refused
 
 
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        ("", ValueError, "your text is empty"),
-        (b"abc\xff\xfe", ValueError, "byte 0xff at position 3"),
-        (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
-        (3, TypeError, "got int"),
-        (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),
-        (Path(), FileNotFoundError, "no file '.'"),
+        pytest.param("", ValueError, "your text is empty", id="empty"),
+        pytest.param(b"abc\xff\xfe", ValueError, "byte 0xff at position 3", id="not UTF-8"),
+        pytest.param(b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4", id="binary"),
+        pytest.param(3, TypeError, "got int", id="a number"),
+        pytest.param(Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'", id="no file"),
+        pytest.param(Path(), FileNotFoundError, "no file '.'", id="a folder"),
     ],
 )
 def test_unusable_content_is_refused_with_the_reason(
@@ -162,6 +247,9 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         file.truncate(10**12)  # sparse: reading it would need 1 TB
     with pytest.raises(ValueError, match=r"huge\.txt has 1000000\.0 MB"):
         lab.load_text(tmp_path / "huge.txt")
+
+
+def test_twenty_megabytes_are_the_most() -> None:
     assert repr(lab.load_text(b"x" * 20_000_000)) == "Text('your text', 20,000,000 bytes)"
     with pytest.raises(ValueError, match=r"tales has 20\.0 MB; at most 20 MB"):
         lab.tales_text(10_000_000, 10_000_001)
