@@ -105,8 +105,11 @@ def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     exact = exact_dtype(key.dtype)
     # Autocast would compute the content in half precision, which may overflow.
-    casts = autocast_dtype(key) is not None
-    with torch.autocast(key.device.type, enabled=False) if casts else nullcontext():
+    is_autocast = autocast_dtype(key) is not None
+    full_precision = (
+        torch.autocast(key.device.type, enabled=False) if is_autocast else nullcontext()
+    )
+    with full_precision:
         content = (inputs.query.to(exact) * inputs.scaling) @ key.to(exact).transpose(-2, -1)
     bias = inputs.bias(exact).expand_as(content)
     # Not rounded to the dtype of the query yet: a row may see far keys only, whose bias is large.

@@ -1,6 +1,7 @@
 """Random calls of `alibi_attention`, and what they must return."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,20 +10,16 @@ from torch import Tensor
 from alibi_viz import alibi_attention
 from tests.reference import reference_attention
 
-MASKING = (
-    "auto",
-    "eager",
-    "mask",
-    "folded",
-)  # these support any padding and positions if attention is causal
+# These support any padding and positions if attention is causal.
+MASKING = ("auto", "eager", "mask", "folded")
 HALF = (torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-2, torch.bfloat16: 2e-1}
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    return torch.randn(
-        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    ).to(dtype)
+    """Standard normal numbers, the same for every dtype but for rounding."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def qkv(
@@ -38,52 +35,83 @@ def qkv(
 
 
 def expected(
-    query: Tensor, key: Tensor, value: Tensor, slopes: Tensor | None, **options: Any
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    slopes: Tensor | None,
+    *,
+    causal: bool = True,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    scale: float | None = None,
 ) -> Tensor:
     """The output in float64, by `alibi_viz.minimal`, for the arguments of `alibi_attention`."""
-    causal = options.get("causal", True)
-    mask, positions, is_real, scale = map(
-        options.get, ("attn_mask", "positions", "key_padding_mask", "scale")
+    key_length = key.shape[2]
+    if positions is None:
+        positions = torch.arange(key_length)
+    if slopes is None:
+        slopes = torch.zeros(query.shape[1])
+
+    key_positions = positions.long().expand(len(key), -1)  # [batch, key]
+    query_positions = key_positions[:, key_length - query.shape[2] :]  # [batch, query]
+    distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
+    if not causal:
+        distance = distance.abs()
+    bias = -slopes.double()[:, None, None] * distance  # [batch, heads, query, key]
+    if attn_mask is not None:
+        bias = bias.masked_fill(~attn_mask, -math.inf)
+
+    output, _ = reference_attention(
+        query, key, value, bias, causal=causal, is_real=key_padding_mask, scale=scale
     )
-    keys = (torch.arange(key.shape[2]) if positions is None else positions.long()).expand(
-        len(key), -1
-    )
-    distance = (keys[:, key.shape[2] - query.shape[2] :, None] - keys[:, None])[
-        :, None
-    ]  # [batch, 1, query, key]
-    slopes = torch.zeros(query.shape[1]) if slopes is None else slopes
-    bias = -slopes.double()[:, None, None] * (distance if causal else distance.abs())
-    bias = bias if mask is None else bias.masked_fill(~mask, -math.inf)
-    return reference_attention(
-        query, key, value, bias, causal=causal, is_real=is_real, scale=scale
-    )[0]
+    return output
 
 
-def largest_error(*tensors: Any, **options: Any) -> float:
-    """The largest difference from the oracle."""
-    exact = expected(*(t if t is None else t.detach() for t in tensors), **options)
-    output = alibi_attention(*tensors, **options).detach()
+def largest_error(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    slopes: Tensor | None,
+    *,
+    backend: str = "auto",
+    **options: Any,
+) -> float:
+    """The largest difference of the output from `expected`."""
+    with torch.no_grad():
+        output = alibi_attention(query, key, value, slopes, backend=backend, **options)
+        exact = expected(query, key, value, slopes, **options)
     assert bool(output.isfinite().all())
-    return float((output - exact).abs().max()) if output.numel() else 0.0
+    if not output.numel():
+        return 0.0
+    return float((output - exact).abs().max())
 
 
 def output_and_gradients(
-    tensors: Any, backend: str, *, learned: bool = True, **options: Any
+    tensors: Sequence[Tensor], backend: str, *, learned: bool = True, **options: Any
 ) -> list[Tensor]:
     """The output, and the gradients of query, key, value and, if learned, slopes."""
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors[:3]]
-    slopes = tensors[3].detach().clone().requires_grad_(learned)
-    output = alibi_attention(*leaves, slopes, backend=backend, **options)
-    weight = normal(*output.shape, seed=99).to(output.dtype)
-    return [output.detach(), *torch.autograd.grad(output, [*leaves, slopes][: 3 + learned], weight)]
+    query, key, value, slopes = (tensor.detach().clone() for tensor in tensors)
+    trained = [query, key, value]
+    if learned:
+        trained.append(slopes)
+    for tensor in trained:
+        tensor.requires_grad_()
+    output = alibi_attention(query, key, value, slopes, backend=backend, **options)
+    gradient_of_output = normal(*output.shape, seed=99).to(output.dtype)
+    return [output.detach(), *torch.autograd.grad(output, trained, gradient_of_output)]
 
 
-def assert_equal(results: Any, others: Any, *, tolerance: float) -> None:
-    """Equal relative to the largest element of each tensor."""
-    for name, result, other in zip(
-        ("output", "query", "key", "value", "slopes"), results, others, strict=False
-    ):
-        largest = max(float(other.abs().max()), 1e-3) if other.numel() else 1.0
-        difference = float((result.double() - other.double()).abs().max()) if other.numel() else 0.0
-        assert difference <= tolerance * largest, (name, difference, largest)
+def assert_equal(results: Sequence[Tensor], others: Sequence[Tensor], *, tolerance: float) -> None:
+    """Equal relative to the largest element of each tensor.
+
+    The tensors are as those of `output_and_gradients`, or some of them.
+    """
     assert len(results) == len(others)
+    for index, (result, other) in enumerate(zip(results, others, strict=True)):
+        assert result.shape == other.shape, f"tensor {index}"
+        if not other.numel():
+            continue
+        largest = max(float(other.abs().max()), 1e-3)
+        difference = float((result.double() - other.double()).abs().max())
+        assert difference <= tolerance * largest, f"tensor {index} differs by {difference}"

@@ -1,6 +1,7 @@
 """ALiBi as more coordinates of queries and keys: `fold`, and the backend that uses it."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from alibi_viz import (
     alibi_attention,
-    alibi_bias,
     alibi_slopes,
     attention_trace,
     choose_backend,
@@ -22,129 +22,178 @@ from tests.attention.cases import HALF, expected, largest_error, qkv
 SLOPES = alibi_slopes(8)
 
 
-def error(q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> float:
-    """The largest difference from float64 in the last rows, whose positions are the largest."""
-    return float((output[:, :, -100:] - expected(q[:, :, -100:], k, v, SLOPES)).abs().max())
-
-
 def plain_attention(
     folded_q: Tensor, folded_k: Tensor, v: Tensor, *, is_causal: bool = True
 ) -> Tensor:
     """Attention without ALiBi, with the scale of the unfolded queries."""
     head_dim = v.shape[-1]
     value = pad(v, (0, folded_k.shape[-1] - head_dim))
-    options = {"is_causal": is_causal, "scale": head_dim**-0.5, "enable_gqa": True}
-    return scaled_dot_product_attention(folded_q, folded_k, value, **options)[..., :head_dim]
+    output = scaled_dot_product_attention(
+        folded_q, folded_k, value, is_causal=is_causal, scale=head_dim**-0.5, enable_gqa=True
+    )
+    return output[..., :head_dim]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALF])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),  # for biases up to 2,100
+    [
+        (torch.float64, 1e-9),
+        (torch.float32, 1e-4),
+        (torch.float16, 2e-4),
+        (torch.bfloat16, 1e-3),
+    ],
+)
 @pytest.mark.parametrize("scale", [1.0, 32**-0.5])
-def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(
-    dtype: torch.dtype, scale: float
+def test_product_of_coordinates_is_the_bias_but_for_a_constant(
+    dtype: torch.dtype, tolerance: float, scale: float
 ) -> None:
-    slopes, length = alibi_slopes(12), 3000
+    slopes = alibi_slopes(12)
+    length = 3000
     query, key = coordinates(slopes, torch.arange(length), dtype, scale)
-    assert query.dtype == key.dtype == dtype
-    rows = torch.arange(0, length, 13)  # all rows would take gigabytes
+    assert query.dtype == dtype
+    assert key.dtype == dtype
+
+    rows = torch.arange(0, length, 97)  # a few queries, with every key
     product = (query[:, rows].double() @ key.double().mT) * scale
-    # The diagonal is the constant that differs per row and cancels in the softmax.
-    diagonal = product[:, torch.arange(len(rows)), rows][..., None]
-    difference = product - diagonal - alibi_bias(slopes, length, dtype=torch.float64)[:, rows]
-    tolerance = {
-        torch.float64: 1e-9,
-        torch.float32: 1e-4,
-        torch.float16: 2e-4,
-        torch.bfloat16: 1e-3,
-    }[dtype]
-    assert float(difference.abs().max()) < tolerance  # for biases up to 2,100
-    assert float(diagonal.abs().max()) < 10  # the constant is small
+    # The value at the query's own key is a constant of the row, which cancels in the softmax.
+    constant = product[:, torch.arange(len(rows)), rows][..., None]
+    distance = rows[:, None] - torch.arange(length)
+    bias = -slopes.double()[:, None, None] * distance
+    assert float((product - constant - bias).abs().max()) < tolerance
+    assert float(constant.abs().max()) < 10, "a large constant would cost digits"
+
+
+# The error grows with the position, so it is measured in the last rows.
+LENGTH = 4096
+LAST_ROWS = 100
+STEEPEST_AND_FLATTEST = SLOPES[[0, -1]]
+STATED = [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
+
+
+def error_of_last_rows(q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> float:
+    """The largest difference from float64."""
+    exact = expected(q[:, :, -LAST_ROWS:], k, v, STEEPEST_AND_FLATTEST)
+    return float((output[:, :, -LAST_ROWS:] - exact).abs().max())
+
+
+@pytest.mark.parametrize(("dtype", "stated"), STATED)
+def test_error_of_folding_is_the_documented_one(dtype: torch.dtype, stated: float) -> None:
+    q, k, v = qkv(LENGTH, heads=2, dim=64, dtype=dtype)
+    output = plain_attention(*fold(q, k, STEEPEST_AND_FLATTEST), v)
+    assert output.dtype == dtype
+    assert stated / 3 < error_of_last_rows(q, k, v, output) < stated * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_folded_backend_is_about_as_exact_as_a_mask(dtype: torch.dtype) -> None:
+    q, k, v = qkv(LENGTH, heads=2, dim=64, dtype=dtype)
+    errors = {}
+    for backend in ("folded", "mask"):
+        output = alibi_attention(q, k, v, STEEPEST_AND_FLATTEST, backend=backend)
+        errors[backend] = error_of_last_rows(q, k, v, output)
+    assert errors["folded"] < 2 * errors["mask"] + 1e-6
 
 
 @pytest.mark.parametrize(
-    ("dtype", "stated"), [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
+    ("length", "dim"),
+    [
+        pytest.param(1031, 64, id="few rows in the last block"),
+        pytest.param(1000, 32, id="scale that is no power of two"),
+    ],
 )
-def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(
-    dtype: torch.dtype, stated: float
-) -> None:
-    q, k, v = qkv(4096, heads=8, dim=64, dtype=dtype)
-    output = plain_attention(*fold(q, k, SLOPES), v)
-    assert output.dtype == dtype and stated / 3 < error(q, k, v, output) < stated * 2
-    masked = error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="mask"))
-    assert error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="folded")) < 2 * masked + 1e-6
-
-
-@pytest.mark.parametrize(
-    ("length", "dim"), [(1031, 64), (1000, 32)]
-)  # few rows in the last block; an odd scale
 def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length: int, dim: int) -> None:
-    is_real, results = torch.arange(length)[None] > 2, {}
+    is_real = torch.arange(length)[None] > 2
+    results = {}
     for backend, dtype in (("folded", torch.float32), ("eager", torch.float64)):
-        tensors = [each.requires_grad_() for each in qkv(length, heads=8, dim=dim, dtype=dtype)]
-        output = alibi_attention(*tensors, SLOPES, key_padding_mask=is_real, backend=backend)
+        tensors = [tensor.requires_grad_() for tensor in qkv(length, heads=2, dim=dim, dtype=dtype)]
+        output = alibi_attention(
+            *tensors, STEEPEST_AND_FLATTEST, key_padding_mask=is_real, backend=backend
+        )
         results[backend] = [output, *torch.autograd.grad(output.sin().sum(), tensors)]
-    for got, exact in zip(results["folded"], results["eager"], strict=True):
-        assert float((got - exact).abs().max()) < 4e-6 * float(exact.abs().max())
+    for folded, exact in zip(results["folded"], results["eager"], strict=True):
+        assert float((folded - exact).abs().max()) < 4e-6 * float(exact.abs().max())
 
 
-@pytest.mark.parametrize(
-    "positions", [None, torch.tensor([0, 1, 5, 6, 7, 20]), torch.randint(9, (2, 6)).cumsum(1)]
+# Six tokens in four heads, of which two share a key head.
+GROUPED = torch.tensor([0.5, 0.0, -0.2, 3.0])
+POSITIONS = pytest.mark.parametrize(
+    "positions",
+    [
+        pytest.param(None, id="consecutive"),
+        pytest.param(torch.tensor([0, 1, 5, 6, 7, 20]), id="with gaps"),
+        pytest.param(torch.tensor([[0, 2, 3, 9, 9, 10], [8, 8, 9, 11, 15, 23]]), id="per row"),
+    ],
 )
-def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor | None) -> None:
-    q, k, v = qkv(6, dim=8, batch=2)
-    k, v, slopes = k[:, :2], v[:, :2], torch.tensor([0.5, 0.0, -0.2, 3.0])
-    folded_q, folded_k = fold(q[:, :, 2:], k, slopes, positions=positions)
-    assert (folded_q.shape, folded_k.shape) == ((2, 4, 4, 10), (2, 2, 6, 10))
+
+
+@POSITIONS
+def test_folding_fewer_queries_than_keys_gives_the_weights_of_eager(
+    positions: Tensor | None,
+) -> None:
+    q, k, _ = qkv(6, dim=8, batch=2)
+    q = q[:, :, 2:]
+    k = k[:, :2]
+    folded_q, folded_k = fold(q, k, GROUPED, positions=positions)
+    assert folded_q.shape == (2, 4, 4, 10)
+    assert folded_k.shape == (2, 2, 6, 10)
+
     logits = folded_q @ folded_k.repeat_interleave(2, dim=1).mT * 8**-0.5
-    weights = logits.masked_fill(~torch.ones(4, 6, dtype=torch.bool).tril(2), -math.inf).softmax(-1)
-    assert torch.allclose(
-        weights, attention_trace(q[:, :, 2:], k, slopes, positions=positions).weights, atol=1e-12
-    )
-    eager = alibi_attention(q, k, v, slopes, positions=positions, backend="eager")
-    assert torch.allclose(
-        plain_attention(*fold(q, k, slopes, positions=positions), v), eager, atol=1e-12
-    )
+    is_visible = torch.ones(4, 6, dtype=torch.bool).tril(2)
+    weights = logits.masked_fill(~is_visible, -math.inf).softmax(-1)
+    exact = attention_trace(q, k, GROUPED, positions=positions).weights
+    assert torch.allclose(weights, exact, atol=1e-12)
+
+
+@POSITIONS
+def test_folding_grouped_heads_gives_the_output_of_eager(positions: Tensor | None) -> None:
+    q, k, v = qkv(6, dim=8, batch=2)
+    k = k[:, :2]
+    v = v[:, :2]
+    output = plain_attention(*fold(q, k, GROUPED, positions=positions), v)
+    eager = alibi_attention(q, k, v, GROUPED, positions=positions, backend="eager")
+    assert torch.allclose(output, eager, atol=1e-12)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("token", [300, 599])
 def test_new_queries_attend_to_cached_keys_that_were_folded_once(
-    dtype: torch.dtype, tolerance: float
+    token: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     q, k, v = qkv(600, dim=16, dtype=dtype)
-    cached = fold(q[:, :, :300], k[:, :, :300], 2 * alibi_slopes(4))[
-        1
-    ]  # which don't depend on the slopes
-    folded_q, folded_k = fold(
-        q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=torch.arange(300, 600)
+    slopes = alibi_slopes(4)
+    # Folded keys don't depend on the slopes, so other slopes may have folded them.
+    _, cached = fold(q[:, :, :300], k[:, :, :300], 2 * slopes)
+    new_queries, new_keys = fold(
+        q[:, :, 300:], k[:, :, 300:], slopes, positions=torch.arange(300, 600)
     )
-    for token in (300, 599):
-        query, keys = (
-            folded_q[:, :, token - 300, None],
-            torch.cat((cached, folded_k), dim=2)[:, :, : token + 1],
-        )
-        output = plain_attention(query, keys, v[:, :, : token + 1], is_causal=False)
-        exact = expected(
-            q[:, :, token, None], k[:, :, : token + 1], v[:, :, : token + 1], alibi_slopes(4)
-        )
-        assert torch.allclose(output.double(), exact, atol=tolerance)
+
+    end = token + 1
+    query = new_queries[:, :, token - 300, None]
+    keys = torch.cat((cached, new_keys), dim=2)[:, :, :end]
+    output = plain_attention(query, keys, v[:, :, :end], is_causal=False)
+    exact = expected(q[:, :, token, None], k[:, :, :end], v[:, :, :end], slopes)
+    assert torch.allclose(output.double(), exact, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
-    dtype: torch.dtype,
-) -> None:
+def test_slope_gradients_in_half_precision_are_those_of_float64(dtype: torch.dtype) -> None:
     q, k, v = qkv(500, dim=16, dtype=dtype)
-    gradients = []
-    for cast in (dtype, torch.float64):
+
+    def gradient(compute_dtype: torch.dtype) -> Tensor:
         slopes = alibi_slopes(4).requires_grad_()
-        (
-            plain_attention(*fold(q.to(cast), k.to(cast), slopes), v.to(cast)).float() * 999 * q
-        ).sum().backward()
-        gradients.append(slopes.grad)
-    assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
+        folded = fold(q.to(compute_dtype), k.to(compute_dtype), slopes)
+        output = plain_attention(*folded, v.to(compute_dtype))
+        loss = (output.float() * 999 * q).sum()
+        return torch.autograd.grad(loss, slopes)[0]
+
+    exact = gradient(torch.float64)
+    largest = float(exact.abs().max())
+    assert torch.allclose(gradient(dtype), exact, rtol=0.05, atol=0.01 * largest)
 
 
 SHORT = alibi_slopes(2)
 LAST = torch.arange(-7, 1)  # positions of eight tokens, to be shifted
+# One key more than float16 has positions for
 LONG = torch.zeros(1, 1, 65_505, 16, dtype=torch.float16)
 
 
@@ -242,67 +291,98 @@ def test_fold_is_exact_up_to_its_limits(dtype: torch.dtype, extreme: dict[str, A
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
-def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:
-    tensors, is_real = (
-        qkv(500, batch=2, dtype=torch.float32),
-        torch.arange(500).expand(2, -1) >= 9 if padded else None,
-    )
-    case = {
+def test_shifting_all_positions_does_not_change_the_output(first: int, *, padded: bool) -> None:
+    q, k, v = qkv(500, batch=2, dtype=torch.float32)
+    slopes = alibi_slopes(4)
+    options = {
         "positions": torch.arange(500) + torch.tensor([[first], [7]]),
-        "key_padding_mask": is_real,
+        "key_padding_mask": torch.arange(500).expand(2, -1) >= 9 if padded else None,
     }
-    assert choose_backend(*tensors[:2], alibi_slopes(4), **case).name == "folded"
-    assert largest_error(*tensors, alibi_slopes(4), **case) < 2e-6
+    assert choose_backend(q, k, slopes, **options).name == "folded"
+    assert largest_error(q, k, v, slopes, **options) < 2e-6
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32])
+@pytest.mark.parametrize(
+    ("dtype", "first", "last"),
+    [
+        (torch.uint8, 56, 255),
+        (torch.int8, -72, 127),
+        (torch.int16, 0, 199),
+        (torch.uint16, 0, 199),
+        (torch.int32, 0, 199),
+    ],
+)
 @pytest.mark.parametrize("backend", ["mask", "eager", "folded"])
 def test_positions_of_small_integer_dtypes_do_not_overflow(
-    backend: str, dtype: torch.dtype
+    backend: str, dtype: torch.dtype, first: int, last: int
 ) -> None:
-    positions = torch.arange(-100 if dtype == torch.int8 else 0, 200).clamp(
-        max=torch.iinfo(dtype).max
-    )[-200:]
-    tensors = qkv(200, dtype=torch.float32)
-    assert (
-        largest_error(*tensors, alibi_slopes(4), backend=backend, positions=positions.to(dtype))
-        < 2e-6
-    )
+    positions = torch.arange(first, last + 1).to(dtype)
+    q, k, v = qkv(200, dtype=torch.float32)
+    error = largest_error(q, k, v, alibi_slopes(4), backend=backend, positions=positions)
+    assert error < 2e-6
+
+
+# The second half of the keys is real.
+HALF_PADDED = torch.arange(600)[None] >= 300
 
 
 @pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
-@pytest.mark.parametrize("slopes", [None, SLOPES, -128 * SLOPES])
+@pytest.mark.parametrize(
+    "slopes",
+    [
+        pytest.param(None, id="no slopes"),
+        pytest.param(SLOPES[::2], id="slopes"),
+        pytest.param(-128 * SLOPES[::2], id="steep negative slopes"),
+    ],
+)
 @pytest.mark.parametrize("factor", [1.0, 60.0])
 def test_padded_keys_have_weight_0_at_any_scale_and_size(
     factor: float, slopes: Tensor | None, scale: float
 ) -> None:
     """Their values are a million times larger, so a weight of 1e-12 would show."""
-    q, k, v = qkv(900, heads=8, dtype=torch.float32)
-    q, is_real = factor * q, torch.arange(900)[None] >= 450
-    case = {"key_padding_mask": is_real, "scale": scale, "backend": "folded"}
-    clean = alibi_attention(q, k, v, slopes, **case)
-    v, k = v.masked_fill(~is_real[0, :, None], 1e6), k.masked_fill(~is_real[0, :, None], 1e3)
-    assert torch.equal(alibi_attention(q, k, v, slopes, **case)[:, :, 450:], clean[:, :, 450:])
-    assert bool((clean[:, :, 450:].abs() <= v[:, :, 450:].abs().max() * (1 + 1e-6)).all())
+    q, k, v = qkv(600, dtype=torch.float32)
+    q = factor * q
+    is_padding = ~HALF_PADDED[0, :, None]
+
+    def output_of_real_tokens(k: Tensor, v: Tensor) -> Tensor:
+        output = alibi_attention(
+            q, k, v, slopes, key_padding_mask=HALF_PADDED, scale=scale, backend="folded"
+        )
+        return output[:, :, 300:]
+
+    clean = output_of_real_tokens(k, v)
+    assert bool((clean.abs() <= v[:, :, 300:].abs().max() * (1 + 1e-6)).all())
+    large_values = v.masked_fill(is_padding, 1e6)
+    large_keys = k.masked_fill(is_padding, 1e3)
+    assert torch.equal(output_of_real_tokens(large_keys, large_values), clean)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least_scale"),
+    [(torch.float16, 1e-6), (torch.bfloat16, 1e-24), (torch.float32, 1e-24)],
+)
+def test_padding_is_folded_down_to_the_least_scale_that_hides_it(
+    dtype: torch.dtype, least_scale: float
+) -> None:
+    q, k, _ = qkv(900, heads=8, dim=32, dtype=dtype)
+    is_real = torch.arange(900)[None] >= 40
+    backend_of = partial(choose_backend, q, k, None, key_padding_mask=is_real)
+    assert backend_of(scale=least_scale).name == "folded"
+    assert backend_of(scale=0.99 * least_scale).name == "mask"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("content", [1.0, 400.0])  # 400: down to -2e6
-def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(
+@pytest.mark.parametrize(
+    "content", [pytest.param(1.0, id="low"), pytest.param(400.0, id="down to -2e6")]
+)
+def test_padding_is_as_exact_as_with_a_mask_for_low_real_logits(
     content: float, dtype: torch.dtype
 ) -> None:
     q, k, v = qkv(900, heads=8, dim=32)
-    q, k, v = (content * q.abs()).to(dtype), (-content * k.abs()).to(dtype), v.to(dtype)
-    case = {"key_padding_mask": torch.arange(900)[None] >= 40}
-    assert choose_backend(q, k, SLOPES, **case).name == "folded"
-    scales = (
-        (1e-6, 0.99e-6) if dtype == torch.float16 else (1e-24, 0.99e-24)
-    )  # the least that hides them, and less
-    assert [choose_backend(q, k, None, **case, scale=scale).name for scale in scales] == [
-        "folded",
-        "mask",
-    ]
-    folded, mask = (
-        largest_error(q, k, v, SLOPES, **case, backend=backend) for backend in ("folded", "mask")
-    )
-    assert folded <= 1.5 * mask + 1e-6
+    q = (content * q.abs()).to(dtype)
+    k = (-content * k.abs()).to(dtype)
+    v = v.to(dtype)
+    is_real = torch.arange(900)[None] >= 40
+    assert choose_backend(q, k, SLOPES, key_padding_mask=is_real).name == "folded"
+    error_by = partial(largest_error, q, k, v, SLOPES, key_padding_mask=is_real)
+    assert error_by(backend="folded") <= 1.5 * error_by(backend="mask") + 1e-6

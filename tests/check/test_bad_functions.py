@@ -2,7 +2,7 @@
 raise."""
 
 import math
-import time
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,42 +10,101 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, check
-from tests.check.faulty import attend, names
+from tests.check.faulty import Attention, attend, names
 from tests.largest_tensor import LargestTensor
 
 
 def test_function_that_hangs_does_not_hang_the_checker() -> None:
-    start = time.monotonic()
-    assert names(check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)) == {"does not finish"}
-    assert time.monotonic() - start < 4
+    end_of_test = Event()
+    returned = Event()
+
+    def hang(query: Tensor, key: Tensor, value: Tensor) -> None:
+        end_of_test.wait(timeout=60)
+        returned.set()
+
+    report = check.attention(hang, seconds=0.1)
+    assert not returned.is_set(), "the checker has waited for the function"
+    end_of_test.set()
+    assert names(report) == {"does not finish"}
 
 
-def test_functions_run_on_the_cpu_in_full_precision_whatever_the_caller_has_set() -> None:
-    with torch.device("meta"), torch.autocast("cpu"):
-        assert check.slopes(
-            lambda heads: None if torch.is_autocast_enabled("cpu") else alibi_slopes(heads).cpu()
-        ).ok
+def test_functions_run_on_the_cpu_whatever_the_caller_has_set() -> None:
+    devices = set()
+
+    def slopes(heads: int) -> Tensor:
+        devices.add(torch.zeros(()).device.type)
+        return alibi_slopes(heads)
+
+    with torch.device("meta"):
+        check.slopes(slopes).raise_for_faults()
+    assert devices == {"cpu"}
+
+
+def test_functions_run_in_full_precision_whatever_the_caller_has_set() -> None:
+    is_autocast = set()
+
+    def slopes(heads: int) -> Tensor:
+        is_autocast.add(torch.is_autocast_enabled("cpu"))
+        return alibi_slopes(heads)
+
+    with torch.autocast("cpu"):
+        check.slopes(slopes).raise_for_faults()
+    assert is_autocast == {False}
 
 
 @pytest.mark.parametrize(
     "value",
-    [torch.zeros(8, device="meta"), "text", [[1], [1, 2]], torch.zeros(8) > 0, torch.ones(8) * 1j],
-    ids=type,
+    [
+        pytest.param(torch.zeros(8, device="meta"), id="tensor without values"),
+        pytest.param("text", id="text"),
+        pytest.param([[1], [1, 2]], id="lists of different lengths"),
+        pytest.param(torch.zeros(8, dtype=torch.bool), id="booleans"),
+        pytest.param(torch.zeros(8, dtype=torch.complex64), id="complex numbers"),
+    ],
 )
-def test_results_that_are_no_array_are_findings(value: object) -> None:
-    assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
+def test_result_that_is_no_array_of_numbers_is_a_finding(value: object) -> None:
+    def slopes(heads: int) -> object:
+        return value
+
+    assert names(check.slopes(slopes, num_heads=[8])) == {"wrong type"}
+
+
+def too_few_slopes(heads: int) -> list[float]:
+    return [1.0]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_heads": []}, "num_heads must have at least one integer"),
-        ({"seconds": math.nan}, "seconds must be a positive, finite number"),
-        ({"dtype": torch.int64}, "dtype must be a floating-point torch.dtype, got torch.int64"),
-        ({"head_dim": 2**16 + 1, "length": 16}, "head_dim must be between 1 and 65536, got 65537"),
-        ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
-        ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
-        ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
+        pytest.param(
+            {"num_heads": []}, "num_heads must have at least one integer", id="no number of heads"
+        ),
+        pytest.param(
+            {"seconds": math.nan}, "seconds must be a positive, finite number", id="NaN seconds"
+        ),
+        pytest.param(
+            {"dtype": torch.int64},
+            "dtype must be a floating-point torch.dtype, got torch.int64",
+            id="integer dtype",
+        ),
+        pytest.param(
+            {"head_dim": 2**16 + 1, "length": 16},
+            "head_dim must be between 1 and 65536, got 65537",
+            id="head_dim too large",
+        ),
+        pytest.param(
+            {"layout": "bhl"}, "layout must contain each of b, h, l and d once", id="layout"
+        ),
+        pytest.param(
+            {"slopes": "other"},
+            "slopes must be one of official, geometric, halving",
+            id="unknown scheme",
+        ),
+        pytest.param(
+            {"slopes": too_few_slopes},
+            r"slopes\(8\) must return \[8\], got shape \[1\]",
+            id="too few slopes",
+        ),
     ],
 )
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
@@ -60,52 +119,74 @@ def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs() -> None:
 
 
 def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
-    factors = iter([0.0])
-    found = check.attention(
-        lambda *qkv: attend(*qkv, factor=next(factors, 1.0)), num_heads=[8], head_dim=64
-    ).findings
-    assert [finding.name for finding in found] == ["no bias"]
+    factors_of_the_bias = iter([0.0])
+
+    def first_call_without_bias(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attend(query, key, value, factor=next(factors_of_the_bias, 1.0))
+
+    report = check.attention(first_call_without_bias, num_heads=[8], head_dim=64)
+    assert [finding.name for finding in report.findings] == ["no bias"]
 
 
 def test_two_faults_in_the_right_layout_are_no_wrong_layout() -> None:
     def equal_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if len(query) > 8:
+        heads = len(query)
+        if heads > 8:
             raise ValueError("at most 8 heads")
-        return alibi_attention(query[None], key[None], value[None], torch.full((len(query),), 0.1))[
-            0
-        ]
+        slopes = torch.full((heads,), 0.1)
+        return alibi_attention(query[None], key[None], value[None], slopes)[0]
 
     error, slopes = check.attention(equal_heads, "hld").findings
+    assert error.name == "raises an error"
     assert error.evidence == "12 heads, 16 queries, 16 keys: ValueError: at most 8 heads"
-    assert [error.name, slopes.name] == ["raises an error", "other slopes"]
+    assert slopes.name == "other slopes"
 
 
-RIGHT = [
-    ("bhld", "blhd"),
-    ("blhd", "bhld"),
-    ("hbld", "lbhd"),
-    ("blhd", "lbhd"),
-    ("lhd", "hld"),
-    ("hld", "lhd"),
-]
+LAYOUTS = pytest.mark.parametrize(
+    ("stated", "right"),
+    [
+        ("bhld", "blhd"),
+        ("blhd", "bhld"),
+        ("hbld", "lbhd"),
+        ("blhd", "lbhd"),
+        ("lhd", "hld"),
+        ("hld", "lhd"),
+    ],
+)
 
 
-@pytest.mark.parametrize(("layout", "right"), RIGHT)
-def test_a_function_is_right_with_its_layout_and_told_which_with_another(
-    layout: str, right: str
-) -> None:
-    standard = "bhld" if "b" in right else "hld"
+def attention_of(layout: str) -> Attention:
+    """Correct attention for tensors in this layout."""
+    standard = "bhld" if "b" in layout else "hld"
 
     def attention(*tensors: Tensor) -> Tensor:
-        query, key, value = (torch.einsum(f"{right}->{standard}", tensor) for tensor in tensors)
-        output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)))
-        return torch.einsum(f"{standard}->{right}", output.reshape(query.shape))
+        query, key, value = (torch.einsum(f"{layout}->{standard}", tensor) for tensor in tensors)
+        shape = query.shape
+        with_batch = [tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)]
+        output = attend(*with_batch).reshape(shape)
+        return torch.einsum(f"{standard}->{layout}", output)
 
-    (finding,) = check.attention(attention, layout=layout).findings
-    assert (
-        finding.name == "wrong layout"
-        and f"with layout {right} instead of {layout}" in finding.evidence
-    )
-    assert check.attention(attention, layout=right).ok
-    found = check.attention(lambda q, k, v: attention(-q, k, v), layout=layout).findings
-    assert [each.name for each in found] == ["wrong layout", "content multiplied"]
+    return attention
+
+
+@pytest.mark.parametrize("layout", ["bhld", "blhd", "lbhd", "hld", "lhd"])
+def test_a_function_is_right_with_its_own_layout(layout: str) -> None:
+    check.attention(attention_of(layout), layout=layout).raise_for_faults()
+
+
+@LAYOUTS
+def test_a_function_with_another_layout_is_told_which(stated: str, right: str) -> None:
+    (finding,) = check.attention(attention_of(right), layout=stated).findings
+    assert finding.name == "wrong layout"
+    assert f"with layout {right} instead of {stated}" in finding.evidence
+
+
+@LAYOUTS
+def test_a_fault_beside_a_wrong_layout_is_named_too(stated: str, right: str) -> None:
+    attention = attention_of(right)
+
+    def negated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return attention(-query, key, value)
+
+    findings = check.attention(negated, layout=stated).findings
+    assert [finding.name for finding in findings] == ["wrong layout", "content multiplied"]

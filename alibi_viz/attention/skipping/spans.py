@@ -79,7 +79,8 @@ def attention_spans(inputs: AttentionInputs) -> Tensor:
     # all of theirs.
     before = length - inputs.query_length  # keys before the first query
     w = w.maximum(torch.where(n > before, before + n, 0)).ceil()
-    spans[heads] = torch.where(w < length, w, length).long()  # also for NaN
+    # NaN is not below the length, so a head whose bound is NaN reads all keys.
+    spans[heads] = torch.where(w < length, w, length).long()
     return spans
 
 
