@@ -17,7 +17,8 @@ from alibi_viz.arguments import (
 )
 from alibi_viz.check.checks import examine_attention
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
-from alibi_viz.check.probe import SHORT, AttentionReader, probes
+from alibi_viz.check.plan import SHORT, attention_plan
+from alibi_viz.check.probe import AttentionReader
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
@@ -95,16 +96,22 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         reader = AttentionReader(
             attention,
             layout="bhld",
-            head_dim=attention.head_dim,
             dtype=parameter.dtype,
             convert=lambda tensor: tensor.to(parameter.device),
             seconds=seconds,
             read_dtype=read_dtype,
         )
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
-        calls = probes([heads], decoding=True, length=length)
+        calls = attention_plan(
+            [heads],
+            decoding=True,
+            length=length,
+            head_dims=[attention.head_dim],
+            padding=["left"],
+            transposed=False,
+        )
         subject = f"{type(model).__name__}, layer {layer}"
-        return examine_attention(reader, subject, calls, expected, padding=True)
+        return examine_attention(reader, subject, calls, expected)
 
     with torch.device("cpu"):
         read_dtype = torch.bfloat16 if is_rounded else torch.float32
