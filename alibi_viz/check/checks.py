@@ -268,7 +268,8 @@ def attention(
         first_only: bool = False,
     ) -> tuple[Report, bool]:
         """The report, and whether the outputs look rounded."""
-        calls = attention_plan(num_heads, decoding, length, head_dims, sides)
+        batches = (3, 1) if "b" in layout else (3,)
+        calls = attention_plan(num_heads, decoding, length, head_dims, sides, batches=batches)
         if first_only:
             calls = calls[:1]
         reader = AttentionReader(function, layout, dtype, convert, seconds, read_dtype)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.call import Unusable, try_each
-from alibi_viz.check.plan import NO_PADDING, Call, only_condition
+from alibi_viz.check.plan import NO_PADDING, Call, fault_of_condition, only_condition
 from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation
@@ -78,9 +78,9 @@ def _by_design(
 
     None if it isn't the same, or is that of a known mistake.
     """
-    if _fault_of(factors, tolerance) != "content multiplied":
-        return None
     call, factor = next(iter(factors.items()))
+    if factor <= 0 or _fault_of(factors, tolerance) != "content multiplied":
+        return None
     scale = factor * call.head_dim**-0.5
     if _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
         note = _scale_note(f"with {scale:.4g}", f"scale={scale:.4g}")
@@ -117,11 +117,12 @@ def check_outputs(
             if not with_cap.findings:
                 return Content(capped, notes=[_cap_note(capped, failures.by_fault)])
 
-    some_are_contiguous = any(not call.transposed for call in calls)
-    if some_are_contiguous and all(call.transposed for call in failures.calls):
-        evidence = next(iter(failures.by_fault.values())).popitem()[1]
-        return Content(expected, [Finding("strides ignored", evidence)])
-    return Content(expected, failures.findings(calls))
+    fault = fault_of_condition(failures.calls, calls)
+    if fault is None:
+        return Content(expected, failures.findings(calls))
+    messages = next(iter(failures.by_fault.values()))
+    evidence = next(iter(messages.values()))
+    return Content(expected, [Finding(fault, evidence)])
 
 
 def _cap_note(capped: Expectation, failures: dict[str, dict[Call, str]]) -> str:

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.beyond import name_unexplained
-from alibi_viz.check.plan import NO_HEAD_DIM, SHORT, Call, Probe, only_condition
+from alibi_viz.check.plan import (
+    NO_HEAD_DIM,
+    SHORT,
+    Call,
+    Probe,
+    fault_of_condition,
+    only_condition,
+)
 from alibi_viz.check.probe import Observation
 from alibi_viz.check.report import Comparison, Finding
 from alibi_viz.check.rules import ALL_ROWS, Clues, Expectation, Places, Rows, Rule
@@ -46,11 +53,15 @@ def _explain_wrong_calls(
     observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
 ) -> list[Finding]:
     """Explain the wrong calls, all at once if one explanation does, and say which they are."""
+    evidence = str(_worst(wrong, expected))
+    together = _explain_together(wrong, expected, evidence)
     calls = [observation.call for observation in observations]
-    together = _explain_together(wrong, expected, evidence=str(_worst(wrong, expected)))
-    if together is None:
-        return _explain_each(observations, wrong, expected)
     wrong_calls = [observation.call for observation in wrong]
+    if together is None:
+        fault = fault_of_condition(wrong_calls, calls)
+        if fault is None:
+            return _explain_each(observations, wrong, expected)
+        together = [Finding(fault, evidence)]
     return [_with_condition(finding, wrong_calls, calls, expected) for finding in together]
 
 
@@ -93,7 +104,13 @@ class _Evidence:
             group = _group(observation)
             covariance[group] = covariance.get(group, 0) + (x * y).sum(-1)
             variance[group] = variance.get(group, 0) + (x * x).sum(-1)
-        return {group: covariance[group] / variance[group].clamp(min=1e-12) for group in covariance}
+        slopes = {}
+        for group, of_group in variance.items():
+            # Where no query sees keys with different biases, any slope fits: take the correct one.
+            correct = self.expected.slopes(group.num_heads)
+            fitted = covariance[group] / of_group.clamp(min=1e-12)
+            slopes[group] = fitted.where(of_group > 1e-12, correct)
+        return slopes
 
     def agrees(self, rule: Rule, slopes: ByGroup) -> bool:
         """Whether all observed weights are those of the rule's biases."""
@@ -216,7 +233,7 @@ def _explain_each(
         for finding in findings:
             sightings.setdefault(finding.name, _Sightings()).add(observation.call, finding.evidence)
     if unexplained:
-        finding = name_unexplained(observations, unexplained, set(sightings), expected)
+        finding = name_unexplained(unexplained, set(sightings), expected)
         seen = sightings.setdefault(finding.name, _Sightings())
         for observation in unexplained:
             seen.add(observation.call, finding.evidence)

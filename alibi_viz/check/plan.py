@@ -115,6 +115,7 @@ def attention_plan(
     head_dims: Sequence[int],
     padding: Sequence[str] = (),
     *,
+    batches: Sequence[int] = (3, 1),
     transposed: bool = True,
 ) -> list[Call]:
     """The calls of a check of an attention function. `padding` has the sides that are padded."""
@@ -122,7 +123,7 @@ def attention_plan(
         "sizes": _sizes(decoding, length),
         "heads": num_heads[:_VARIED_HEADS],
         "head_dim": head_dims,
-        "batch": (3, 1),
+        "batch": batches,
         "transposed": (False, True) if transposed else (False,),
         "padding": (NO_PADDING, *padding),
     }
@@ -174,11 +175,11 @@ def _query_is_padding(name: str, value: Any, other_name: str, other: Any) -> boo
 
 def _sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
     """How many queries meet how many keys: one, a few, a block and a bit, or all."""
-    key_lengths = [SHORT, ODD]
-    if length > ODD:
-        key_lengths.append(length)
+    key_lengths = [SHORT]
+    if length >= ODD:
+        key_lengths += [ODD, length]
     sizes = []
-    for keys in key_lengths:
+    for keys in dict.fromkeys(key_lengths):
         is_large = decoding and keys > MAX_SQUARE
         if not is_large:
             sizes.append((keys, keys))
@@ -356,3 +357,20 @@ def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     listed = "; ".join(map(str, dict.fromkeys(wrong[:_MOST_CALLS])))
     further = len(set(wrong)) - len(set(wrong[:_MOST_CALLS]))
     return f"{listed}; and {further} more" if further else listed
+
+
+def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:
+    """The name of the fault if only calls with padding, or with transposed inputs, are wrong.
+
+    None if others are, too, or if all calls are like that.
+    """
+    right = [call for call in calls if call not in wrong]
+    if all(call.transposed for call in wrong) and not all(call.transposed for call in right):
+        return "strides ignored"
+    if all(_is_padded(call) for call in wrong) and not all(_is_padded(call) for call in right):
+        return "padding changes the bias"
+    return None
+
+
+def _is_padded(call: Call) -> bool:
+    return call.padding != NO_PADDING
