@@ -207,9 +207,9 @@ def pairwise(
     >>> for choice in pairwise({"batch": [3, 1], "queries": [16, 1], "heads": [8, 12]}):
     ...     print(choice)
     {'batch': 3, 'queries': 16, 'heads': 8}
-    {'batch': 1, 'queries': 1, 'heads': 8}
-    {'batch': 1, 'queries': 16, 'heads': 12}
     {'batch': 3, 'queries': 1, 'heads': 12}
+    {'batch': 1, 'queries': 16, 'heads': 12}
+    {'batch': 1, 'queries': 1, 'heads': 8}
     """
     options = tuple((name, tuple(values)) for name, values in conditions.items())
     return [dict(choice) for choice in _pairwise(options, forbids)]
