@@ -4,7 +4,6 @@ Positions are integers, and biases are computed in float32 and cast to the reque
 because rounded positions would collide: bfloat16 cannot represent 257.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -193,8 +192,8 @@ class AlibiBias(nn.Module):
     of two, so growing inputs rebuild the cache only a few times, and smaller biases are slices of
     larger ones. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
-    Cache and slopes are in no state dict. The slopes are fixed: assigning others has no effect, nor
-    has `.half()`.
+    Cache and slopes are in no state dict. The slopes are fixed: others can't be assigned, and
+    `.half()` doesn't round them.
 
     Args:
         num_heads: number of heads with a bias.
@@ -217,7 +216,7 @@ class AlibiBias(nn.Module):
     tensor([0.0625, 0.0039, 0.0000])
     """
 
-    slopes: Tensor
+    _place: Tensor
 
     def __init__(
         self,
@@ -251,9 +250,32 @@ class AlibiBias(nn.Module):
 
         self.form = form
         self.causal = causal
-        self._exact_slopes = values
-        self.register_buffer("slopes", values.to(torch.get_default_device()), persistent=False)
+        # The slopes are no buffer: `.half()` would round a buffer, and `to_empty` and transformers
+        # would leave it without values. An empty buffer goes where the module goes, and the slopes
+        # follow it when they are next read.
+        self._given_slopes = values
+        self._slopes = values
+        self.register_buffer("_place", torch.empty(0), persistent=False)
+        self.register_load_state_dict_post_hook(_leave_meta_device)
         self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
+
+    @property
+    def slopes(self) -> Tensor:
+        """float32 [heads], on the device of the module.
+
+        Raises ValueError where they have no values, because they were given on the meta device.
+        """
+        device = self._place.device
+        if self._slopes.device == device:
+            return self._slopes
+        if self._given_slopes.is_meta:
+            raise ValueError(
+                "slopes were given on the meta device and have no values: create them on the CPU"
+            )
+        with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
+            self._slopes = self._given_slopes.to(device)
+        self._cache.clear()  # of biases on the earlier device
+        return self._slopes
 
     def forward(
         self,
@@ -295,43 +317,17 @@ class AlibiBias(nn.Module):
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
             bias = self._build(rows, columns, dtype)
         key = (self.slopes.device, dtype)
-        biases = [
-            cached
-            for cached in self._cache.get(key, ())
-            if cached.shape[1] > rows or cached.shape[2] > columns
-        ]
-        self._cache[key] = (*biases, bias)
+        kept = []
+        for cached in self._cache.get(key, ()):
+            is_contained = cached.shape[1] <= rows and cached.shape[2] <= columns
+            if not is_contained:
+                kept.append(cached)
+        self._cache[key] = (*kept, bias)
         return bias
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
         bias = alibi_bias(self.slopes, query_length, key_length, form=self.form, dtype=dtype)
         return mask_future(bias) if self.causal else bias
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Move to another device, keep values and dtype of the slopes, and clear the cache."""
-        super()._apply(fn, recurse)
-        if self._exact_slopes.is_meta and not self.slopes.is_meta:
-            raise ValueError(
-                "slopes were given on the meta device and have no values: create them on the CPU"
-            )
-        self.slopes = self._exact_slopes.to(self.slopes.device)
-        self._cache.clear()
-        return self
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Keep the values of the slopes.
-
-        transformers replaces buffers that it doesn't load by uninitialized ones.
-        """
-        if name == "slopes" and name in self._buffers:
-            value = self._exact_slopes.to(value.device)
-        super().__setattr__(name, value)
-
-    def _load_from_state_dict(self, *args: Any) -> None:
-        """Leave the meta device when the model around this module loads its weights."""
-        super()._load_from_state_dict(*args)
-        if self.slopes.is_meta and not self._exact_slopes.is_meta:
-            self._apply(lambda _: self._exact_slopes.to(torch.get_default_device()))
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles start with an empty cache."""
@@ -339,6 +335,16 @@ class AlibiBias(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
+
+
+def _leave_meta_device(bias: AlibiBias, _keys: object) -> None:
+    """Move to the default device when the model around a bias without a device loads its weights.
+
+    `load_state_dict(..., assign=True)` replaces parameters that are on the meta device, but not
+    what is in no state dict.
+    """
+    if bias._place.is_meta and not bias._given_slopes.is_meta:
+        bias.to_empty(device=torch.get_default_device())
 
 
 def _next_power_of_two(length: int) -> int:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alibi_viz.models import POSITIONS
-from alibi_viz.models.positions import custom
+from alibi_viz.models.positions import registry
 
 # These read /proc, fork, send signals, or compare what is installed with constraints.txt, which is
 # Linux's.
@@ -18,6 +17,4 @@ collect_ignore = [] if sys.platform == "linux" else LINUX
 def forget_custom_methods() -> Iterator[None]:
     """Position methods that a test registers are unknown to later ones."""
     yield
-    for name in custom._CUSTOM:
-        POSITIONS.pop(name, None)
-    custom._CUSTOM.clear()
+    registry._OWN_METHODS.clear()

@@ -3,6 +3,7 @@ function."""
 
 import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from inspect import Parameter, signature
 from pathlib import Path
@@ -22,144 +23,214 @@ from tests.custom_laws import root
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.tables import SMALL
 
+# The public functions
+
+# These are not called with bad arguments: they take anything, work for hours, or only write a file.
+UNTRIED_FUNCTIONS = {
+    "if_written",
+    "reproduce",
+    "train_published_models",
+    "write_report",
+    "write_vectors",
+}
+# Records, errors, and a base class
+UNTRIED_CLASSES = {
+    "AlibiFaultError",
+    "AttentionTrace",
+    "Bug",
+    "Claim",
+    "Comparison",
+    "Exhibit",
+    "Fault",
+    "Finding",
+    "Grade",
+    "KeyValueCache",
+    "Position",
+    "Report",
+    "Term",
+    "Text",
+    "TrainingDiverged",
+    "Verdict",
+}
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    """Functions and classes with parameters that a module lists in `__all__`, by name."""
+    functions: dict[str, Callable[..., Any]] = {}
+    for module in (av, check, figures, gallery, lab, lessons, models, study):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if name in UNTRIED_FUNCTIONS | UNTRIED_CLASSES or not callable(value):
+                continue
+            if signature(value).parameters:
+                functions[name] = value
+    # Lessons import these two from their modules.
+    functions["attention_stats"] = attention_stats
+    functions["known_words"] = known_words
+    return functions
+
+
+PUBLIC = public_functions()
+
+
+def parameters(function: str) -> list[Parameter]:
+    """The parameters of a public function, without * and **."""
+    several = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+    all_parameters = signature(PUBLIC[function]).parameters.values()
+    return [parameter for parameter in all_parameters if parameter.kind not in several]
+
+
+# Valid arguments
+
+
+def two_slopes(*_: object) -> list[float]:
+    return [1.0, 2.0]
+
+
 RESULTS = study.published_results()
 TABLE = study.verdict_table(RESULTS)
-TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
+TEXT = lab.load_text()
+NEEDLE = lab.TASKS["needle"]
 MODEL = lab.make_model("alibi", **SMALL)
+BLOOM = small_model("bloom")
 QUERY = torch.randn(1, 2, 5, 8)
-VALUES: dict[str, Any] = {  # valid arguments, by name
-    "model": MODEL,
-    "text": TEXT,
-    "source": TEXT,
-    "task": NEEDLE,
-    "length": 16,
-    "lengths": [16],
-    "trained": 8,
+# By name, for all functions
+VALUES: dict[str, Any] = {
+    "answer": ["b", "a"],
+    "app": widgets.SlopeExplorer(),
+    "axes": lab.find_question("gap").axes(16),
+    "bias": torch.zeros(2, 4, 4),
+    "config": MODEL.config,
+    "content": "to be or not",
+    "d_model": 16,
     "distance": 3,
     "distances": [3],
-    "methods": ["none"],
-    "run": lab.Run("none", length=8, steps=1, longest=0),
-    "query": QUERY,
-    "key": QUERY,
-    "value": QUERY,
-    "slopes": av.alibi_slopes(2),
-    "query_length": 4,
-    "num_heads": 2,
-    "d_model": 16,
-    "runs": [],
-    "passages": [("to be")],
-    "position": "none",
-    "name": "gap",
-    "path": "/proc/nowhere",
-    "content": ("to be or not"),
-    "function": lambda *_: [1.0, 2.0],
-    "bias": torch.zeros(2, 4, 4),
-    "rows": "query",
-    "masked": torch.zeros(4, 4).bool(),
-    "initial": torch.ones(2),
-    "weights": {"mine": torch.eye(3)},
-    "config": MODEL.config,
-    "tokenizer": ByteTokenizer(),
-    "results": RESULTS,
-    "table": TABLE,
-    "question": "gap",
-    "axes": lab.find_question("gap").axes(16),
     "figure": figures.forest_figure(TABLE),
     "figures": {},
+    "function": two_slopes,
     "guesses": {},
-    "options": ["a", "b"],
-    "items": ["a", "b"],
-    "answer": ["b", "a"],
-    "x": [1, 2, 3],
-    "truth": [1, 2, 3],
-    "low": 0,
     "high": 4,
-    "otherwise": root,
-    "app": widgets.SlopeExplorer(),
-    "traits": ["num_heads"],
-    "write": dict,
-    "texts": {"a": "b"},
-    "repair": "",
+    "initial": torch.ones(2),
+    "items": ["a", "b"],
+    "key": QUERY,
+    "length": 16,
+    "lengths": [16],
+    "low": 0,
+    "masked": torch.zeros(4, 4).bool(),
     "method": "alibi",
+    "methods": ["none"],
+    "model": MODEL,
+    "name": "gap",
+    "num_heads": 2,
+    "options": ["a", "b"],
+    "otherwise": root,
+    "passages": ["to be"],
+    "path": "/proc/nowhere",
+    "position": "none",
+    "query": QUERY,
+    "query_length": 4,
+    "question": "gap",
+    "repair": "",
+    "results": RESULTS,
+    "rows": "query",
+    "run": lab.Run("none", length=8, steps=1, longest=0),
+    "runs": [],
+    "slopes": av.alibi_slopes(2),
+    "source": TEXT,
+    "table": TABLE,
+    "task": NEEDLE,
+    "text": TEXT,
+    "texts": {"a": "b"},
+    "tokenizer": ByteTokenizer(),
+    "trained": 8,
+    "traits": ["num_heads"],
+    "truth": [1, 2, 3],
+    "value": QUERY,
+    "weights": {"mine": torch.eye(3)},
     "window": 8,
+    "write": dict,
+    "x": [1, 2, 3],
 }
-OTHERS = {  # of one function
-    ("window_table", "text"): ("to be or not"),
-    ("window_table", "source"): MODEL,
-    ("compare", "text"): None,
-    ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
-    **{
-        (function, "model"): small_model("bloom")
-        for function in ("model", "length_curve", "PretrainedModel")
-    },
-    **{(f"guess_{kind}", "key"): "key" for kind in ("choice", "curve", "order")},
-    ("guess_choice", "answer"): "a",
-    ("guess_grid", "guesses"): [],
-    ("curve_figure", "rows"): RESULTS.head(1),
-    ("try_repair", "name"): "case 1",
-    ("published_model", "name"): "alibi",
+# By function and name, where a function needs another one
+VALUES_OF_FUNCTION: dict[tuple[str, str], Any] = {
+    ("PretrainedModel", "model"): BLOOM,
     ("SelfAttention", "position"): MODEL.transformer.position,
+    ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
+    ("compare", "text"): None,
+    ("curve_figure", "rows"): RESULTS.head(1),
+    ("guess_choice", "answer"): "a",
+    ("guess_choice", "key"): "key",
+    ("guess_curve", "key"): "key",
+    ("guess_grid", "guesses"): [],
+    ("guess_order", "key"): "key",
+    ("length_curve", "model"): BLOOM,
+    ("model", "model"): BLOOM,
+    ("published_model", "name"): "alibi",
+    ("try_repair", "name"): "case 1",
+    ("window_table", "source"): MODEL,
+    ("window_table", "text"): "to be or not",
 }
-STARTS_WORK = {"compare", "measure"}
-FREE = {  # what libraries check, or nobody
-    *(
-        "progress",
-        "out",
-        "custom",
-        "label",
-        "device",
-        "rows",
-        "tokenizer",
-        "write",
-        "x_title",
-        "y_title",
-    ),
-    *(
-        ("slope_figure", "name"),
-        ("bias_figure", "masked"),
-        ("save_run", "path"),
-        ("load_run", "method"),
-    ),
+
+
+def valid_arguments(function: str) -> dict[str, Any]:
+    """The required arguments of a public function."""
+    values = {}
+    for parameter in parameters(function):
+        if parameter.default is Parameter.empty:
+            of_all = VALUES.get(parameter.name)
+            values[parameter.name] = VALUES_OF_FUNCTION.get((function, parameter.name), of_all)
+    return values
+
+
+def call_with(function: str, **changed: Any) -> None:
+    """Call a function with some arguments changed."""
+    PUBLIC[function](**{**valid_arguments(function), **changed})
+
+
+# The arguments that are tried
+
+# A library checks these, or nobody needs to.
+FREE_ARGUMENTS = {
+    "custom",
+    "device",
+    "label",
+    "out",
+    "progress",
+    "rows",
+    "tokenizer",
+    "write",
+    "x_title",
+    "y_title",
 }
-FLOATS = {
-    "learning_rate",
-    "scale",
-    "dropout",
-    "tolerance",
-    "bias_max",
-    "slope_scale",
-    "seconds",
-    "low",
-    "high",
+FREE_OF_FUNCTION = {
+    ("bias_figure", "masked"),
+    ("load_run", "method"),
+    ("save_run", "path"),
+    ("slope_figure", "name"),
 }
-# Records; a base class; errors; what takes anything, works for hours, or only writes a file
-UNTRIED = {
-    *(
-        "AttentionTrace",
-        "KeyValueCache",
-        "Comparison",
-        "Fault",
-        "Finding",
-        "Report",
-        "Exhibit",
-        "Bug",
-        "Grade",
-        "Text",
-    ),
-    *("Claim", "Term", "Verdict", "Position", "AlibiFaultError", "TrainingDiverged"),
-    *("if_written", "reproduce", "train_published_models", "write_report", "write_vectors"),
-}
-MODULES = (av, check, figures, gallery, lab, lessons, models, study)
-NAMED = {
-    name: getattr(module, name)
-    for module in MODULES
-    for name in module.__all__
-    if name not in UNTRIED
-}
-PUBLIC: dict[str, Any] = {
-    name: each for name, each in NAMED.items() if callable(each) and signature(each).parameters
-}
-PUBLIC |= {"attention_stats": attention_stats, "known_words": known_words}
+
+
+def tried_arguments() -> list[tuple[str, str]]:
+    """Functions and the names of their arguments."""
+    tried = []
+    for function in PUBLIC:
+        for parameter in parameters(function):
+            pair = (function, parameter.name)
+            if parameter.name not in FREE_ARGUMENTS and pair not in FREE_OF_FUNCTION:
+                tried.append(pair)
+    return tried
+
+
+def number_arguments() -> list[tuple[str, str]]:
+    """Those of the tried arguments that are numbers, none of which may be negative."""
+    numbers = []
+    for function in PUBLIC:
+        for parameter in parameters(function):
+            is_number = parameter.annotation in (int, float)
+            pair = (function, parameter.name)
+            if is_number and parameter.name != "low" and pair in tried_arguments():
+                numbers.append(pair)
+    return numbers
 
 
 class Odd:
@@ -169,116 +240,115 @@ class Odd:
         return "<odd>"
 
 
-def parameters(function: str) -> list[Parameter]:
-    several = Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL
-    return [
-        each for each in signature(PUBLIC[function]).parameters.values() if each.kind not in several
-    ]
-
-
-def valid(function: str) -> dict[str, Any]:
-    """The required arguments of a public function."""
-    required = [each.name for each in parameters(function) if each.default is each.empty]
-    return {name: OTHERS.get((function, name), VALUES.get(name)) for name in required}
-
-
-def arguments() -> list[tuple[str, str]]:
-    names = [(function, each.name) for function in PUBLIC for each in parameters(function)]
-    return [(function, name) for function, name in names if not {name, (function, name)} & FREE]
-
-
-TYPES = {
-    (function, each.name): each.annotation for function in PUBLIC for each in parameters(function)
+# A fraction is right for these, so a text is tried instead.
+FLOATS = {
+    "bias_max",
+    "dropout",
+    "high",
+    "learning_rate",
+    "low",
+    "scale",
+    "seconds",
+    "slope_scale",
+    "softcap",
+    "tolerance",
 }
-NUMBERS = [each for each in arguments() if TYPES[each] in (int, float) and each[1] != "low"]
+TAKE_FLOATS = {"half_life", "modify"}
 
 
-@pytest.mark.parametrize("function", sorted(set(PUBLIC) - {"compare"}))
+def wrong_values(function: str, argument: str) -> list[Any]:
+    """Values of a type that an argument doesn't take."""
+    takes_floats = argument in FLOATS or function in TAKE_FLOATS
+    values: list[Any] = [Odd(), "fast" if takes_floats else 1.5]
+    if argument in ("lengths", "runs"):
+        values.append(torch.eye(2).to_sparse())  # can't be iterated
+    return values
+
+
+def name_in_message(function: str, argument: str) -> str:
+    """How an error calls an argument: "methods" may be one method, and a name that of a question."""
+    if function == "find_question":
+        return "question"
+    names = {"methods": "method", "content": "text"}
+    return names.get(argument, argument).rstrip("s")
+
+
+@pytest.mark.parametrize("function", sorted(PUBLIC.keys() - {"compare"}))
 def test_the_valid_arguments_are_accepted(function: str) -> None:
     """Otherwise the tests below would say nothing. Streams are not consumed."""
     with suppress(OSError):  # `path` leads nowhere
-        PUBLIC[function](**valid(function))
+        call_with(function)
 
 
-@pytest.mark.parametrize(("function", "argument"), arguments())
+@pytest.mark.parametrize(("function", "argument"), tried_arguments())
 def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argument: str) -> None:
-    simple = "fast" if argument in FLOATS or function in ("half_life", "modify") else 1.5
-    for wrong in (Odd(), simple, *[torch.eye(2).to_sparse()] * (argument in ("lengths", "runs"))):
+    for wrong in wrong_values(function, argument):
         with pytest.raises((TypeError, ValueError)) as error:
-            PUBLIC[function](**{**valid(function), argument: wrong})
-        name = {"methods": "method", "content": "text"}.get(argument, argument).rstrip("s")
-        name = "question" if function == "find_question" else name
-        assert name in str(error.value), f"{function}({argument}={wrong!r}): {error.value}"
+            call_with(function, **{argument: wrong})
+        message = str(error.value)
+        assert name_in_message(function, argument) in message, f"{argument}={wrong!r}: {message}"
 
 
-@pytest.mark.parametrize(("function", "argument"), NUMBERS)
+@pytest.mark.parametrize(("function", "argument"), number_arguments())
 def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: str) -> None:
     wrong = -(2**63) - 1 if argument == "seed" else -1  # seeds have 64 bits
     with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*{wrong}"):
-        PUBLIC[function](**{**valid(function), argument: wrong})
+        call_with(function, **{argument: wrong})
 
 
-HOSTILE: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        10**30,
-        -(10**30),
-        1e300,
-        complex(1, 2),
-        {"a": 1},
-        {1, 2},
-        range(3),
-        math.sqrt,
-        Odd(),
-        Odd,
-    ),
-    *(
-        ["a", None],
-        Path("nowhere"),
-        torch.float16,
-        torch.tensor(math.nan),
-        torch.full((2,), math.inf),
-        TEXT,
-        MODEL,
-    ),
-    *(
-        torch.zeros(2, dtype=torch.complex64),
-        torch.zeros(1, 2, 5, 8).to_sparse(),
-        np.int64(2),
-        np.array([None]),
-    ),
-)
+# Any value at all
+
+HOSTILE_OBJECTS = [
+    None,
+    True,
+    10**30,
+    -(10**30),
+    1e300,
+    complex(1, 2),
+    {"a": 1},
+    {1, 2},
+    range(3),
+    ["a", None],
+    math.sqrt,
+    Odd(),
+    Odd,
+    Path("nowhere"),
+    TEXT,
+    MODEL,
+]
+HOSTILE_ARRAYS = [
+    torch.float16,
+    torch.tensor(math.nan),
+    torch.full((2,), math.inf),
+    torch.zeros(2, dtype=torch.complex64),
+    torch.zeros(1, 2, 5, 8).to_sparse(),
+    np.int64(2),
+    np.array([None]),
+]
 SHAPES = st.lists(st.integers(0, 8), max_size=4)
 DTYPES = st.sampled_from(
     [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 )
 ANYTHING = st.one_of(
-    *(
-        st.sampled_from(HOSTILE),
-        st.integers(-2, 40),
-        st.floats(),
-        st.text(max_size=20),
-        st.binary(max_size=20),
-    ),
-    *(
-        st.lists(st.floats() | st.integers(-2, 9), max_size=4),
-        st.builds(torch.ones, SHAPES, dtype=DTYPES),
-    ),
+    st.sampled_from([*HOSTILE_OBJECTS, *HOSTILE_ARRAYS]),
+    st.integers(-2, 40),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.lists(st.floats() | st.integers(-2, 9), max_size=4),
+    st.builds(torch.ones, SHAPES, dtype=DTYPES),
 )
+STARTS_WORK = {"compare", "measure"}
 
 
-@pytest.mark.parametrize("function", sorted(set(PUBLIC) - STARTS_WORK))
+@pytest.mark.parametrize("function", sorted(PUBLIC.keys() - STARTS_WORK))
 @settings(max_examples=int(os.environ.get("EXAMPLES", "25")), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObject) -> None:
     """EXAMPLES=1000 tries a thousand for each function."""
-    chosen = st.sets(
-        st.sampled_from([name for each, name in arguments() if each == function]),
-        min_size=1,
-        max_size=2,
-    )
-    values = {name: data.draw(ANYTHING, name) for name in sorted(data.draw(chosen, "arguments"))}
+    names = [argument for tried, argument in tried_arguments() if tried == function]
+    chosen = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=2), "arguments")
+    values = {name: data.draw(ANYTHING, name) for name in sorted(chosen)}
     # Other errors come from code that trusts its arguments.
     with suppress(TypeError, ValueError, OSError):
-        PUBLIC[function](**{**valid(function), **values})
+        call_with(function, **values)

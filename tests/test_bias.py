@@ -131,8 +131,15 @@ def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> 
         without_values = AlibiBias(2, slopes=alibi_slopes(2))
         module.load_state_dict({})
     assert module.slopes.is_cpu, "a module with values stays where it is"
+    without_values.to_empty(device="cpu")
     with pytest.raises(ValueError, match="slopes were given on the meta device"):
-        without_values.to_empty(device="cpu")
+        without_values(4)
+
+
+def test_slopes_cannot_be_assigned() -> None:
+    module = AlibiBias(2)
+    with pytest.raises(AttributeError, match="slopes"):
+        module.slopes = torch.ones(2)  # type: ignore[misc]
 
 
 class Pretrained(PreTrainedModel):

@@ -10,7 +10,7 @@ Content, bias and logits share one color scale, so that they can be compared.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -22,131 +22,205 @@ from alibi_viz.figures.matrices import Grid, named_trace
 from alibi_viz.figures.theme import ColorScale, as_array, update_changed, with_gaps
 from alibi_viz.figures.token_labels import label, literal, quoted
 
+Floats = NDArray[np.float64]
+Texts = NDArray[np.object_]
+
+
+class Panel(NamedTuple):
+    """The place of a subplot, counted from 1."""
+
+    row: int
+    col: int
+
+
 STEPS = ("content", "bias", "logits", "weights")
+# The panels are titled in this order.
 _PANELS = {
-    "content": (1, 1),
-    "bias": (1, 2),
-    "bars": (1, 3),
-    "logits": (2, 1),
-    "weights": (2, 2),
-    "grid": (3, 1),
+    "content": Panel(1, 1),
+    "bias": Panel(1, 2),
+    "bars": Panel(1, 3),
+    "logits": Panel(2, 1),
+    "weights": Panel(2, 2),
+    "grid": Panel(3, 1),
 }
-_MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
+
+# Pixels
+_MARGIN = {"l": 92, "r": 84, "t": 46, "b": 8}
+_SIDE = 206  # the height of a matrix, which makes it square on a page of the usual width
+_GAP_BELOW_FIRST_ROW = 36  # for a title of two lines
+_GAP_ABOVE_GRID = 104  # for tokens and two titles
+_GRID_HEIGHT = 120  # eight heads in one row leave little of it empty
+_TILE_TITLE = 18  # for the number of a head
+_LABEL = 10  # from one label to the next
+_PLOT_HEIGHT = 2 * _SIDE + _GAP_BELOW_FIRST_ROW + _GAP_ABOVE_GRID + _GRID_HEIGHT
+
+# Shares of the plotting area
+_COLUMN = 0.293  # the width of a panel
+_SIDE_SHARE = _SIDE / _PLOT_HEIGHT
+_FIRST_ROW = 1 - _SIDE_SHARE  # its lower end
+_SECOND_ROW = _FIRST_ROW - _GAP_BELOW_FIRST_ROW / _PLOT_HEIGHT - _SIDE_SHARE
+_GRID_TOP = _GRID_HEIGHT / _PLOT_HEIGHT
+
 _WEIGHTS = ColorScale(0.0, 0.3, weights=True)  # almost all weights are far below
 _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
 _MINUS = "\N{MINUS SIGN}"
+_MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
+
+# What a cell says when the pointer is over it: the columns of its customdata, in this order
+_HOVER_COLUMNS = ("head", "query", "key", *STEPS)
+_COLUMN_OF = {name: column for column, name in enumerate(_HOVER_COLUMNS)}
 _PAIR = "head %{customdata[0]}<br>query %{customdata[1]}<br>key %{customdata[2]}<br>"
 _SUM = (
     "content %{customdata[3]} + bias %{customdata[4]} = logit %{customdata[5]} → weight "
     "%{customdata[6]}%"
 )
 _HOVER = f"{_PAIR}{_SUM}<extra></extra>"
-_MARGIN = {"l": 92, "r": 84, "t": 46, "b": 8}  # pixels, as all that follow
-_SIDE = 206  # the height of a matrix, which makes it square on a page of the usual width
-_GAPS = (
-    36,
-    104,
-)  # below the first row, for a title of two lines, and above the grid, for tokens and two titles
-_GRID_HEIGHT = 120  # eight heads in one row leave little of it empty
-_TILE_TITLE = 18  # for the number of a head
-_LABEL = 10  # from one label to the next
-_COLUMN = 0.293  # the width of a panel, as a share of the plotting area
-
-Floats = NDArray[np.float64]
-Texts = NDArray[np.object_]
 
 
 def blank() -> go.Figure:
     """The figure without data: named traces in six subplots, gray backgrounds, frames around the
     selection."""
-    height = 2 * _SIDE + sum(_GAPS) + _GRID_HEIGHT
-    high, low, side = 1 - _SIDE / height, 1 - (2 * _SIDE + _GAPS[0]) / height, _SIDE / height
-    layout = {"hovermode": "closest", "showlegend": False, "margin": _MARGIN, "bargap": 0.25}
-    figure = theme.blank(height=height + _MARGIN["t"] + _MARGIN["b"], **layout)
-    specs = [[{}, {}, {"rowspan": 2}], [{}, {}, None], [{"colspan": 3}, None, None]]
+    figure = _subplots()
+    _style_axes(figure)
+    _add_color_bar(figure, "coloraxis", theme.DIVERGING, "content,<br>bias,<br>logits", _FIRST_ROW)
+    _add_color_bar(figure, "coloraxis2", theme.SEQUENTIAL, "weight", _SECOND_ROW)
+    percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "15%", "≥ 30%"]}
+    figure.layout.coloraxis2.update(cmin=0, cmax=_WEIGHTS.high, colorbar=percent)
+    for name in STEPS:
+        _add_matrix(figure, name)
+    _add_bars(figure)
+    _add_grid(figure)
+    for name in _PANELS:
+        _add_title(figure, name)
+    return figure
+
+
+def _subplots() -> go.Figure:
+    """Two rows of matrices with the bars beside them, and the grid below."""
+    figure = theme.blank(
+        height=_PLOT_HEIGHT + _MARGIN["t"] + _MARGIN["b"],
+        hovermode="closest",
+        showlegend=False,
+        margin=_MARGIN,
+        bargap=0.25,
+    )
+    specs = [
+        [{}, {}, {"rowspan": 2}],
+        [{}, {}, None],
+        [{"colspan": 3}, None, None],
+    ]
     figure.set_subplots(3, 3, specs=specs, horizontal_spacing=(1 - 3 * _COLUMN) / 2)
+    return figure
+
+
+def _style_axes(figure: go.Figure) -> None:
     # ticklabeloverflow="allow" skips a search for labels outside the figure, which takes a third of
-    # the drawing time
+    # the drawing time.
     axis = {"showgrid": False, "tickfont_size": 10, "ticklen": 2, "ticklabeloverflow": "allow"}
     figure.update_xaxes(**axis, tickangle=-90)
-    for row, domain in ((1, [high, 1]), (2, [low, low + side]), (3, [0, _GRID_HEIGHT / height])):
-        figure.update_yaxes(**axis, domain=domain, row=row)
-    figure.update_yaxes(domain=[low, 1], tickformat=".0%", nticks=5, row=1, col=3)
+    figure.update_yaxes(**axis, domain=[_FIRST_ROW, 1], row=1)
+    figure.update_yaxes(**axis, domain=[_SECOND_ROW, _SECOND_ROW + _SIDE_SHARE], row=2)
+    figure.update_yaxes(**axis, domain=[0, _GRID_TOP], row=3)
+
+    bars = _PANELS["bars"]
+    figure.update_yaxes(
+        domain=[_SECOND_ROW, 1], tickformat=".0%", nticks=5, row=bars.row, col=bars.col
+    )
+    # Tokens stand on the left and below only.
     figure.update_yaxes(showticklabels=False, col=2)
     for name in ("content", "bias"):
         figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
     grid = figure.get_subplot(*_PANELS["grid"])
     grid.xaxis.visible = False
     grid.yaxis.visible = False
-    bar = {
-        "x": 1.01,
-        "yanchor": "bottom",
-        "len": side,
-        "ypad": 0,
-        "thickness": 10,
-        "tickfont_size": 10,
+
+
+def _add_color_bar(figure: go.Figure, name: str, colors: Any, title: str, y: float) -> None:
+    """A color axis with its bar beside a row of matrices, whose lower end is at y."""
+    figure.layout[name] = {
+        "colorscale": colors,
+        "colorbar": {
+            "x": 1.01,
+            "y": y,
+            "yanchor": "bottom",
+            "len": _SIDE_SHARE,
+            "ypad": 0,
+            "thickness": 10,
+            "outlinewidth": 0,
+            "tickfont_size": 10,
+            "title": {"text": title, "side": "top", "font": {"size": 11}},
+        },
     }
-    scales = (
-        (theme.DIVERGING, high, "content,<br>bias,<br>logits"),
-        (theme.SEQUENTIAL, low, "weight"),
+
+
+def _add_matrix(figure: go.Figure, name: str) -> None:
+    """A step: its heatmap on gray, and a frame for the selected query."""
+    place = _PANELS[name]._asdict()
+    figure.add_heatmap(
+        name=name,
+        coloraxis="coloraxis2" if name == "weights" else "coloraxis",
+        hoverongaps=True,
+        hovertemplate=_HOVER,
+        **place,
     )
-    for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
-        words = {"text": title, "side": "top", "font": {"size": 11}}
-        figure.layout[name] = {
-            "colorscale": colors,
-            "colorbar": {**bar, "outlinewidth": 0, "y": y, "title": words},
-        }
-    percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "15%", "≥ 30%"]}
-    figure.layout.coloraxis2.update(cmin=0, cmax=_WEIGHTS.high, colorbar=percent)
-    frame = {"color": _FRAME_COLOR, "width": 2}
-    for name in STEPS:
-        place = dict(zip(("row", "col"), _PANELS[name], strict=True))
-        scale = "coloraxis2" if name == "weights" else "coloraxis"
-        figure.add_heatmap(
-            name=name, coloraxis=scale, hoverongaps=True, hovertemplate=_HOVER, **place
-        )
-        whole = {"xref": "x domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1, **place}
-        figure.add_shape(
-            **whole, yref="y domain", layer="below", fillcolor=theme.MASKED, line_width=0
-        )
-        figure.add_shape(**whole, name=name, line=frame)
-    figure.add_bar(name="bars", marker_color=theme.COLORS[0], hovertemplate=_HOVER, row=1, col=3)
+    across = {"xref": "x domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
+    figure.add_shape(
+        **across,
+        yref="y domain",
+        layer="below",
+        fillcolor=theme.MASKED,
+        line_width=0,
+        **place,
+    )
+    figure.add_shape(**across, name=name, line={"color": _FRAME_COLOR, "width": 2}, **place)
+
+
+def _add_bars(figure: go.Figure) -> None:
+    """The weights of the selected query: bars, and diamonds for those with the other bias."""
+    place = _PANELS["bars"]._asdict()
+    figure.add_bar(name="bars", marker_color=theme.COLORS[0], hovertemplate=_HOVER, **place)
     diamond = {
         "symbol": "diamond-open",
         "size": 8,
         "color": theme.COLORS[1],
         "line": {"width": 1.5},
     }
-    figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, row=1, col=3)
-    matrices.add_grid(
-        figure, _PAIR + _SUM, *(axis.plotly_name.replace("axis", "") for axis in grid)
-    )
+    figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, **place)
+
+
+def _add_grid(figure: go.Figure) -> None:
+    """The weights of all heads, and frames for the selected query and head."""
+    place = _PANELS["grid"]._asdict()
+    axes = figure.get_subplot(*_PANELS["grid"])
+    x, y = (axis.plotly_name.replace("axis", "") for axis in axes)
+    matrices.add_grid(figure, _PAIR + _SUM, x, y)
     figure.add_shape(
         name="query in the grid",
         type="path",
         path="M0,0Z",
-        line={**frame, "width": 1},
-        row=3,
-        col=1,
+        line={"color": _FRAME_COLOR, "width": 1},
+        **place,
     )
-    figure.add_shape(name="head in the grid", line={**frame, "width": 3}, row=3, col=1)
-    corner = {
-        "xref": "x domain",
-        "x": 0,
-        "xanchor": "left",
-        "yref": "y domain",
-        "y": 1,
-        "yanchor": "bottom",
-    }
-    for row, column in _PANELS.values():  # the title of the grid is above the numbers of the heads
-        text = {
-            "font_size": 12,
-            "showarrow": False,
-            "align": "left",
-            "yshift": _TILE_TITLE if row == 3 else 0,
-        }
-        figure.add_annotation(**corner, **text, row=row, col=column)
-    return figure
+    figure.add_shape(name="head in the grid", line={"color": _FRAME_COLOR, "width": 3}, **place)
+
+
+def _add_title(figure: go.Figure, name: str) -> None:
+    """An empty title above the upper left corner of a panel; that of the grid is above the numbers
+    of the heads."""
+    figure.add_annotation(
+        name=name,
+        xref="x domain",
+        x=0,
+        xanchor="left",
+        yref="y domain",
+        y=1,
+        yanchor="bottom",
+        yshift=_TILE_TITLE if name == "grid" else 0,
+        font_size=12,
+        showarrow=False,
+        align="left",
+        **_PANELS[name]._asdict(),
+    )
 
 
 def draw(
@@ -170,135 +244,236 @@ def draw(
     available, decides the number of labels.
     """
     heads, length = trace.weights.shape[1:3]
-    head, query = head % heads, query % length
-    # More than five digits are never visible: [4, heads, query, key] and [heads, query, key].
-    steps = np.stack([as_array(getattr(trace, name)[0]) for name in STEPS]).round(5)
-    others, masked = as_array(other.weights[0]).round(5), np.isneginf(steps[2])
+    shown = _Shown.of(tokens, trace, head=head % heads, query=query % length)
+    other_weights = as_array(other.weights[0]).round(_DIGITS)
     width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
-    words = np.array(
-        [f"{at} “{label(token, 40)}”" for at, token in enumerate(tokens)], dtype=object
-    )
-    (hover,) = _hover(steps[:, [head]], [head + 1], words)
+    hover = shown.hover_of_head()
     with figure.batch_update():
-        _label(figure, tokens, query=query, room=max(1, int(_COLUMN * width / _LABEL)))
-        _draw_matrices(figure, steps, hover, head=head, query=query)
-        for name, weights in (("bars", steps[3]), ("other", others)):
-            heights = with_gaps(weights[head, query], masked[head, query])
-            named_trace(figure, name).update(
-                x=np.arange(length), y=heights, customdata=hover[query]
-            )
-        template = f"key %{{customdata[2]}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
-        update_changed(named_trace(figure, "other"), hovertemplate=template)
-        top = 1.08 * max(
-            steps[3, :, query].max(), others[:, query].max()
-        )  # of all heads, for a steady axis
-        update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, top])
-        _draw_grid(figure, words, steps, head=head, query=query, width=width)
-        signs = zip((*theme.COLORS[:2], theme.MASKED, _FRAME_COLOR), "■◇■▭", strict=True)
-        bars, diamonds, gray, frame = (
-            f'<span style="color:{color}">{sign}</span>' for color, sign in signs
+        _label_axes(figure, tokens, query=shown.query, width=width)
+        _draw_matrices(figure, shown, hover)
+        _draw_bars(figure, shown, other_weights, hover[shown.query], other_name=names[1])
+        _draw_grid(figure, shown, width=width)
+        _draw_titles(figure, shown, names=names, bias_name=bias_name)
+
+
+_DIGITS = 5  # after the point: more are never visible
+
+
+class _Shown(NamedTuple):
+    """What is drawn.
+
+    Attributes:
+        tokens: the text.
+        words: the place and the text of each token, for hover texts: [length].
+        steps: {step: float64 [heads, query, key]}.
+        masked: bool [heads, query, key].
+        head, query: the selected ones, from 0.
+    """
+
+    tokens: Sequence[str]
+    words: Texts
+    steps: dict[str, Floats]
+    masked: NDArray[np.bool_]
+    head: int
+    query: int
+
+    @classmethod
+    def of(cls, tokens: Sequence[str], trace: AttentionTrace, *, head: int, query: int) -> "_Shown":
+        words = [f"{place} “{label(token, 40)}”" for place, token in enumerate(tokens)]
+        steps = {name: as_array(getattr(trace, name)[0]).round(_DIGITS) for name in STEPS}
+        return cls(
+            tokens=tokens,
+            words=np.array(words, dtype=object),
+            steps=steps,
+            masked=np.isneginf(steps["logits"]),
+            head=head,
+            query=query,
         )
-        word = literal(f"query {query:,} {quoted(tokens[query], 16)}")
-        content = "content, q · k / √d"
-        if masked.any():
-            content += f"<br>{gray} masked"
-        selected = f"{word}<br>{bars} {names[0]}  {diamonds} {names[1]}"
-        grid = f"weights of every head, {frame} {word}; click a head to select it"
-        titles = content, f"+  {bias_name}", selected, "=  logits", "→  softmax: weights", grid
-        for annotation, title in zip(figure.layout.annotations, titles, strict=True):
-            update_changed(annotation, text=title)
+
+    @property
+    def word(self) -> str:
+        """The selected query in words."""
+        return literal(f"query {self.query:,} {quoted(self.tokens[self.query], 16)}")
+
+    def hover(self, heads: Sequence[int], places: NDArray[np.int64]) -> Texts:
+        """The customdata of the cells of some heads, from 0, between the tokens at some places:
+        [heads, query, key, column]."""
+        chosen = np.ix_(np.array(heads), places, places)
+        masked = self.masked[chosen]
+        cells = np.empty((*masked.shape, len(_HOVER_COLUMNS)), dtype=object)
+        cells[..., _COLUMN_OF["head"]] = np.array(heads)[:, None, None] + 1
+        cells[..., _COLUMN_OF["query"]] = self.words[places][:, None]
+        cells[..., _COLUMN_OF["key"]] = self.words[places]
+        for name in STEPS:
+            cells[..., _COLUMN_OF[name]] = self.steps[name][chosen].round(3)
+        percent = (100 * self.steps["weights"][chosen]).round(3)
+        cells[..., _COLUMN_OF["weights"]] = percent
+        cells[masked, _COLUMN_OF["bias"]] = f"{_MINUS}∞ (masked)"
+        cells[masked, _COLUMN_OF["logits"]] = f"{_MINUS}∞"
+        return cells
+
+    def hover_of_head(self) -> Texts:
+        """The customdata of all cells of the selected head: [query, key, column]."""
+        everywhere = np.arange(len(self.tokens))
+        (cells,) = self.hover([self.head], everywhere)
+        return cells
 
 
-def _label(figure: go.Figure, tokens: Sequence[str], *, query: int, room: int) -> None:
-    """Tokens on the axes, the selected query in bold; only every n-th one if there is room for no
-    more than `room`."""
-    across, down = _spread(len(tokens), room), _spread(len(tokens), _SIDE // _LABEL, query)
-    ends, below = [-0.5, len(tokens) - 0.5], [label(tokens[at]) for at in across]
-    bold = [f"<b>{label(tokens[at])}</b>" if at == query else label(tokens[at]) for at in down]
+def _label_axes(figure: go.Figure, tokens: Sequence[str], *, query: int, width: int) -> None:
+    """Tokens on the axes, the selected query in bold; only every n-th one if there is not room for
+    all."""
+    room = max(1, int(_COLUMN * width / _LABEL))
+    across = _spread(len(tokens), room)
+    down = _spread(len(tokens), _SIDE // _LABEL, keep=query)
+    below = [label(tokens[place]) for place in across]
+    beside = []
+    for place in down:
+        text = label(tokens[place])
+        beside.append(f"<b>{text}</b>" if place == query else text)
+
+    first = -0.5
+    last = len(tokens) - 0.5
     for name in (*STEPS, "bars"):
         x, y = figure.get_subplot(*_PANELS[name])
-        update_changed(x, range=ends, tickvals=across, ticktext=below)
+        update_changed(x, range=[first, last], tickvals=across, ticktext=below)
         if name in STEPS:
-            update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
+            update_changed(y, range=[last, first], tickvals=down, ticktext=beside)
 
 
-def _draw_matrices(
-    figure: go.Figure, steps: Floats, hover: Texts, *, head: int, query: int
-) -> None:
-    """The four steps of one head, from [4, heads, query, key]. The colors depend on all heads, so
-    they are steady."""
-    masked = np.isneginf(steps[2])
-    limit = max(4, math.ceil(1.5 * float(np.abs(steps[0][~masked]).max())))
+def _draw_matrices(figure: go.Figure, shown: _Shown, hover: Texts) -> None:
+    """The four steps of the selected head. The colors depend on all heads, so they are steady."""
+    visible_content = shown.steps["content"][~shown.masked]
+    limit = max(4, math.ceil(1.5 * float(np.abs(visible_content).max())))
     update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
-    ticks = {"tickvals": [-limit, 0, limit], "ticktext": [f"≤ {_MINUS}{limit}", "0", f"≥ {limit}"]}
-    update_changed(figure.layout.coloraxis.colorbar, **ticks)
-    for name, values in zip(STEPS, steps[:, head], strict=True):
-        named_trace(figure, name).update(z=with_gaps(values, masked[head]), customdata=hover)
-        update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
-
-
-def _draw_grid(
-    figure: go.Figure, words: Texts, steps: Floats, *, head: int, query: int, width: int
-) -> None:
-    """The weights of every head, from steps [4, heads, query, key], with the query and the selected
-    head framed."""
-    _, heads, length, _ = steps.shape
-    grid, numbers = Grid(heads, width - 10, _GRID_HEIGHT - 10), range(1, heads + 1)
-    start = "head " if len(f"head {heads}") * matrices.LETTER <= grid.side else ""
-    titles = [
-        f"<b>{start}{number}</b>" if number == head + 1 else f"{start}{number}"
-        for number in numbers
-    ]
-    png = grid.png(_WEIGHTS.indices(steps[3]), np.isneginf(steps[2]), _WEIGHTS.palette)
-    matrices.fill_grid(figure, grid, png, titles)
-    at = grid.hover_cells(length, _MAX_HOVER)
-    matrices.fill_hover(
-        figure, grid, length, _hover(steps[:, :, at][..., at], numbers, words[at]), numbers
+    update_changed(
+        figure.layout.coloraxis.colorbar,
+        tickvals=[-limit, 0, limit],
+        ticktext=[f"≤ {_MINUS}{limit}", "0", f"≥ {limit}"],
     )
+    masked = shown.masked[shown.head]
+    for name in STEPS:
+        values = with_gaps(shown.steps[name][shown.head], masked)
+        named_trace(figure, name).update(z=values, customdata=hover)
+        update_changed(_named_shape(figure, name), y0=shown.query - 0.5, y1=shown.query + 0.5)
+
+
+def _draw_bars(
+    figure: go.Figure, shown: _Shown, other_weights: Floats, hover: Texts, *, other_name: str
+) -> None:
+    """The weights of the selected query, and those with the other bias."""
+    weights = shown.steps["weights"]
+    masked = shown.masked[shown.head, shown.query]
+    for name, of_all in (("bars", weights), ("other", other_weights)):
+        named_trace(figure, name).update(
+            x=np.arange(len(shown.tokens)),
+            y=with_gaps(of_all[shown.head, shown.query], masked),
+            customdata=hover,
+        )
+    template = f"key %{{customdata[2]}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
+    update_changed(named_trace(figure, "other"), hovertemplate=template)
+
+    # Of all heads, for a steady axis
+    largest = max(weights[:, shown.query].max(), other_weights[:, shown.query].max())
+    update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, 1.08 * largest])
+
+
+def _draw_titles(
+    figure: go.Figure, shown: _Shown, *, names: tuple[str, str], bias_name: str
+) -> None:
+    """The title of each panel, with the legend of its marks."""
+
+    def mark(color: str, sign: str) -> str:
+        return f'<span style="color:{color}">{sign}</span>'
+
+    bars = mark(theme.COLORS[0], "■")
+    diamonds = mark(theme.COLORS[1], "◇")
+    content = "content, q · k / √d"
+    if shown.masked.any():
+        content += f"<br>{mark(theme.MASKED, '■')} masked"
+    frame = mark(_FRAME_COLOR, "▭")
+    titles = {
+        "content": content,
+        "bias": f"+  {bias_name}",
+        "bars": f"{shown.word}<br>{bars} {names[0]}  {diamonds} {names[1]}",
+        "logits": "=  logits",
+        "weights": "→  softmax: weights",
+        "grid": f"weights of every head, {frame} {shown.word}; click a head to select it",
+    }
+    for name, title in titles.items():
+        (annotation,) = figure.select_annotations({"name": name})
+        update_changed(annotation, text=title)
+
+
+def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
+    """The weights of every head, with the query and the selected head framed."""
+    weights = shown.steps["weights"]
+    heads = len(weights)
+    grid = Grid(heads, width - 10, _GRID_HEIGHT - 10)
+    png = grid.png(_WEIGHTS.indices(weights), shown.masked, _WEIGHTS.palette)
+    matrices.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
+
+    places = grid.hover_cells(len(shown.tokens), _MAX_HOVER)
+    hover = shown.hover(range(heads), places)
+    numbers = range(1, heads + 1)
+    matrices.fill_hover(figure, grid, len(shown.tokens), hover, numbers)
+
     across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])
     update_changed(x, range=across)
     update_changed(y, range=[down[1] + _GRID_HEIGHT, down[1]])
-    side, height = grid.side, max(grid.side / length, 3)  # at least 3 pixels
-    top = (query + 0.5) * side / length - height / 2
-    # plotly has no relative commands
-    frames = [
-        f"M{x},{y + top:.2f}H{x + side}V{y + top + height:.2f}H{x}Z"
-        for x, y in grid.corners.tolist()
-    ]
-    update_changed(_shape(figure, "query in the grid"), path="".join(frames))
-    x0, y0 = grid.corners[head].tolist()
+    _frame_selection(figure, grid, shown)
+
+
+def _tile_titles(grid: Grid, heads: int, selected: int) -> list[str]:
+    """The numbers of the heads, the selected one in bold."""
+    has_room = len(f"head {heads}") * matrices.LETTER <= grid.side
+    start = "head " if has_room else ""
+    titles = []
+    for head in range(heads):
+        title = f"{start}{head + 1}"
+        titles.append(f"<b>{title}</b>" if head == selected else title)
+    return titles
+
+
+def _frame_selection(figure: go.Figure, grid: Grid, shown: _Shown) -> None:
+    """Frame the selected query in every tile, and the tile of the selected head."""
+    side = grid.side
+    cell = side / len(shown.tokens)
+    height = max(cell, 3)  # at least 3 pixels
+    top = (shown.query + 0.5) * cell - height / 2
+    frames = []
+    for x, y in grid.corners.tolist():
+        # plotly has no relative commands.
+        upper = f"{y + top:.2f}"
+        lower = f"{y + top + height:.2f}"
+        frames.append(f"M{x},{upper}H{x + side}V{lower}H{x}Z")
+    update_changed(_named_shape(figure, "query in the grid"), path="".join(frames))
+
+    x, y = grid.corners[shown.head].tolist()
     update_changed(
-        _shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2
+        _named_shape(figure, "head in the grid"),
+        x0=x - 2,
+        x1=x + side + 2,
+        y0=y - 2,
+        y1=y + side + 2,
     )
 
 
-def _shape(figure: go.Figure, name: str) -> Any:
+def _named_shape(figure: go.Figure, name: str) -> Any:
     return next(figure.select_shapes({"name": name}))
-
-
-def _hover(steps: Floats, heads: Sequence[int], words: Texts) -> Texts:
-    """The customdata of cells [4, heads, query, key], which is [heads, query, key, 7], see `_PAIR`
-    and `_SUM`."""
-    masked = np.isneginf(steps[2])
-    cells = np.empty((*masked.shape, 7), dtype=object)
-    cells[..., 0] = np.array(heads)[:, None, None]
-    cells[..., 1] = words[:, None]  # of the query
-    cells[..., 2] = words  # of the key
-    cells[..., 3:] = np.moveaxis(steps, 0, -1).round(3)
-    cells[..., 6] = (100 * steps[3]).round(3)
-    cells[masked, 4] = f"{_MINUS}∞ (masked)"
-    cells[masked, 5] = f"{_MINUS}∞"
-    return cells
 
 
 def _spread(length: int, limit: int, keep: int | None = None) -> list[int]:
     """Every n-th position, about `limit` of them. `keep` is always one of them and replaces its
     neighbors.
 
+    >>> from alibi_viz.figures.attention_plot import _spread
     >>> _spread(10, 5), _spread(10, 5, keep=3)
     ([0, 2, 4, 6, 8], [0, 3, 6, 8])
     """
     step = math.ceil(length / limit)
-    ticks = [at for at in range(0, length, step) if keep is None or abs(at - keep) >= step]
-    return sorted(ticks if keep is None else [*ticks, keep])
+    places = list(range(0, length, step))
+    if keep is None:
+        return places
+    far_enough = [place for place in places if abs(place - keep) >= step]
+    return sorted([*far_enough, keep])

@@ -70,57 +70,89 @@ def draw(
             none by default.
         page_width: pixels available for the figure.
     """
-    values, hidden = as_array(bias, np.float32, "bias"), as_array(masked, bool, "masked")
-    if values.ndim != 3 or values.shape[1] not in (1, values.shape[2]) or not values.size:
-        raise ValueError(
-            "bias must be [heads, length or 1, length] and not empty, got shape "
-            f"{list(values.shape)}"
-        )
-    tiles, length = len(values), values.shape[-1]
-    try:
-        values, hidden = (
-            np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden)
-        )
-    except ValueError:
-        shape = list(hidden.shape)
-        raise ValueError(
-            f"masked must fit [heads, length, length] = {[tiles, length, length]}, got {shape}"
-        ) from None
-    numbers = [*heads] or [*range(1, tiles + 1)]
+    values, hidden = _checked(bias, masked)
+    tiles, length, _ = values.shape
+    numbers = list(heads) if len(heads) else list(range(1, tiles + 1))
     if len(numbers) != tiles or len(slopes) not in (0, tiles):
         raise ValueError(
             f"heads and slopes must have {tiles} entries, got {len(numbers)} and {len(slopes)}"
         )
     check_choice("show", show, SHOWS)
+
     grid = matrices.page_grid(tiles, page_width)
-    at = grid.visible_cells(length)
-    masks = hidden[:, at[:, None], at]
-    if show == "weight":
-        scale, cells = WEIGHT_SCALE, weights_from_bias(values[:, at], hidden[:, at])[..., at]
-    else:
-        cells = np.where(masks, np.float32(0), values[:, at[:, None], at])
-        scale = ColorScale.around_zero(float(cells.min()), float(cells.max()))
-    titles = [f"head {number}" for number in numbers]
-    long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=False)]
-    titles = long if long and max(map(len, long)) * matrices.LETTER <= grid.side else titles
-    ends, legend = (range(length), range(length)), SHOWS[show]
+    cells, masked_cells, scale = _cells(values, hidden, grid.visible_cells(length), show)
     matrices.draw(
-        figure, grid, cells, masks, scale=scale, titles=titles, numbers=ends, legend=legend
+        figure,
+        grid,
+        cells,
+        masked_cells,
+        scale=scale,
+        titles=_titles(numbers, slopes, grid.side),
+        numbers=(range(length), range(length)),
+        legend=SHOWS[show],
     )
 
     def add_hover(figure: go.Figure) -> None:
-        at = grid.hover_cells(length, HOVER_ONE if tiles == 1 else HOVER_ALL)
-        query, key = np.meshgrid(at, at, indexing="ij")
-        texts = _shortest(values[:, query, key])
-        texts[hidden[:, query, key]] = "masked"
-        weights = _shortest(weights_from_bias(values[:, at], hidden[:, at])[..., at])
-        parts = np.broadcast_arrays(query, key, np.abs(query - key), texts, weights)
+        limit = HOVER_ONE if tiles == 1 else HOVER_ALL
+        texts = _hover_texts(values, hidden, grid.hover_cells(length, limit))
         with figure.batch_update():
-            matrices.fill_hover(
-                figure, grid, length, np.stack(parts, axis=-1, dtype=object), numbers
-            )
+            matrices.fill_hover(figure, grid, length, texts, numbers)
 
     return add_hover
+
+
+def _checked(bias: ArrayLike, masked: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+    """Both arguments of `draw` as [heads, length, length]."""
+    values = as_array(bias, np.float32, "bias")
+    hidden = as_array(masked, bool, "masked")
+    if values.ndim != 3 or values.shape[1] not in (1, values.shape[2]) or not values.size:
+        raise ValueError(
+            "bias must be [heads, length or 1, length] and not empty, got shape "
+            f"{list(values.shape)}"
+        )
+    length = values.shape[2]
+    shape = (len(values), length, length)
+    try:
+        return np.broadcast_to(values, shape), np.broadcast_to(hidden, shape)
+    except ValueError:
+        raise ValueError(
+            f"masked must fit [heads, length, length] = {list(shape)}, got {list(hidden.shape)}"
+        ) from None
+
+
+def _cells(
+    values: Floats, hidden: NDArray[np.bool_], places: NDArray[np.int64], show: str
+) -> tuple[Floats, NDArray[np.bool_], ColorScale]:
+    """What is shown for the queries and keys at some places, where it is masked, and its colors."""
+    masked = hidden[:, places[:, None], places]
+    if show == "weight":
+        weights = weights_from_bias(values[:, places], hidden[:, places])
+        return weights[..., places], masked, WEIGHT_SCALE
+    cells = np.where(masked, np.float32(0), values[:, places[:, None], places])
+    return cells, masked, ColorScale.around_zero(float(cells.min()), float(cells.max()))
+
+
+def _titles(numbers: Sequence[int], slopes: Sequence[str], side: int) -> list[str]:
+    """The title of each tile, with its slope if there is room for that in all of them."""
+    titles = [f"head {number}" for number in numbers]
+    if not slopes:
+        return titles
+    with_slopes = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
+    longest = max(map(len, with_slopes)) * matrices.LETTER
+    return with_slopes if longest <= side else titles
+
+
+def _hover_texts(
+    values: Floats, hidden: NDArray[np.bool_], places: NDArray[np.int64]
+) -> NDArray[np.object_]:
+    """Query, key, distance, bias and relative weight between some places, see `_TEMPLATE`:
+    [heads, query, key, 5]."""
+    query, key = np.meshgrid(places, places, indexing="ij")
+    biases = _shortest(values[:, query, key])
+    biases[hidden[:, query, key]] = "masked"
+    weights = weights_from_bias(values[:, places], hidden[:, places])[..., places]
+    columns = np.broadcast_arrays(query, key, np.abs(query - key), biases, _shortest(weights))
+    return np.stack(columns, axis=-1, dtype=object)
 
 
 def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:

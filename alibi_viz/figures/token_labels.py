@@ -5,7 +5,6 @@ appear as it is.
 """
 
 import html
-from itertools import accumulate
 
 import regex
 from wcwidth import wcswidth
@@ -52,13 +51,20 @@ def quoted(token: str, columns: int = 24) -> str:
 def _cut(token: str, columns: int) -> str:
     """At most `columns` columns of the token, or of its code points if nothing of it can be seen,
     with the ellipsis."""
-    token = (
-        token
-        if _VISIBLE.search(token)
-        else " ".join(f"U+{ord(character):04X}" for character in token)
-    )
+    if not _VISIBLE.search(token):
+        token = " ".join(f"U+{ord(character):04X}" for character in token)
     characters = regex.findall(r"\X", token)  # each drawn as one
-    ends = list(accumulate(max(0, wcswidth(character)) for character in characters))
-    if not ends or ends[-1] <= columns:
+    widths = [max(0, wcswidth(character)) for character in characters]
+    if sum(widths) <= columns:
         return token
-    return "".join(characters[: max(1, sum(end < columns for end in ends))]) + "…"
+
+    room = columns - 1  # the ellipsis takes one
+    kept = 0
+    used = 0
+    for width in widths:
+        used += width
+        if used > room:
+            break
+        kept += 1
+    kept = max(1, kept)
+    return "".join(characters[:kept]) + "…"

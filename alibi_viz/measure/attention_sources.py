@@ -218,7 +218,7 @@ class ByteModel(ModelSource):
 
     def __init__(self, model: LanguageModel) -> None:
         position = model.transformer.position
-        has_plain_alibi = isinstance(position, Alibi) and position.uses_key_ball
+        has_plain_alibi = isinstance(position, Alibi) and position.takes_alibi_options
         if not has_plain_alibi:
             raise ValueError(
                 f"the model must have position 'alibi', unchanged, got {model.config.position!r}"

@@ -3,7 +3,7 @@
 from alibi_viz.models.cache import KeyValueCache
 from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions import POSITIONS, Position
-from alibi_viz.models.positions.custom import register_method
+from alibi_viz.models.positions.registry import register_method
 from alibi_viz.models.self_attention import AlibiSelfAttention, SelfAttention
 from alibi_viz.models.transformer import LanguageModel, Transformer
 

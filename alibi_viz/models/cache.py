@@ -1,5 +1,8 @@
 """A key-value cache for decoding."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -90,13 +93,27 @@ class KeyValueCache:
                 "an empty cache has no ball of keys: append the keys and values of some tokens "
                 "first"
             )
-        if self._ball is None or self._length_of_ball < self.length:
-            key, value = (
-                buffer[..., self._length_of_ball : self.length, :] for buffer in self._buffers[:2]
-            )
-            if self._ball is None or self._length_of_ball == 0:
-                self._ball = KeyBall.of(key, value)
-            else:
-                self._ball = self._ball.including(key, value)
-            self._length_of_ball = self.length
+        if self._ball is not None and self._length_of_ball == self.length:
+            return self._ball
+
+        keys, values = self._buffers[:2]
+        new_keys = keys[..., self._length_of_ball : self.length, :]
+        new_values = values[..., self._length_of_ball : self.length, :]
+        if self._ball is None or self._length_of_ball == 0:
+            self._ball = KeyBall.of(new_keys, new_values)
+        else:
+            self._ball = self._ball.including(new_keys, new_values)
+        self._length_of_ball = self.length
         return self._ball
+
+
+@contextmanager
+def unchanged_on_error(caches: Sequence[KeyValueCache]) -> Iterator[None]:
+    """If a `with` block raises, or its cell is interrupted, the caches keep their lengths."""
+    lengths_before = [cache.length for cache in caches]
+    try:
+        yield
+    except BaseException:
+        for cache, length in zip(caches, lengths_before, strict=True):
+            cache.length = length
+        raise

@@ -1,7 +1,6 @@
-"""Settings of a transformer, and the registry of the position methods they can name."""
+"""Settings of a transformer."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +12,8 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
+from alibi_viz.models.positions.registry import method_names
 from alibi_viz.slopes import SCHEMES, alibi_slopes
-
-# Position methods by name, in the order of menus. `positions` adds its own, and `register_method`
-# those of the reader.
-POSITIONS: dict[str, type[Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,8 @@ class TransformerConfig:
         num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
         dropout: probability, applied to attention weights, residual branches and token vectors.
         causal: True for a decoder, False for an encoder.
-        position: a position method, one of the names in `POSITIONS`.
+        position: a position method: a name in `POSITIONS`, or that of one of your own (see
+            `register_method`).
         scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor; "forget"
             starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
@@ -55,22 +52,21 @@ class TransformerConfig:
     vocabulary: int = 256
 
     def __post_init__(self) -> None:
-        sizes = (
-            "num_layers",
-            "d_model",
-            "num_heads",
-            "max_length",
-            "expansion_factor",
-            "vocabulary",
+        check_positive_integers(
+            num_layers=self.num_layers,
+            d_model=self.d_model,
+            num_heads=self.num_heads,
+            max_length=self.max_length,
+            expansion_factor=self.expansion_factor,
+            vocabulary=self.vocabulary,
         )
-        check_positive_integers(**{name: getattr(self, name) for name in sizes})
         if self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}"
             )
         check_dropout(self.dropout)
         check_positive("slope_scale", self.slope_scale)
-        check_choice("position", self.position, POSITIONS)
+        check_choice("position", self.position, method_names())
         check_choice("scheme", self.scheme, SCHEMES)
         check_flag("causal", self.causal)
         check_flag("learned_slopes", self.learned_slopes)

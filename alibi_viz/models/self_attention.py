@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from alibi_viz import arguments
 from alibi_viz.attention.inputs import autocast_dtype
-from alibi_viz.models.cache import KeyValueCache
+from alibi_viz.models.cache import KeyValueCache, unchanged_on_error
 from alibi_viz.models.positions import Position
 from alibi_viz.models.positions.relative import Alibi
 
@@ -79,8 +79,9 @@ class SelfAttention(nn.Module):
         dtype = torch.float32 if is_quantized else weight.dtype
         if x.dtype != dtype and autocast_dtype(x) is None:
             raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
-        heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
-        return heads.split(self.sizes, dim=1)
+        heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim))
+        query, key, value = heads.transpose(1, 2).split(self.sizes, dim=1)
+        return query, key, value
 
     def forward(
         self,
@@ -104,32 +105,52 @@ class SelfAttention(nn.Module):
             )
         if last is not None:
             arguments.check_positive_integers(last=last)
-        options: dict[str, Any] = {"causal": self.causal}
-        options["dropout"] = self.dropout if self.training else 0.0
-        if key_padding_mask is not None:
-            if not self.position.uses_key_ball:
-                name = type(self.position).__name__
-                raise TypeError(
-                    f"key_padding_mask must be None, because only ALiBi takes one, not {name}"
-                )
-            options["key_padding_mask"] = key_padding_mask
+        if key_padding_mask is not None and not self.position.takes_alibi_options:
+            name = type(self.position).__name__
+            raise TypeError(
+                f"key_padding_mask must be None, because only ALiBi takes one, not {name}"
+            )
 
         query, key, value = self.heads(x)
         if last is not None:
             query = query[:, :, -last:]
         if cache is None:
-            attended = self.position.attend(query, key, value, x=x, **options)
+            attended = self._attend(query, key, value, x=x, key_padding_mask=key_padding_mask)
         else:
-            length_before = cache.length
-            try:
+            with unchanged_on_error([cache]):
                 key, value, x = self._cached(cache, key, value, x)
-                if self.position.uses_key_ball:
-                    options["key_ball"] = cache.key_ball
-                attended = self.position.attend(query, key, value, x=x, **options)
-            except BaseException:  # also an interrupted cell
-                cache.length = length_before
-                raise
-        return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
+                attended = self._attend(
+                    query, key, value, x=x, key_padding_mask=key_padding_mask, cache=cache
+                )
+        joined = attended.transpose(1, 2).flatten(2)  # [batch, length, heads * head_dim]
+        return self.output(joined)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        x: Tensor,
+        key_padding_mask: Tensor | None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """Attention with the position method: [batch, heads, length, head_dim]."""
+        alibi_options: dict[str, Any] = {}
+        if key_padding_mask is not None:
+            alibi_options["key_padding_mask"] = key_padding_mask
+        if cache is not None and self.position.takes_alibi_options:
+            # A function, since only one way of attention needs the ball, and it takes time.
+            alibi_options["key_ball"] = cache.key_ball
+        return self.position.attend(
+            query,
+            key,
+            value,
+            causal=self.causal,
+            dropout=self.dropout if self.training else 0.0,
+            x=x,
+            **alibi_options,
+        )
 
     def _cached(
         self, cache: KeyValueCache, key: Tensor, value: Tensor, x: Tensor

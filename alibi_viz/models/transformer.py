@@ -11,10 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz import arguments
-from alibi_viz.models.cache import KeyValueCache
-from alibi_viz.models.configuration import POSITIONS, TransformerConfig
+from alibi_viz.models.cache import KeyValueCache, unchanged_on_error
+from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions import Position
+from alibi_viz.models.positions.registry import position_class
 from alibi_viz.models.self_attention import SelfAttention
+
+# At lower temperatures, the most likely token is taken. The smallest normal number of float32 is
+# 1.2e-38; division by a smaller one may be division by zero.
+_SMALLEST_TEMPERATURE = 1e-37
 
 
 class Block(nn.Module):
@@ -59,7 +64,7 @@ class Transformer(nn.Module):
         super().__init__()
         arguments.check_instance("config", config, TransformerConfig)
         self.config = config
-        self.position: Position = POSITIONS[config.position].from_config(config)
+        self.position = position_class(config.position).from_config(config)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers)
@@ -91,24 +96,27 @@ class Transformer(nn.Module):
                 f"x must be [batch, length, d_model={self.config.d_model}], got shape "
                 f"{list(x.shape)}"
             )
-        if cache is not None:
-            self._check_cache(cache)
-        caches: Sequence[KeyValueCache | None] = cache or [None] * len(self.blocks)
-        start = cache[0].length if cache else 0  # tokens before those of `x`
-        x = self.dropout(self.position.embed(x, start=start))
+        if cache is None:
+            x = self.dropout(self.position.embed(x))
+            no_caches = [None] * len(self.blocks)
+            return self.norm(self._apply_blocks(x, no_caches, last))
 
-        lengths_before = [layer.length for layer in cache or ()]
-        last_block = len(self.blocks) - 1
-        try:
-            for n, block in enumerate(self.blocks):
-                # All blocks but the last need all positions.
-                x = block(x, caches[n], last=last if n == last_block else None)
-        except BaseException:
-            # In a later block, or an interrupted cell: all caches keep one length.
-            for layer, length in zip(cache or (), lengths_before, strict=True):
-                layer.length = length
-            raise
+        self._check_cache(cache)
+        tokens_before = cache[0].length
+        x = self.dropout(self.position.embed(x, start=tokens_before))
+        with unchanged_on_error(cache):  # all caches keep one length
+            x = self._apply_blocks(x, cache, last)
         return self.norm(x)
+
+    def _apply_blocks(
+        self, x: Tensor, caches: Sequence[KeyValueCache | None], last: int | None
+    ) -> Tensor:
+        """Apply one block after the other. Only the last one can leave out positions."""
+        *all_but_last, last_block = zip(self.blocks, caches, strict=True)
+        for block, cache in all_but_last:
+            x = block(x, cache)
+        block, cache = last_block
+        return block(x, cache, last=last)
 
     def _check_cache(self, cache: object) -> None:
         """Raise ValueError unless it is a list with a cache for each block."""
@@ -160,16 +168,15 @@ class LanguageModel(nn.Module):
         return self.head(self.transformer(self.embedding(tokens), cache, last=last))
 
     def _check_range(self, tokens: Tensor) -> None:
-        """Raise ValueError for a token beyond the vocabulary, which the embedding would not
-        name."""
+        """Raise ValueError for a token beyond the vocabulary; the embedding would not name it."""
         is_readable = tokens.device.type == "cpu" and not torch.compiler.is_compiling()
         if not is_readable or tokens.numel() == 0:
             return
         largest_allowed = self.config.vocabulary - 1
-        low, high = (int(end) for end in tokens.aminmax())
-        if low < 0 or high > largest_allowed:
-            got = low if low < 0 else high
-            raise ValueError(f"tokens must be between 0 and {largest_allowed}, got {got}")
+        smallest, largest = tokens.aminmax()
+        for token in (int(smallest), int(largest)):
+            if not 0 <= token <= largest_allowed:
+                raise ValueError(f"tokens must be between 0 and {largest_allowed}, got {token}")
 
     @torch.no_grad()
     def generate(
@@ -210,7 +217,10 @@ class LanguageModel(nn.Module):
             )
         arguments.check_integer("new_tokens", new_tokens, 0)
         arguments.check_number(
-            "temperature", temperature, "a finite number of at least 0", lambda t: 0 <= t < math.inf
+            "temperature",
+            temperature,
+            "a finite number of at least 0",
+            lambda number: 0 <= number < math.inf,
         )
         if use_cache is None:
             use_cache = self.transformer.position.supports_cache
@@ -219,9 +229,11 @@ class LanguageModel(nn.Module):
         tokens = tokens.long()
         new = tokens  # those that are not in the cache
         for _ in range(new_tokens):
-            logits = self(tokens if cache is None else new, cache, last=1)[:, -1]
-            if temperature > 1e-37:  # float32 would divide by 0
-                # So that a small temperature cannot overflow
+            unread = tokens if cache is None else new
+            logits = self(unread, cache, last=1)[:, -1]
+            if temperature > _SMALLEST_TEMPERATURE:
+                # A shift changes no probability. With the largest logit at 0, a small temperature
+                # cannot make one infinite.
                 logits = logits - logits.amax(-1, keepdim=True)
                 weights = (logits / temperature).softmax(-1)
                 new = weights.multinomial(1, generator=generator)

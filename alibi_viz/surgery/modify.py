@@ -6,7 +6,7 @@ of the position method; in those of transformers, a hook changes what attention 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -53,8 +53,8 @@ def modify(
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without
             its head.
-        slopes: what the slopes (for other methods, the bias) are multiplied by: a number, or one
-            per head; 0 drops the bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs
+        slopes: factors by which ALiBi's slopes (for other methods, the bias) are multiplied: one
+            number, or one per head; 0 drops the bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs
             of L' > L tokens, where L is the training length (Al-Khateeb et al. 2023, arXiv
             2310.13017), so that no penalty reaches m L.
         window: how many keys a query sees, including itself; in an encoder on each side; padding
@@ -83,73 +83,90 @@ def modify(
             "model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got "
             f"{got}"
         )
+    request = _Request(slopes, window, sinks, rotary, trained_length)
     original = getattr(model, "_orig_mod", model)  # of a compiled model
-    family = None if isinstance(original, LanguageModel) else family_of(model)
-    interpolate = isinstance(slopes, str) and slopes == "interpolate"
-
-    _check_window(window, sinks)
-    if family is None:
-        _check_method(
-            model,
-            changes_bias=slopes is not None,
-            interpolate=interpolate,
-            sinks=sinks,
-            rotary=rotary,
-        )
-    elif rotary is not None:
-        raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
-
-    config: Any = model.config
-    if family is None:
-        num_heads = config.num_heads
-        configured_length = config.max_length
-    else:
-        num_heads = len(family.slopes(family.layers(model)[0]))
-        configured_length = training_length(model)
-    if trained_length is None:
-        trained_length = configured_length
-    if trained_length is not None or interpolate or rotary is not None:
-        check_positive_integers(trained_length=trained_length)
-
-    settings: dict[str, Any] = {"sinks": sinks}
-    if interpolate:
-        settings["interpolated"] = trained_length
-    elif slopes is not None:
-        settings["factors"] = _factors_per_head(slopes, num_heads)
-    if window is not None:
-        settings["window"] = window
-    if rotary is not None:
-        settings["rotary"] = (rotary, trained_length)
-    change = Change(**settings)
-
-    if family is None:
-        return _with_changed_positions(model, change)
+    if isinstance(original, LanguageModel):
+        return _modify_language_model(model, request)
     # torch.compile doesn't notice hooks that are added, so the copy isn't compiled.
-    return _with_hooks(original, family, change)
+    return _modify_pretrained(original, request)
 
 
-def _with_changed_positions(model: Model, change: "Change") -> Model:
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of `modify`, as they were given."""
+
+    factors: float | Sequence[float] | str | None  # its `slopes`
+    window: int | None
+    sinks: int
+    rotary: str | None
+    trained_length: int | None
+
+    @property
+    def interpolates(self) -> bool:
+        return isinstance(self.factors, str) and self.factors == "interpolate"
+
+    def change(self, num_heads: int, configured_length: int | None) -> "Change":
+        """The change of a model with so many heads and this training length.
+
+        Raises ValueError for wrong factors, and for a training length that is missing or wrong.
+        """
+        trained_length: Any = self.trained_length
+        if trained_length is None:
+            trained_length = configured_length
+        is_needed = self.interpolates or self.rotary is not None
+        if is_needed or trained_length is not None:
+            check_positive_integers(trained_length=trained_length)
+
+        change = Change(sinks=self.sinks)
+        if self.interpolates:
+            change = replace(change, interpolated=trained_length)
+        elif self.factors is not None:
+            change = replace(change, factors=_factors_per_head(self.factors, num_heads))
+        if self.window is not None:
+            change = replace(change, window=self.window)
+        if self.rotary is not None:
+            change = replace(change, rotary=(self.rotary, trained_length))
+        return change
+
+
+def _modify_language_model(model: Model, request: _Request) -> Model:
     """A copy of one of our models in which every position method has the change."""
+    _check_window(request)
+    _check_method(model, request)
     config: Any = model.config
-    replaced: dict[nn.Module, nn.Module] = {}
+    change = request.change(config.num_heads, config.max_length)
+
+    changed_positions: dict[nn.Module, nn.Module] = {}
     for module in model.modules():
         if isinstance(module, Position):
-            replaced[module] = ChangedPosition(module, change, config)
-    return shared_copy(model, replaced)
+            changed_positions[module] = ChangedPosition(module, change, config)
+    return shared_copy(model, changed_positions)
 
 
-def _with_hooks(model: Model, family: Family, change: "Change") -> Model:
+def _modify_pretrained(model: Model, request: _Request) -> Model:
     """A copy of a model of transformers with one hook per layer for all of its changes."""
+    family = family_of(model)
+    _check_window(request)
+    if request.rotary is not None:
+        raise ValueError(f"rotary must be None for a model with ALiBi, got {request.rotary!r}")
+    num_heads = len(family.slopes(family.layers(model)[0]))
+    change = request.change(num_heads, training_length(model))
+
     changed = shared_copy(model)
     if change == Change():
         return changed
     hook = _Hook(family, (*changes_of(model), change))
     for attention in family.layers(changed):
-        for number, earlier_hook in list(attention._forward_pre_hooks.items()):
-            if isinstance(earlier_hook, _Hook):
-                del attention._forward_pre_hooks[number]
+        _remove_earlier_hook(attention)
         attention.register_forward_pre_hook(hook, with_kwargs=True)
     return changed
+
+
+def _remove_earlier_hook(attention: nn.Module) -> None:
+    """Remove the hook of an earlier change, which the new one includes."""
+    for number, hook in list(attention._forward_pre_hooks.items()):
+        if isinstance(hook, _Hook):
+            del attention._forward_pre_hooks[number]
 
 
 def evaluation_variants(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
@@ -163,7 +180,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     if not _uses_common_attention(model):
         return variants
 
-    if model.transformer.position.is_relative:
+    if not model.transformer.position.is_absolute:
         variants["window"] = modify(model, window=length)
     if has_sinks(model):
         # Four sinks, as in StreamingLLM (arXiv 2309.17453)
@@ -189,8 +206,9 @@ def has_sinks(model: Any) -> bool:
     It can if positions act only through a bias, and that doesn't read the input.
     """
     position = model.transformer.position
-    transforms_heads = position.transform.__func__ is not Position.transform
-    return position.is_relative and not transforms_heads and not position.reads_input
+    if position.is_absolute or position.has_transform:
+        return False
+    return not position.reads_input
 
 
 @dataclass(frozen=True)
@@ -284,41 +302,46 @@ class Change:
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _TAKEN_OVER = (
-        "max_length",
-        "is_relative",
-        "reads_input",
-        "decoder_only",
-        "supports_cache",
-        "is_random",
-        "embed",
-        "is_defined_at",
-        "check_causal",
-    )
-
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
         self.original = shared_copy(original)  # with a training mode of its own
         self.change = change
-        for name in self._TAKEN_OVER:
-            setattr(self, name, getattr(self.original, name))
+
+        self.max_length = original.max_length
+        self.is_absolute = original.is_absolute
+        self.reads_input = original.reads_input
+        self.decoder_only = original.decoder_only
+        self.is_random = original.is_random
+        self.supports_cache = original.supports_cache
 
         self.rotated: Position = self.original
-        if change.rotary is not None:
-            rule, trained_length = change.rotary
-            head_dim = config.d_model // config.num_heads
-            self.rotated = ScaledRotary(head_dim, rule, trained_length)
-        self.transform = self.rotated.transform  # type: ignore[method-assign]
-
         # A cache would keep earlier tokens at a scale that a new token changes.
         if change.rotary is not None:
-            self.supports_cache = change.rotary[0] == "plain"
+            rule, trained_length = change.rotary
+            self.rotated = ScaledRotary(config.head_dim, rule, trained_length)
+            self.supports_cache = rule == "plain"
         elif change.interpolated < math.inf:
             self.supports_cache = False
 
     @property
     def has_bias(self) -> bool:
         return self.original.has_bias
+
+    @property
+    def has_transform(self) -> bool:
+        return self.rotated.has_transform
+
+    def is_defined_at(self, length: int) -> bool:
+        return self.original.is_defined_at(length)
+
+    def check_causal(self, causal: bool) -> None:
+        self.original.check_causal(causal)
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        return self.original.embed(tokens, start)
+
+    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return self.rotated.transform(query, key)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         # All changes act on the bias of the unchanged method: what an earlier window hides, a later
@@ -335,16 +358,18 @@ class ChangedPosition(Position):
             device = x.device
         queries, keys = right_aligned(query_length, key_length, device=device)
 
-        hidden = None
+        visible = None  # all keys
         for change in changes_of(self):
             bias, kept = change.apply(bias, queries, keys)
-            if kept is not None:
-                hidden = ~kept if hidden is None else hidden | ~kept
-        if hidden is None:
+            if visible is None:
+                visible = kept
+            elif kept is not None:
+                visible = visible & kept
+        if visible is None:
             return bias
         if bias is None:
             bias = torch.zeros(1, query_length, key_length, device=device)
-        return bias.masked_fill(hidden, -math.inf)
+        return bias.masked_fill(~visible, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -384,46 +409,44 @@ def changes_of(model: nn.Module) -> list[Change]:
     return []
 
 
-def _check_window(window: int | None, sinks: int) -> None:
+def _check_window(request: _Request) -> None:
     """Raise ValueError for wrong numbers, and for sinks where there is no window."""
-    check_integer("sinks", sinks, 0)
-    if window is not None:
-        check_positive_integers(window=window)
-    elif sinks:
+    check_integer("sinks", request.sinks, 0)
+    if request.window is not None:
+        check_positive_integers(window=request.window)
+    elif request.sinks:
         raise ValueError(
-            f"sinks must be 0 without a window, because every token is visible, got {sinks}"
+            f"sinks must be 0 without a window, because every token is visible, got {request.sinks}"
         )
 
 
-def _check_method(
-    model: Any, *, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None
-) -> None:
+def _check_method(model: Any, request: _Request) -> None:
     """Raise ValueError for a change that doesn't apply to the position method."""
     method = model.config.position
     problem = None
     if not _uses_common_attention(model):
         problem = "methods with an `attend` of their own can't be modified"
-    elif interpolate and method != "alibi":
+    elif request.interpolates and method != "alibi":
         problem = 'slopes="interpolate" is for ALiBi only'
-    elif changes_bias and not model.transformer.position.has_bias:
+    elif request.factors is not None and not model.transformer.position.has_bias:
         problem = "slopes must be None without a bias to multiply"
-    elif rotary is not None and method != "rotary":
+    elif request.rotary is not None and method != "rotary":
         problem = "only rotary positions have a rule to change"
-    elif sinks and not has_sinks(model):
+    elif request.sinks and not has_sinks(model):
         problem = "sinks must be 0 where distances are not all in a bias"
     if problem is not None:
         raise ValueError(f"{problem}, got position method {method!r}")
 
 
-def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
-    """The factors, one per head, from a number or a sequence."""
+def _factors_per_head(given: Any, heads: int) -> tuple[float, ...]:
+    """The factors, one per head, from a number or a sequence, the `slopes` of `modify`."""
     try:
-        factors = torch.as_tensor(slopes, dtype=torch.float64)
+        factors = torch.as_tensor(given, dtype=torch.float64)
     except (TypeError, ValueError):  # not numbers
         factors = torch.tensor(math.nan)
     has_right_shape = factors.shape in ((), (heads,))
     has_right_values = bool((factors.isfinite() & (factors >= 0)).all())
     if not (has_right_shape and has_right_values):
         expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
-        raise ValueError(f"slopes must be {expected}, got {slopes!r}")
+        raise ValueError(f"slopes must be {expected}, got {given!r}")
     return tuple(factors.expand(heads).tolist())

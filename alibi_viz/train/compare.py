@@ -15,7 +15,8 @@ from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, quoted
 from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, Axes, check_table, over_seeds
-from alibi_viz.models.positions.custom import Method, register_methods
+from alibi_viz.models.positions.custom import Method
+from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.results import create_folder, record_table
 from alibi_viz.train.run import Run
 from alibi_viz.train.sweep import sweep

@@ -17,7 +17,8 @@ from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row
 from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.custom import Method, register_methods
+from alibi_viz.models.positions.custom import Method
+from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.training import (
     BATCH_SIZE,
     LEARNING_RATE,

@@ -21,7 +21,8 @@ from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.measure.questions import QUESTIONS, Question, main_question
 from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Row
 from alibi_viz.models import LanguageModel, register_method
-from alibi_viz.models.positions.custom import Method, custom_method, source_text
+from alibi_viz.models.positions.custom import Method, source_text
+from alibi_viz.models.positions.registry import custom_method
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from alibi_viz.train import training
 from alibi_viz.train.results import Record

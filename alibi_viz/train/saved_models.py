@@ -18,9 +18,11 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from alibi_viz.arguments import as_path, check_instance
+from alibi_viz.bias import AlibiBias
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Law, Method, custom_method, source_text
+from alibi_viz.models.positions.custom import Law, Method, source_text
+from alibi_viz.models.positions.registry import custom_method
 from alibi_viz.train.results import check_new
 from alibi_viz.train.run import versions
 
@@ -192,6 +194,7 @@ def _is_as_configured(model: LanguageModel) -> bool:
         _module_types(model) == _module_types(expected)
         and _parameter_shapes(model) == _parameter_shapes(expected)
         and _have_equal_buffers(model, expected)
+        and _have_equal_slopes(model, expected)
         and _have_equal_laws(model, expected)
     )
 
@@ -206,11 +209,21 @@ def _parameter_shapes(model: LanguageModel) -> list[tuple[str, torch.Size, torch
 
 
 def _have_equal_buffers(model: LanguageModel, expected: LanguageModel) -> bool:
-    """Whether all buffers, such as ALiBi's slopes, have the expected values."""
+    """Whether all buffers have the expected values."""
     buffers = dict(model.named_buffers())
     return all(
         torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers()
     )
+
+
+def _have_equal_slopes(model: LanguageModel, expected: LanguageModel) -> bool:
+    """Whether ALiBi's fixed slopes, which are no buffers, have the expected values."""
+    pairs = zip(_fixed_slopes(model), _fixed_slopes(expected), strict=True)
+    return all(torch.equal(own, configured) for own, configured in pairs)
+
+
+def _fixed_slopes(model: LanguageModel) -> list[Tensor]:
+    return [module.slopes.cpu() for module in model.modules() if isinstance(module, AlibiBias)]
 
 
 def _have_equal_laws(model: LanguageModel, expected: LanguageModel) -> bool:

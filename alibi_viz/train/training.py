@@ -20,7 +20,8 @@ from alibi_viz.data.text import Text
 from alibi_viz.measure.losses import check_decoder
 from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Method, custom_method
+from alibi_viz.models.positions.custom import Method
+from alibi_viz.models.positions.registry import custom_method
 
 # With these, two models learn to write mostly real words in 20 seconds on two cores, with each of
 # the seeds 0 to 4.

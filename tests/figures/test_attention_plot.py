@@ -13,17 +13,24 @@ from alibi_viz.figures.attention_plot import STEPS, blank, draw
 from alibi_viz.figures.matrices import Grid, named_trace
 from tests.figures.reading import hovered
 
-LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
-GRID = Grid(COUNT, 880 - 92 - 84 - 10, 110)
-QUERY, KEY = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
+LENGTH = len(TOKENS)
+HEADS = 4
+GRID = Grid(HEADS, 880 - 92 - 84 - 10, 110)  # without margins
+QUERY, KEY = torch.randn(2, 1, HEADS, LENGTH, 8, generator=torch.Generator().manual_seed(0))
 
 
 def trace(slopes: torch.Tensor | None, causal: bool = True) -> AttentionTrace:
     return attention_trace(QUERY, KEY, slopes, causal=causal)
 
 
-ON, OFF = trace(alibi_slopes(COUNT)), trace(None)  # with and without the bias
+WITH_BIAS = trace(alibi_slopes(HEADS))
+WITHOUT_BIAS = trace(None)
+
+
+def zeros_trace(heads: int, length: int) -> AttentionTrace:
+    """All content is equal, and there is no bias."""
+    return attention_trace(torch.zeros(1, heads, length, 2), torch.zeros(1, heads, length, 2), None)
 
 
 def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
@@ -32,113 +39,225 @@ def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
     return figure
 
 
-@pytest.mark.parametrize(("causal", "head"), [(True, 0), (True, 3), (False, 0), (False, 3)])
-def test_matrices_show_the_steps_of_the_head(causal: bool, head: int) -> None:
-    on, off = trace(alibi_slopes(COUNT), causal), trace(None, causal)
-    figure = attention_figure(TOKENS, on, off, head=head)
-    future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1) & causal
-    for name in STEPS:
-        shown = named_trace(figure, name).z.astype(float)
-        np.testing.assert_array_equal(np.isnan(shown), future)
-        np.testing.assert_allclose(
-            shown[~future], getattr(on, name)[0, head].numpy()[~future], atol=1e-5
-        )
+def shape(figure: go.Figure, name: str) -> Any:
+    (found,) = figure.select_shapes({"name": name})
+    return found
 
 
-def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head() -> None:
-    drawn = [attention_figure(TOKENS, ON, OFF, head=head) for head in range(COUNT)]
-    assert {named_trace(drawn[0], name).coloraxis for name in STEPS[:3]} == {"coloraxis"}
-    (limit,) = {figure.layout.coloraxis.cmax for figure in drawn}
-    scale = drawn[0].layout.coloraxis
-    assert (scale.cmin, *scale.colorbar.tickvals) == (-limit, -limit, 0, limit), (
-        "zero, white, is in the middle"
+# The matrices of the selected head
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("head", [0, 3])
+def test_matrix_shows_a_step_of_the_head_and_gaps_where_masked(name: str, head: int) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=head)
+    shown = named_trace(figure, name).z.astype(float)
+    expected = getattr(WITH_BIAS, name)[0, head].numpy()
+    future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
+    assert np.isnan(shown[future]).all()
+    np.testing.assert_allclose(shown[~future], expected[~future], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_without_a_mask_every_cell_is_shown(name: str) -> None:
+    whole = trace(alibi_slopes(HEADS), causal=False)
+    figure = attention_figure(TOKENS, whole, whole, head=1)
+    shown = named_trace(figure, name).z.astype(float)
+    np.testing.assert_allclose(shown, getattr(whole, name)[0, 1].numpy(), atol=1e-5)
+
+
+def test_terms_of_the_sum_share_one_color_scale() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    axes = [named_trace(figure, name).coloraxis for name in ("content", "bias", "logits")]
+    assert axes == ["coloraxis"] * 3
+
+
+def test_zero_is_in_the_middle_of_the_color_scale() -> None:
+    scale = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS).layout.coloraxis
+    assert scale.cmin == -scale.cmax
+    assert list(scale.colorbar.tickvals) == [scale.cmin, 0, scale.cmax]
+
+
+def test_color_scale_holds_the_content_of_every_head() -> None:
+    large = attention_trace(8 * QUERY, KEY, None)
+    largest = large.content[0].abs().tril().max()
+    limits = {
+        attention_figure(TOKENS, large, large, head=head).layout.coloraxis.cmax
+        for head in range(HEADS)
+    }
+    (limit,) = limits  # the same whichever head is selected
+    assert limit >= largest
+
+
+# The selected query
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("bars", WITH_BIAS), ("other", WITHOUT_BIAS)], ids=["bars", "diamonds"]
+)
+def test_weights_of_the_query_are_shown_up_to_itself(name: str, source: AttentionTrace) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=2, query=4)
+    heights = named_trace(figure, name).y
+    np.testing.assert_allclose(heights[:5].astype(float), source.weights[0, 2, 4, :5], atol=1e-5)
+    assert list(heights[5:]) == [None, None]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_frame_marks_the_query_in_each_matrix(name: str) -> None:
+    frame = shape(attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, query=4), name)
+    assert (frame.y0, frame.y1) == (3.5, 4.5)
+
+
+def test_frame_marks_the_head_in_the_grid() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=2)
+    frame = shape(figure, "head in the grid")
+    left, top = GRID.corners[2]
+    assert (frame.x0, frame.x1) == (left - 2, left + GRID.side + 2)
+    assert (frame.y0, frame.y1) == (top - 2, top + GRID.side + 2)
+
+
+def test_frames_mark_the_query_in_every_tile() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, query=4)
+    tops = []
+    for rectangle in shape(figure, "query in the grid").path.split("Z")[:-1]:
+        first_corner = rectangle.removeprefix("M").partition("H")[0]
+        _, top = first_corner.split(",")
+        tops.append(float(top))
+    expected = GRID.corners[:, 1] + GRID.side * 4 / LENGTH
+    np.testing.assert_allclose(tops, expected, atol=0.01)
+
+
+def test_titles_name_the_query_and_the_bias() -> None:
+    figure = attention_figure(
+        TOKENS, WITH_BIAS, WITHOUT_BIAS, query=1, names=("on", "off"), bias_name="my bias"
     )
-    assert limit >= ON.content[0].abs().tril().max()
+    titles = {annotation.name: annotation.text for annotation in figure.layout.annotations}
+    assert titles["bias"] == "+  my bias"
+    assert titles["bars"].startswith("query 1 “cat”<br>")
+    assert "on" in titles["bars"]
+    assert "off" in titles["bars"]
+    assert titles["content"].endswith("masked")
 
 
-def test_bars_show_the_selected_query_with_and_without_bias_and_frames_mark_it_and_the_head() -> (
-    None
-):
-    figure = attention_figure(TOKENS, ON, OFF, head=2, query=4)
-    bars, other = (named_trace(figure, name) for name in ("bars", "other"))
-    np.testing.assert_allclose(bars.y[:5].astype(float), ON.weights[0, 2, 4, :5], atol=1e-5)
-    np.testing.assert_allclose(other.y[:5].astype(float), OFF.weights[0, 2, 4, :5], atol=1e-5)
-    assert list(bars.y[5:]) == list(other.y[5:]) == [None, None]
-    frames = {shape.name: shape for shape in figure.layout.shapes}
-    assert all((frames[name].y0, frames[name].y1) == (3.5, 4.5) for name in STEPS)
-    box, (x, y) = frames["head in the grid"], GRID.corners[2]
-    assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
-    tops = [
-        float(row.partition("H")[0].split(",")[1])
-        for row in frames["query in the grid"].path.split("Z")[:-1]
+# Hover texts
+
+
+def steps_of_pair(head: int, query: int, key: int) -> list[float]:
+    """Content, bias, logit, and the weight in percent."""
+    return [
+        WITH_BIAS.content[0, head, query, key].item(),
+        WITH_BIAS.bias[0, head, query, key].item(),
+        WITH_BIAS.logits[0, head, query, key].item(),
+        100 * WITH_BIAS.weights[0, head, query, key].item(),
     ]
-    np.testing.assert_allclose(tops, GRID.corners[:, 1] + GRID.side * 4 / LENGTH, atol=0.01)
 
 
-def test_hover_texts_give_every_step_of_a_pair() -> None:
-    figure = attention_figure(TOKENS, ON, OFF, head=1)
-    expected = [
-        step[0, 1, 6, 1].item() for step in (ON.content, ON.bias, ON.logits, 100 * ON.weights)
-    ]
-    found = hovered(figure, LENGTH, LENGTH, GRID)
-    for name in STEPS:
-        shown = named_trace(figure, name).customdata
-        for cell in (shown[6][1], found[2, 6, 1], named_trace(figure, "bars").customdata[1]):
-            assert list(cell[:3]) == [2, "6 “cat”", "1 “cat”"] and list(cell[3:]) == pytest.approx(
-                expected, abs=6e-4
-            )
-    assert list(found[1, 0, 2][1:3]) == ["0 “the”", "2 “&lt;b&gt;x&lt;/b&gt;”"]
+@pytest.mark.parametrize("name", STEPS)
+def test_hover_text_of_a_cell_gives_every_step_of_its_pair(name: str) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1)
+    head, query, key, *steps = named_trace(figure, name).customdata[6][1]
+    assert [head, query, key] == [2, "6 “cat”", "1 “cat”"]
+    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
 
 
-def test_labels_fit_the_page_and_include_the_query() -> None:
-    long, tokens = (
-        attention_trace(*torch.zeros(2, 1, 1, 48, 2), None),
-        [f"t{place}" for place in range(48)],
-    )
-    narrow, wide = (
-        attention_figure(tokens, long, long, query=7, page_width=width) for width in (600, 2200)
-    )
-    assert (
-        len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20
-        and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
-    )
-    labels = narrow.get_subplot(1, 1).yaxis
-    assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 20, (
-        "no label runs into another"
-    )
+def test_hover_text_of_a_bar_gives_every_step_of_its_pair() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1)
+    head, query, key, *steps = named_trace(figure, "bars").customdata[1]
+    assert [head, query, key] == [2, "6 “cat”", "1 “cat”"]
+    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
+
+
+def test_hover_text_of_the_grid_gives_every_step_of_its_pair() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    number_of_head = 2
+    head, query, key, *steps = hovered(figure, LENGTH, LENGTH, GRID)[number_of_head, 6, 1]
+    assert [head, query, key] == [number_of_head, "6 “cat”", "1 “cat”"]
+    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
+
+
+def test_hover_text_shows_a_token_as_it_is_written() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    assert named_trace(figure, "content").customdata[6][2][2] == "2 “&lt;b&gt;x&lt;/b&gt;”"
+
+
+def test_hover_text_of_a_masked_cell_says_so() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    _, _, _, _, bias, logit, _ = named_trace(figure, "content").customdata[0][3]
+    assert bias == "\N{MINUS SIGN}∞ (masked)"
+    assert logit == "\N{MINUS SIGN}∞"
+
+
+# Labels and sizes
+
+
+def many_tokens(page_width: int) -> go.Figure:
+    tokens = [f"t{place}" for place in range(48)]
+    equal = zeros_trace(heads=1, length=48)
+    return attention_figure(tokens, equal, equal, query=7, page_width=page_width)
+
+
+def test_a_wide_page_has_a_label_for_each_token() -> None:
+    assert len(many_tokens(2200).get_subplot(2, 1).xaxis.tickvals) == 48
+
+
+def test_a_narrow_page_has_fewer_labels() -> None:
+    assert len(many_tokens(600).get_subplot(2, 1).xaxis.tickvals) < 20
+
+
+def test_the_selected_query_is_labeled_in_bold() -> None:
+    assert "<b>t7</b>" in many_tokens(600).get_subplot(1, 1).yaxis.ticktext
+
+
+def test_labels_do_not_run_into_each_other() -> None:
+    places = many_tokens(600).get_subplot(1, 1).yaxis.tickvals
+    most_labels = 20  # that fit the height of a matrix
+    assert np.diff(places).min() >= 48 / most_labels
 
 
 @pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
 def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
-    short = attention_trace(*torch.zeros(2, 1, heads, 3, 2), None)
-    figure = attention_figure(["a", "b", "c"], short, short, page_width=page_width)
+    equal = zeros_trace(heads, length=3)
+    figure = attention_figure(["a", "b", "c"], equal, equal, page_width=page_width)
     margin = figure.layout.margin
-    width, height = page_width - margin.l - margin.r, figure.layout.height - margin.t - margin.b
+    titles = named_trace(figure, "titles")
+    assert len(titles.text) == heads
+    assert max(titles.x) < page_width - margin.l - margin.r
+
+
+@pytest.mark.parametrize("page_width", [480, 1024])
+def test_one_unit_of_the_grid_is_one_pixel(page_width: int) -> None:
+    equal = zeros_trace(heads=12, length=3)
+    figure = attention_figure(["a", "b", "c"], equal, equal, page_width=page_width)
+    margin = figure.layout.margin
+    width = page_width - margin.l - margin.r
+    height = figure.layout.height - margin.t - margin.b
     x, y = figure.get_subplot(3, 1)
-    assert x.range[1] - x.range[0] == pytest.approx(width) and x.domain == (0, 1), (
-        "one unit is one pixel"
-    )
+    assert x.domain == (0, 1)
+    assert x.range[1] - x.range[0] == pytest.approx(width)
     assert y.range[0] - y.range[1] == pytest.approx((y.domain[1] - y.domain[0]) * height, abs=1)
-    assert (
-        len(named_trace(figure, "titles").text) == heads
-        and max(named_trace(figure, "titles").x) < width
-    )
+
+
+# Redrawing
 
 
 def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
-    figure = attention_figure(TOKENS, ON, OFF)
-    short = attention_trace(*torch.zeros(2, 1, 2, 3, 2), alibi_slopes(2), causal=False)
-    draw(figure, ["a", "b", "c"], short, short)
-    assert figure.to_json() == attention_figure(["a", "b", "c"], short, short).to_json()
+    equal = zeros_trace(heads=2, length=3)
+    redrawn = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    draw(redrawn, ["a", "b", "c"], equal, equal)
+    assert redrawn.to_json() == attention_figure(["a", "b", "c"], equal, equal).to_json()
 
 
 def test_selecting_a_head_or_a_query_sends_no_matrix_of_the_grid_again() -> None:
-    figure = go.FigureWidget(attention_figure(TOKENS, ON, ON))
-    sent: list[tuple[list[int], list[str]]] = []
-    figure._send_update_msg = lambda relayout_data, trace_indexes, **_: sent.append(
-        (trace_indexes, [*relayout_data])
-    )
-    draw(figure, TOKENS, ON, ON, head=3, query=2)
-    ((changed, layout),) = sent
-    assert figure.data.index(named_trace(figure, "tiles")) not in changed
-    assert not any("images" in path for path in layout) and any("shapes" in path for path in layout)
+    figure = go.FigureWidget(attention_figure(TOKENS, WITH_BIAS, WITH_BIAS))
+    changed_traces: list[int] = []
+    changed_layout: list[str] = []
+
+    def keep(relayout_data: dict[str, Any], trace_indexes: list[int], **_: Any) -> None:
+        changed_traces.extend(trace_indexes)
+        changed_layout.extend(relayout_data)
+
+    figure._send_update_msg = keep
+    draw(figure, TOKENS, WITH_BIAS, WITH_BIAS, head=3, query=2)
+    assert figure.data.index(named_trace(figure, "tiles")) not in changed_traces
+    assert any("shapes" in path for path in changed_layout)
+    assert not any("images" in path for path in changed_layout)

@@ -1,6 +1,9 @@
 """The figure of the biases reads back: colors, hover texts, color bar, titles and size."""
 
+from typing import Any
+
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,137 +17,251 @@ from alibi_viz.figures.matrices import Grid, named_trace
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale
 from tests.figures.reading import cell_colors, hovered
 
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 58, 46  # margins in pixels
+PAD = 4  # pixels around the grid
+
 
 def grid_of(tiles: int, page_width: int = 880) -> Grid:
-    return Grid(tiles, page_width - 56 - 20 - 2 * 4)  # without margins
+    return Grid(tiles, page_width - LEFT - RIGHT - 2 * PAD)
 
 
-def case(
-    heads: int, length: int, form: str = "relative", causal: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bias and mask, both [heads, length, length]."""
-    bias = alibi_bias(alibi_slopes(heads), length, form=form).expand(-1, length, -1)
-    return bias, bias.isinf() | (
-        ~causal_mask(length) if causal else torch.zeros(length, length, dtype=torch.bool)
-    )
+def bias_of(heads: int, length: int, form: str = "relative") -> torch.Tensor:
+    """The bias of every head: [heads, length, length]."""
+    return alibi_bias(alibi_slopes(heads), length, form=form).expand(-1, length, -1)
 
 
-def relative_weights(bias: torch.Tensor, masked: torch.Tensor) -> np.ndarray:
+def masked_of(bias: torch.Tensor, *, causal: bool = True) -> torch.Tensor:
+    """Where the bias is -inf or the key is in the future: bool, of the shape of the bias."""
+    masked = bias.isinf()
+    if causal:
+        masked = masked | ~causal_mask(bias.shape[-1])
+    return masked
+
+
+def bias_figure(
+    count: int, length: int, form: str = "relative", causal: bool = True, /, **options: Any
+) -> go.Figure:
+    """The figure of so many heads."""
+    bias = bias_of(count, length, form)
+    return picture.bias_figure(bias, masked_of(bias, causal=causal), **options)
+
+
+def relative_weights(bias: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
+    """The weights at equal content, divided by the largest of their query."""
     softmax = bias.masked_fill(masked, float("-inf")).softmax(-1)
-    return (softmax / softmax.amax(-1, keepdim=True)).numpy()
+    return softmax / softmax.amax(-1, keepdim=True)
 
 
-@settings(max_examples=15)
-@given(
-    st.integers(1, 6),
-    st.integers(2, 20),
-    st.sampled_from(FORMS),
-    st.booleans(),
-    st.sampled_from([*picture.SHOWS]),
-)
-def test_each_cell_has_the_color_of_its_value(
-    heads: int, length: int, form: str, causal: bool, show: str
+# Colors
+
+HEADS = st.integers(1, 6)
+LENGTHS = st.integers(2, 20)
+A_FORM = st.sampled_from(FORMS)
+
+
+def colors_of(figure: go.Figure, heads: int, length: int) -> np.ndarray:
+    """The color of every cell, uint8 [heads, query, key, 4]."""
+    return cell_colors(figure.layout.images[0].source, grid_of(heads), length, length)
+
+
+@settings(max_examples=8)
+@given(HEADS, LENGTHS, A_FORM, st.sampled_from([*picture.SHOWS]))
+def test_masked_cells_are_gray(heads: int, length: int, form: str, show: str) -> None:
+    seen = colors_of(bias_figure(heads, length, form, show=show), heads, length)
+    masked = masked_of(bias_of(heads, length, form)).numpy()
+    assert (seen[masked] == theme.MASKED_RGBA).all()
+
+
+@settings(max_examples=8)
+@given(HEADS, LENGTHS, A_FORM, st.booleans())
+def test_a_cell_has_the_color_of_its_bias(heads: int, length: int, form: str, causal: bool) -> None:
+    bias = bias_of(heads, length, form)
+    visible = ~masked_of(bias, causal=causal).numpy()
+    values = bias.numpy()[visible]
+    scale = ColorScale.around_zero(float(values.min()), float(values.max()))
+    figure = bias_figure(heads, length, form, causal, show="bias")
+    seen = colors_of(figure, heads, length)[visible][:, :3]
+    np.testing.assert_array_equal(seen, scale.palette[scale.indices(values)])
+
+
+@settings(max_examples=8)
+@given(HEADS, LENGTHS, A_FORM, st.booleans())
+def test_a_cell_has_the_color_of_its_weight(
+    heads: int, length: int, form: str, causal: bool
 ) -> None:
-    bias, masked = case(heads, length, form, causal)
-    figure = picture.bias_figure(
-        alibi_bias(alibi_slopes(heads), length, form=form), masked, show=show
-    )  # not expanded
-    seen, hidden = (
-        cell_colors(figure.layout.images[0].source, grid_of(heads), length, length),
-        masked.numpy(),
-    )
-    visible = bias[~masked].numpy()
-    assert (seen[hidden] == theme.MASKED_RGBA).all()
-    colors = seen[~hidden][:, :3].astype(int)
-    scale, values = ColorScale.around_zero(float(visible.min()), float(visible.max())), visible
-    if show == "weight":
-        scale, values = WEIGHT_SCALE, relative_weights(bias, masked)[~hidden]
-    wrong = np.abs(colors - scale.palette[scale.indices(values)].astype(int)).max()
-    assert wrong <= 3 * (show == "weight"), "rounding may differ by one of 253 colors"
-    bar = figure.layout.coloraxis.colorbar
-    assert ([*bar.tickvals], [*bar.ticktext]) == (
-        scale.axis["colorbar_tickvals"],
-        scale.axis["colorbar_ticktext"],
-    )
+    bias = bias_of(heads, length, form)
+    masked = masked_of(bias, causal=causal)
+    visible = ~masked.numpy()
+    weights = relative_weights(bias, masked).numpy()[visible]
+    figure = bias_figure(heads, length, form, causal)
+    seen = colors_of(figure, heads, length)[visible][:, :3].astype(int)
+    expected = WEIGHT_SCALE.palette[WEIGHT_SCALE.indices(weights)].astype(int)
+    # Rounding may move a weight by one of 253 colors.
+    assert np.abs(seen - expected).max() <= 3
 
 
-@pytest.mark.parametrize(
-    ("heads", "length", "form"),
-    [(1, 1, "relative"), (3, 5, "split"), (8, 64, "relative"), (1, 100, "end")],
-)
-def test_hover_texts_give_bias_and_relative_weight(heads: int, length: int, form: str) -> None:
-    bias, masked = case(heads, length, form)
-    weights = relative_weights(bias, masked)
-    found = hovered(picture.bias_figure(bias, masked), length, length, grid_of(heads))
+def test_a_row_that_all_queries_share_is_drawn_for_each() -> None:
+    one_row = alibi_bias(alibi_slopes(2), 5, form="key")  # [heads, 1, key]
+    masked = masked_of(bias_of(2, 5, "key"))
+    drawn = picture.bias_figure(one_row, masked)
+    assert drawn.to_json() == bias_figure(2, 5, "key").to_json()
+
+
+@pytest.mark.parametrize("show", picture.SHOWS)
+def test_the_color_bar_has_the_ticks_of_its_scale(show: str) -> None:
+    bar = bias_figure(8, 64, show=show).layout.coloraxis.colorbar
+    scale = WEIGHT_SCALE if show == "weight" else ColorScale.around_zero(-63 / 2, 0.0)
+    assert list(bar.tickvals) == list(scale.axis["colorbar_tickvals"])
+    assert list(bar.ticktext) == list(scale.axis["colorbar_ticktext"])
+
+
+# Hover texts
+
+CASES = [
+    pytest.param(1, 1, "relative", id="one cell"),
+    pytest.param(3, 5, "split", id="both directions"),
+    pytest.param(8, 64, "relative", id="more cells than texts"),
+    pytest.param(1, 100, "end", id="one head"),
+]
+
+
+@pytest.mark.parametrize(("heads", "length", "form"), CASES)
+def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(
+    heads: int, length: int, form: str
+) -> None:
+    grid = grid_of(heads)
+    found = hovered(bias_figure(heads, length, form), length, length, grid)
     assert len(found) == heads * length**2
-    for (head, row, column), (query, key, distance, value, weight) in found.items():
-        step = length / len(grid_of(heads).hover_cells(length, 65536 if heads == 1 else 2048))
-        assert abs(query - row) < step and abs(key - column) < step, (
-            "if there are many, neighbors share a text"
-        )
+    limit = picture.HOVER_ONE if heads == 1 else picture.HOVER_ALL
+    step = length / len(grid.hover_cells(length, limit))
+    for (_, row, column), (query, key, *_) in found.items():
+        assert abs(query - row) < step
+        assert abs(key - column) < step
+
+
+@pytest.mark.parametrize(("heads", "length", "form"), CASES)
+def test_a_hover_text_gives_distance_bias_and_weight(heads: int, length: int, form: str) -> None:
+    bias = bias_of(heads, length, form)
+    masked = masked_of(bias)
+    weights = relative_weights(bias, masked)
+    found = hovered(bias_figure(heads, length, form), length, length, grid_of(heads))
+    for (head, _, _), (query, key, distance, value, weight) in found.items():
+        cell = (head - 1, query, key)
         assert distance == abs(query - key)
-        assert weight == pytest.approx(weights[head - 1, query, key].item(), rel=1e-4, abs=1e-12)
-        expected = "masked" if masked[head - 1, query, key] else bias[head - 1, query, key].item()
-        assert (value if isinstance(value, str) else np.float32(value)) == expected
+        assert weight == pytest.approx(weights[cell].item(), rel=1e-4, abs=1e-12)
+        if masked[cell]:
+            assert value == "masked"
+        else:
+            assert np.float32(value) == bias[cell].item()
+
+
+# Size and labels
+
+SIZES = [(1, 1), (1, 256), (2, 3), (5, 64), (12, 128), (32, 256)]
+
+
+@pytest.mark.parametrize(("heads", "length"), SIZES)
+@pytest.mark.parametrize("page", [560, 880, 1150])
+def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page: int) -> None:
+    layout = bias_figure(heads, length, page_width=page).layout
+    left, right = layout.xaxis.range
+    bottom, top = layout.yaxis.range  # query 0 is at the top
+    assert right - left == layout.width - LEFT - RIGHT
+    assert bottom - top == layout.height - TOP - BOTTOM
+
+
+@pytest.mark.parametrize(("heads", "length"), SIZES)
+@pytest.mark.parametrize("page", [560, 880, 1150])
+def test_the_figure_fits_the_page(heads: int, length: int, page: int) -> None:
+    layout = bias_figure(heads, length, page_width=page).layout
+    assert layout.width <= page
+    assert layout.height <= 640
+
+
+@pytest.mark.parametrize(("name", "direction"), [("xaxis", 0), ("yaxis", 1)])
+def test_small_tiles_have_the_first_and_the_last_position_on_their_axes(
+    name: str, direction: int
+) -> None:
+    grid = grid_of(16)
+    axis = bias_figure(16, 64).layout[name]
+    start = grid.corners[0][direction]
+    text_at = dict(zip(axis.tickvals, axis.ticktext, strict=True))
+    half_a_cell = grid.side / 128
+    assert text_at[start + half_a_cell] == "0"
+    assert text_at[start + grid.side - half_a_cell] == "63"
+
+
+def titles(count: int, /, **options: Any) -> list[str]:
+    return list(named_trace(bias_figure(count, 8, **options), "titles").text)
+
+
+def test_titles_give_the_slope_if_there_is_room() -> None:
+    assert titles(2, slopes=["1/16", "1/256"]) == ["head 1, m = 1/16", "head 2, m = 1/256"]
+
+
+def test_titles_of_small_tiles_omit_the_slope() -> None:
+    assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
+
+
+@pytest.mark.parametrize("heads", [[7, 2], np.array([7, 2])], ids=["list", "array"])
+def test_heads_have_the_numbers_that_are_given(heads: Any) -> None:
+    assert titles(2, heads=heads) == ["head 7", "head 2"]
+
+
+# Bad arguments
 
 
 @pytest.mark.parametrize(
-    ("heads", "length"), [(1, 1), (1, 256), (2, 3), (5, 64), (12, 128), (32, 256)]
+    ("options", "message"),
+    [
+        pytest.param({"heads": [5]}, "heads and slopes must have 2 entries", id="few heads"),
+        pytest.param({"heads": [5, 6, 7]}, "heads and slopes must have 2 entries", id="many heads"),
+        pytest.param({"slopes": ["1/2"]}, "heads and slopes must have 2 entries", id="few slopes"),
+        pytest.param({"show": "weights"}, "show must be one of", id="show"),
+    ],
 )
-@pytest.mark.parametrize("page", [560, 880, 1150])
-def test_tiles_are_square_and_the_figure_fits_the_page(heads: int, length: int, page: int) -> None:
-    layout = picture.bias_figure(*case(heads, length), page_width=page).layout
-    assert layout.width - 56 - 20 == layout.xaxis.range[1] - layout.xaxis.range[0], (
-        "one unit is one pixel"
-    )
-    assert layout.height - 58 - 46 == layout.yaxis.range[0] - layout.yaxis.range[1], (
-        "query 0 is at the top"
-    )
-    assert layout.width <= page and layout.height <= 640
+def test_bad_option_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bias_figure(2, 8, **options)
 
 
-def test_ticks_label_the_first_and_last_position_of_the_first_tile_also_if_tiles_are_small() -> (
-    None
-):
-    layout, grid = picture.bias_figure(*case(16, 64)).layout, grid_of(16)
-    for axis, start in zip((layout.xaxis, layout.yaxis), grid.corners[0], strict=True):
-        named = dict(zip(axis.tickvals, axis.ticktext, strict=True))
-        assert (named[start + grid.side / 128], named[start + 63.5 * grid.side / 64]) == ("0", "63")
+def test_mask_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"masked must fit .* = \[2, 8, 8\]"):
+        picture.bias_figure(bias_of(2, 8), masked_of(bias_of(2, 9)))
 
 
-def test_titles_omit_the_slope_in_small_tiles_and_give_the_number_of_an_enlarged_head() -> None:
-    def titles(count: int, **options: object) -> list[str]:
-        return list(named_trace(picture.bias_figure(*case(count, 8), **options), "titles").text)
-
-    assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
-    assert titles(1, heads=[7]) == ["head 7"] and titles(2, heads=np.array([7, 2])) == [
-        "head 7",
-        "head 2",
-    ]
-    for options in ({"heads": [5]}, {"heads": [5, 6, 7]}, {"slopes": ["1/2"]}, {"show": "weights"}):
-        with pytest.raises(
-            ValueError, match=r"heads and slopes must have 2 entries|show must be one of"
-        ):
-            titles(2, **options)
-    for bias, masked in (
-        (case(2, 8)[0], case(2, 9)[1]),
-        (np.zeros((2, 0, 0)), False),
-        (np.zeros((2, 3, 5)), False),
-    ):
-        with pytest.raises(
-            ValueError,
-            match=r"masked must fit .* = \[2, 8, 8\]|empty, got shape \[2, (0, 0|3, 5)\]",
-        ):
-            picture.bias_figure(bias, masked)
+@pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 5)], ids=str)
+def test_bias_that_is_empty_or_not_square_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="and not empty, got shape"):
+        picture.bias_figure(np.zeros(shape), False)
 
 
-def test_drawing_again_changes_the_figure_in_place_and_hover_texts_can_follow_later() -> None:
-    figure = picture.bias_figure(*case(8, 64), show="bias")
-    traces, add_hover = list(figure.data), picture.draw(figure, *case(2, 3))
-    assert (
-        named_trace(figure, "tiles").visible is False
-        and named_trace(figure, "tiles").customdata is None
-    )
+# Redrawing
+
+
+def draw_again(figure: go.Figure, heads: int, length: int) -> Any:
+    bias = bias_of(heads, length)
+    return picture.draw(figure, bias, masked_of(bias))
+
+
+def test_drawing_again_keeps_the_traces() -> None:
+    figure = bias_figure(8, 64, show="bias")
+    before = list(figure.data)
+    draw_again(figure, 2, 3)(figure)
+    assert [id(trace) for trace in figure.data] == [id(trace) for trace in before]
+
+
+def test_drawing_again_leaves_nothing_of_the_previous_bias() -> None:
+    figure = bias_figure(8, 64, show="bias")
+    draw_again(figure, 2, 3)(figure)
+    assert figure.to_json() == bias_figure(2, 3).to_json()
+
+
+def test_hover_texts_may_follow_later() -> None:
+    figure = bias_figure(8, 64)
+    add_hover = draw_again(figure, 2, 3)
+    tiles = named_trace(figure, "tiles")
+    assert tiles.visible is False
+    assert tiles.customdata is None
     add_hover(figure)
-    assert all(new is old for new, old in zip(figure.data, traces, strict=True))
-    assert figure.to_json() == picture.bias_figure(*case(2, 3)).to_json()
+    assert len(hovered(figure, 3, 3, grid_of(2))) == 2 * 3 * 3

@@ -1,25 +1,58 @@
-"""Curves are drawn completely: every table is read back from its figure."""
+"""Curves are drawn completely: means, intervals, seeds and losses are read back from the figure."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
 from alibi_viz.figures import curve_plot as picture
-from alibi_viz.figures.curve_plot import MAX_METHODS, MAX_POINTS, assign_slots, curve_figure, draw
+from alibi_viz.figures.curve_plot import (
+    MAX_METHODS,
+    MAX_POINTS,
+    SlotTraces,
+    assign_slots,
+    curve_figure,
+    draw,
+    traces_by_slot,
+)
 from alibi_viz.figures.token_labels import literal
-from alibi_viz.measure.table import over_seeds
+from alibi_viz.measure.table import Axes, over_seeds
 from tests.tables import table
 
 LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
 FIXED = ("alibi", "rotary", "none")
-MEANS, SEEDS, LOSSES = (slice(MAX_METHODS * kind, MAX_METHODS * (kind + 1)) for kind in range(3))
-FIGURE = picture.blank(400)  # drawn again and again: nothing of an earlier drawing may stay
-NUMBERS = st.one_of(st.floats(-5, 10), st.just(math.nan))
+REUSED = picture.blank(400)  # drawn again and again: nothing of an earlier drawing may stay
+
+
+def axes_of(rows: pd.DataFrame) -> Axes:
+    return lab.find_question(rows["question"][0]).axes(31, sorted(rows["x"].unique()))
+
+
+def drawn(rows: pd.DataFrame) -> go.Figure:
+    draw(REUSED, assign_slots(list(rows["label"].unique()), FIXED), axes_of(rows), rows)
+    return REUSED
+
+
+def traces_of(figure: go.Figure, label: str) -> SlotTraces:
+    """The traces of a label that is shown."""
+    (found,) = (
+        traces
+        for traces in traces_by_slot(figure)
+        if traces.mean.visible and traces.mean.legendgroup == label
+    )
+    return found
+
+
+# Any table
+
+LENGTHS = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted)
+VALUES = st.one_of(st.floats(-5, 10), st.just(math.nan))
 
 
 @st.composite
@@ -27,132 +60,291 @@ def tables(draw_from: st.DrawFn) -> pd.DataFrame:
     """Rows of one question: up to seven labels, each with its own lengths and seeds, and with
     values undefined."""
     question = draw_from(st.sampled_from(["longer sequences", "needle", "gap"]))
-    xs, values = (
-        st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted),
-        {},
-    )
-    for label in draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True)):
-        points, seeds = draw_from(xs), draw_from(st.integers(1, 4))
-        values[label] = [{x: draw_from(NUMBERS) for x in points} for _ in range(seeds)]
-    return table(question, values)
+    labels = draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True))
+    curves = {}
+    for label in labels:
+        lengths = draw_from(LENGTHS)
+        seeds = draw_from(st.integers(1, 4))
+        curves[label] = [{x: draw_from(VALUES) for x in lengths} for _ in range(seeds)]
+    return table(question, curves)
 
 
-@settings(max_examples=25)
-@given(tables())
-def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
-    axes = lab.find_question(rows["question"][0]).axes(31, sorted(rows["x"].unique()))
-    figure, summary = FIGURE, over_seeds(rows, limits=axes.limits)
-    draw(figure, slots := assign_slots(rows["label"].unique().tolist(), FIXED), axes, rows)
-    low, high = figure.layout.yaxis2.range
-    shown = {
-        trace.legendgroup: number
-        for number, trace in enumerate(figure.data[MEANS])
-        if trace.visible
-    }
-    assert shown == {label: slot for slot, label in enumerate(slots) if label} and {*shown} == {
-        *rows["label"]
-    }
-    for label, number in shown.items():
-        mean, thin = figure.data[MEANS][number], figure.data[SEEDS][number]
+any_table = given(tables())
+
+
+@settings(max_examples=12)
+@any_table
+def test_exactly_the_labels_of_the_table_are_shown(rows: pd.DataFrame) -> None:
+    shown = [
+        traces.mean.legendgroup for traces in traces_by_slot(drawn(rows)) if traces.mean.visible
+    ]
+    assert sorted(shown) == sorted(rows["label"].unique())
+
+
+@settings(max_examples=12)
+@any_table
+def test_a_mean_has_every_length_at_which_it_is_defined(rows: pd.DataFrame) -> None:
+    figure = drawn(rows)
+    summary = over_seeds(rows, limits=axes_of(rows).limits)
+    for label in rows["label"].unique():
+        mean = traces_of(figure, label).mean
         defined = summary.loc[label].dropna(subset="mean")
-        ends = f" (to {defined.index.max():,} only)" if len(defined) else " (not defined)"
-        assert mean.name == literal(label) + (
-            "" if len(defined) == len(summary.loc[label]) else ends
-        )
-        if defined.empty:  # plotly leaves a trace without points out of the legend
-            assert len(mean.x) == 1 and np.isnan(mean.y).all()
+        if defined.empty:
+            # plotly leaves a trace without points out of the legend.
+            assert len(mean.x) == 1
+            assert np.isnan(mean.y).all()
         else:
-            np.testing.assert_allclose([mean.x, mean.y], [defined.index, defined["mean"]])
-            decided = defined["seeds"] >= 3
-            assert bool(mean.error_y.visible) == decided.any()
-            np.testing.assert_allclose(
-                mean.error_y.array, (defined["high"] - defined["mean"]).where(decided)
-            )
-            np.testing.assert_allclose(
-                mean.error_y.arrayminus, (defined["mean"] - defined["low"]).where(decided)
-            )
-            ends_of_bars = defined.loc[decided, ["low", "high"]].to_numpy()
-            assert ((low <= ends_of_bars) & (ends_of_bars <= high)).all()
-        own = rows[rows["label"] == label].dropna(subset="value")
-        assert thin.visible == (own["seed"].nunique() > 1) and not thin.showlegend
-        if thin.visible:
-            gaps = np.isnan(thin.y)  # without them, a line would connect two seeds
-            assert gaps.sum() == own["seed"].nunique()
-            np.testing.assert_allclose([thin.x[~gaps], thin.y[~gaps]], own[["x", "value"]].T)
-    assert (
-        not any(trace.visible for trace in figure.data[LOSSES]) and not figure.layout.xaxis.visible
-    )
-    assert rows["value"].dropna().between(low, high).all() and low < high
-    assert list(figure.layout.xaxis2.tickvals) == list(axes.ticks)
+            np.testing.assert_allclose(mean.x, defined.index)
+            np.testing.assert_allclose(mean.y, defined["mean"])
 
 
-@settings(max_examples=25)
-@given(st.integers(1, 2000), st.lists(st.floats(0, 1e12), max_size=300))
-def test_the_training_loss_is_averaged_in_groups_on_an_axis_that_holds_them(
+@settings(max_examples=12)
+@any_table
+def test_the_legend_says_where_a_mean_ends(rows: pd.DataFrame) -> None:
+    figure = drawn(rows)
+    summary = over_seeds(rows, limits=axes_of(rows).limits)
+    for label in rows["label"].unique():
+        of_label = summary.loc[label]
+        defined = of_label.dropna(subset="mean")
+        ends = ""
+        if defined.empty:
+            ends = " (not defined)"
+        elif len(defined) < len(of_label):
+            ends = f" (to {defined.index.max():,} only)"
+        assert traces_of(figure, label).mean.name == literal(label) + ends
+
+
+@settings(max_examples=12)
+@any_table
+def test_a_mean_has_its_interval_from_three_seeds_on(rows: pd.DataFrame) -> None:
+    figure = drawn(rows)
+    summary = over_seeds(rows, limits=axes_of(rows).limits)
+    for label in rows["label"].unique():
+        bars = traces_of(figure, label).mean.error_y
+        defined = summary.loc[label].dropna(subset="mean")
+        has_interval = defined["seeds"] >= 3
+        assert bool(bars.visible) == has_interval.any()
+        if len(defined):
+            above = (defined["high"] - defined["mean"]).where(has_interval)
+            below = (defined["mean"] - defined["low"]).where(has_interval)
+            np.testing.assert_allclose(bars.array, above)
+            np.testing.assert_allclose(bars.arrayminus, below)
+
+
+@settings(max_examples=12)
+@any_table
+def test_several_seeds_are_drawn_as_lines_of_their_own(rows: pd.DataFrame) -> None:
+    figure = drawn(rows)
+    for label in rows["label"].unique():
+        seeds = traces_of(figure, label).seeds
+        of_label = rows[rows["label"] == label].dropna(subset="value")
+        number = of_label["seed"].nunique()
+        assert not seeds.showlegend
+        assert seeds.visible == (number > 1)
+        if number > 1:
+            is_gap = np.isnan(seeds.y)  # without gaps, a line would connect two seeds
+            assert is_gap.sum() == number
+            np.testing.assert_allclose(seeds.x[~is_gap], of_label["x"])
+            np.testing.assert_allclose(seeds.y[~is_gap], of_label["value"])
+
+
+@settings(max_examples=12)
+@any_table
+def test_the_axis_holds_every_value_and_interval(rows: pd.DataFrame) -> None:
+    low, high = drawn(rows).layout.yaxis2.range
+    summary = over_seeds(rows, limits=axes_of(rows).limits)
+    with_interval = summary[summary["seeds"] >= 3].dropna(subset="mean")
+    assert low < high
+    assert rows["value"].dropna().between(low, high).all()
+    assert with_interval["low"].between(low, high).all()
+    assert with_interval["high"].between(low, high).all()
+
+
+@settings(max_examples=5)
+@any_table
+def test_without_losses_no_training_is_shown(rows: pd.DataFrame) -> None:
+    figure = drawn(rows)
+    assert not any(traces.training.visible for traces in traces_by_slot(figure))
+    assert not figure.layout.xaxis.visible
+
+
+# The loss while training
+
+
+def with_losses(losses: list[float], steps: int) -> go.Figure:
+    """A figure of one method, "none", with its loss at each step."""
+    rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
+    axes = lab.find_question("longer sequences").axes(64)
+    slots = ["", "none", "", "", "", "", ""]
+    draw(REUSED, slots, axes, rows[:0], training=rows, steps=steps)
+    return REUSED
+
+
+def training_trace(figure: go.Figure) -> go.Scatter:
+    return traces_by_slot(figure)[1].training
+
+
+LOSSES = st.lists(st.floats(0, 1e12), min_size=1, max_size=300)
+
+
+def test_few_losses_are_drawn_as_they_are() -> None:
+    trace = training_trace(with_losses([8.0, 4.0, 2.0], steps=80))
+    assert list(trace.x) == [1, 2, 3]
+    assert list(trace.y) == [8, 4, 2]
+
+
+def test_many_losses_are_averaged_in_groups() -> None:
+    # 240 steps are three times as many as points, so each point is the mean of three.
+    trace = training_trace(with_losses([9.0, 6.0, 3.0, 5.0, 4.0, 3.0, 7.0], steps=3 * MAX_POINTS))
+    assert list(trace.x) == [2, 5, 7]
+    assert list(trace.y) == [6, 4, 7]
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 2000), LOSSES)
+def test_any_losses_make_at_most_80_points_of_the_same_mean(
     steps: int, losses: list[float]
 ) -> None:
     losses = losses[:steps]
-    rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
-    figure, axes = FIGURE, lab.find_question("longer sequences").axes(64)
-    draw(figure, ["", "none", "", "", "", "", ""], axes, rows[:0], training=rows, steps=steps)
-    trace, group = figure.data[LOSSES][1], math.ceil(steps / MAX_POINTS)
-    groups = [losses[start : start + group] for start in range(0, len(losses), group)]
-    means = [sum(each) / len(each) for each in groups]
-    assert trace.visible == bool(losses) and len(means) <= MAX_POINTS
-    if losses:
-        np.testing.assert_allclose(trace.y, means)
-        np.testing.assert_allclose(
-            trace.x, [at * group + (len(each) + 1) / 2 for at, each in enumerate(groups)]
-        )
-    held = [2.1, 8.5, *(max(each, 0.05) for each in means)]  # zero has no logarithm
-    np.testing.assert_allclose(
-        10 ** np.array(figure.layout.yaxis.range), [0.97 * min(held), 1.03 * max(held)]
-    )
-    assert figure.layout.xaxis.range == (0, steps) and figure.layout.xaxis.visible
-    assert figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0], (
-        "where plots overlap, shapes are missing"
-    )
+    trace = training_trace(with_losses(losses, steps))
+    group_size = math.ceil(steps / MAX_POINTS)
+    sizes = np.full(len(trace.y), group_size)
+    sizes[-1] = len(losses) - group_size * (len(trace.y) - 1)
+    assert len(trace.y) <= MAX_POINTS
+    assert np.average(trace.y, weights=sizes) == pytest.approx(np.mean(losses))
 
 
-def test_the_training_length_chance_hover_texts_and_ends_of_the_axes_are_those_of_the_question() -> (
-    None
-):
-    shown = curve_figure(
-        table("needle", {"a": [{32: 1.0, 512: 0.5}]}),
-        lab.find_question("needle").axes(32, [32, 512]),
-    )
-    shade, length, chance = shown.layout.shapes
-    assert (length.x0, shade.x0, chance.y0, chance.label.text) == (32, 32, 1 / 16, " chance, 6.2%")
-    assert (
-        shown.data[0].hovertemplate
-        == "%{fullData.name}, examples of %{x} tokens<br>%{y:.0%}<extra></extra>"
-    )
-    assert lab.find_question("needle").axes(32, [32, 64]).ticks == {32: "32<br>L", 64: "64<br>2 L"}
-    gap = curve_figure(
-        table("gap", {"a": [{150: -0.37, 600: 2.36}]}), lab.find_question("gap").axes(32, [600])
-    )
-    ends = (
-        shown.layout.yaxis2.range,
-        gap.layout.xaxis2.range,
-        gap.layout.yaxis2.range,
-    )  # a fifth of a step from a point
-    assert (gap.layout.xaxis2.type, *ends) == ("linear", (0, 1.1), (0, 600), (-0.5, 2.5))
-    assert (
-        gap.data[0].hovertemplate
-        == "%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>"
-    )
+@settings(max_examples=15)
+@given(st.integers(1, 2000), LOSSES)
+def test_the_axis_of_losses_holds_them(steps: int, losses: list[float]) -> None:
+    figure = with_losses(losses[:steps], steps)
+    low, high = 10 ** np.array(figure.layout.yaxis.range)
+    drawn_losses = training_trace(figure).y.clip(0.05)  # zero has no logarithm
+    assert low < drawn_losses.min()
+    assert drawn_losses.max() < high
+
+
+def test_the_axis_of_steps_ends_with_the_training() -> None:
+    figure = with_losses([3.0], steps=700)
+    assert figure.layout.xaxis.visible
+    assert figure.layout.xaxis.range == (0, 700)
+
+
+def test_the_two_plots_do_not_overlap() -> None:
+    layout = with_losses([3.0], steps=10).layout
+    assert layout.xaxis.domain[1] < layout.xaxis2.domain[0], "plotly would draw no shapes there"
+
+
+def test_without_any_loss_yet_no_curve_is_shown() -> None:
+    assert training_trace(with_losses([], steps=10)).visible is False
+
+
+# What a question says about its axes
+
+
+def figure_of(question: str, points: dict[int, float], length: int = 32) -> go.Figure:
+    axes = lab.find_question(question).axes(length, sorted(points))
+    return curve_figure(table(question, {"a": [points]}), axes)
+
+
+def test_keys_beyond_the_training_length_are_shaded() -> None:
+    shade, line, _ = figure_of("needle", {32: 1.0, 512: 0.5}).layout.shapes
+    assert shade.x0 == 32
+    assert (line.x0, line.x1) == (32, 32)
+
+
+def test_the_level_of_chance_is_marked_with_its_share() -> None:
+    _, _, chance = figure_of("needle", {32: 1.0, 512: 0.5}).layout.shapes
+    assert (chance.y0, chance.y1) == (1 / 16, 1 / 16)
+    assert chance.label.text == " chance, 6.2%"
+
+
+def test_a_question_without_length_and_chance_has_no_marks() -> None:
+    shapes = figure_of("gap", {150: -0.37, 600: 2.36}).layout.shapes
+    assert not any(shape.visible for shape in shapes)
+
+
+def test_an_empty_figure_shows_no_trace() -> None:
+    assert not any(trace.visible for trace in picture.blank(300).data)
+
+
+@pytest.mark.parametrize(
+    ("question", "points", "text"),
+    [
+        pytest.param(
+            "needle",
+            {32: 1.0, 512: 0.5},
+            "%{fullData.name}, examples of %{x} tokens<br>%{y:.0%}<extra></extra>",
+            id="needle",
+        ),
+        pytest.param(
+            "gap",
+            {150: -0.37, 600: 2.36},
+            "%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>",
+            id="gap",
+        ),
+    ],
+)
+def test_hover_texts_have_the_unit_of_the_question(
+    question: str, points: dict[int, float], text: str
+) -> None:
+    assert figure_of(question, points).data[0].hovertemplate == text
+
+
+def test_ticks_say_how_many_training_lengths_they_are() -> None:
+    axes = lab.find_question("needle").axes(32, [32, 64])
+    assert axes.ticks == {32: "32<br>L", 64: "64<br>2 L"}
+    layout = curve_figure(table("needle", {"a": [{32: 1.0}]}), axes).layout
+    assert list(layout.xaxis2.tickvals) == [32, 64]
+
+
+def test_shares_have_an_axis_from_0_to_more_than_1() -> None:
+    assert figure_of("needle", {32: 1.0, 512: 0.5}).layout.yaxis2.range == (0, 1.1)
+
+
+def test_steps_have_a_linear_axis() -> None:
+    layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
+    assert layout.xaxis2.type == "linear"
+    assert layout.xaxis2.range == (0, 600)
+
+
+def test_the_axis_of_values_ends_at_whole_steps_beyond_the_values() -> None:
+    layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
+    assert layout.yaxis2.range == (-0.5, 2.5)
+
+
+def test_two_values_of_one_point_are_refused() -> None:
+    rows = table("gap", {"a": [{9: 1.0}]})
+    axes = lab.find_question("gap").axes(32, [9])
     with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
-        curve_figure(
-            pd.concat([table("gap", {"a": [{9: 1.0}]})] * 2), lab.find_question("gap").axes(32, [9])
-        )
-    assert not any(each.visible for each in (*gap.layout.shapes, *picture.blank(300).data))
+        curve_figure(pd.concat([rows, rows]), axes)
 
 
-def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:
-    assert assign_slots(["none", "t5"], FIXED) == ["", "", "none", "t5", "", "", ""]
-    assert assign_slots(["none", *"abcdef"], FIXED) == ["f", "e", "none", "a", "b", "c", "d"], (
-        "free slots first"
-    )
-    for methods, fixed in (([*"abcdefgh"], FIXED), (["a"], [*"abcdefgh"])):
-        with pytest.raises(ValueError, match="at most 7 methods can be drawn, got 8"):
-            assign_slots(methods, fixed)
+# Slots
+
+
+@pytest.mark.parametrize(
+    ("methods", "slots"),
+    [
+        pytest.param(["none", "t5"], ["", "", "none", "t5", "", "", ""], id="one fixed"),
+        pytest.param(
+            ["none", *"abcdef"], ["f", "e", "none", "a", "b", "c", "d"], id="free slots first"
+        ),
+    ],
+)
+def test_a_fixed_method_keeps_its_slot_and_others_get_the_rest(
+    methods: list[str], slots: list[str]
+) -> None:
+    assert assign_slots(methods, FIXED) == slots
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param((list("abcdefgh"), FIXED), id="methods"),
+        pytest.param((["a"], list("abcdefgh")), id="fixed"),
+    ],
+)
+def test_more_than_seven_methods_are_refused(arguments: Any) -> None:
+    with pytest.raises(ValueError, match=f"at most {MAX_METHODS} methods can be drawn, got 8"):
+        assign_slots(*arguments)

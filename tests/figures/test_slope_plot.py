@@ -1,8 +1,12 @@
 """The figures of slopes and spans read back: points, lines, axes that include them all, and
 redrawing in place."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 import torch
 
@@ -12,80 +16,167 @@ from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 
 
+def includes(axis: Any, values: Any) -> bool:
+    """Whether an axis of logarithms includes all of these values, and none at its ends."""
+    low, high = axis.range
+    exponents = np.log10(values)
+    return bool(low < exponents.min() and exponents.max() < high)
+
+
+# Slopes
+
+HEADS_AND_SCHEMES = [(heads, scheme) for heads in (1, 2, 7, 12, 64) for scheme in SCHEMES]
+
+
+def beside_official(heads: int, scheme: str) -> go.Figure:
+    """The slopes of a scheme, and the official ones beside them."""
+    slopes = alibi_slopes(heads, scheme).requires_grad_()
+    return figures.slope_figure(slopes, scheme, alibi_slopes(heads), other_name="official")
+
+
+@pytest.mark.parametrize(("heads", "scheme"), HEADS_AND_SCHEMES)
+def test_points_are_the_slopes_of_the_heads_from_1(heads: int, scheme: str) -> None:
+    main, other, _ = beside_official(heads, scheme).data
+    for trace, name in ((main, scheme), (other, "official")):
+        assert trace.name == name
+        assert list(trace.x) == list(range(1, heads + 1))
+        np.testing.assert_array_equal(trace.y, alibi_slopes(heads, name).numpy())
+
+
+@pytest.mark.parametrize(("heads", "scheme"), HEADS_AND_SCHEMES)
+def test_hover_texts_have_the_half_life_and_the_steps_to_a_bias_of_4(
+    heads: int, scheme: str
+) -> None:
+    main, _, _ = beside_official(heads, scheme).data
+    slopes = alibi_slopes(heads, scheme)
+    expected = torch.stack([half_life(slopes), 4 / slopes], dim=1)
+    np.testing.assert_allclose(main.customdata, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("heads", "scheme"), HEADS_AND_SCHEMES)
+def test_axes_include_every_point(heads: int, scheme: str) -> None:
+    figure = beside_official(heads, scheme)
+    left, right = figure.layout.xaxis.range
+    assert left < 1
+    assert heads < right
+    for trace in figure.data[:2]:
+        assert includes(figure.layout.yaxis, trace.y)
+
+
+def tick_texts(slopes: list[float]) -> dict[float, str]:
+    axis = figures.slope_figure(slopes).layout.yaxis
+    return dict(zip(axis.tickvals, axis.ticktext, strict=True))
+
+
+def test_ticks_of_slopes_are_fractions() -> None:
+    texts = tick_texts([0.5, 2**-8])
+    assert texts[2**-8] == "1/256"
+    assert texts[2**-2] == "1/4"
+
+
+def test_ticks_of_small_slopes_are_powers_of_two() -> None:
+    assert tick_texts([2**-20])[2**-20] == "2<sup>-20</sup>"
+
+
+def test_a_single_large_slope_has_the_usual_ticks_as_well() -> None:
+    texts = list(tick_texts([100]).values())
+    assert texts == ["1/256", "1/64", "1/16", "1/4", "1", "4", "16", "64"]
+
+
+def test_the_axis_of_slopes_is_the_same_for_usual_ones() -> None:
+    equal = figures.slope_figure([2**-4] * 17).layout
+    usual = figures.slope_figure([2**-1, 2**-8]).layout
+    assert equal.yaxis.range == usual.yaxis.range
+
+
+@pytest.mark.parametrize(("heads", "step"), [(2, 1), (17, 2)])
+def test_at_most_16_heads_have_their_numbers(heads: int, step: int) -> None:
+    assert figures.slope_figure([0.5] * heads).layout.xaxis.dtick == step
+
+
 @pytest.mark.parametrize(
-    ("heads", "scheme"), [(heads, scheme) for heads in (1, 2, 7, 12, 64) for scheme in SCHEMES]
+    ("slopes", "step"),
+    [
+        pytest.param([100], "D2", id="two digits of a decade"),
+        pytest.param([1e-5], 1, id="each decade"),
+        pytest.param([1e-17], 3, id="every third decade"),
+        pytest.param([1.1e-30, 9e29], 8, id="every eighth decade"),
+    ],
 )
-def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str) -> None:
-    slopes, official = alibi_slopes(heads, scheme), alibi_slopes(heads)
-    figure = figures.slope_figure(slopes.requires_grad_(), scheme, official, other_name="official")
-    main, other, _ = figure.data
-    for trace, name, values in ((main, scheme, slopes.detach()), (other, "official", official)):
-        assert (list(trace.x), trace.name, trace.visible) == (
-            list(range(1, heads + 1)),
-            name,
-            trace.visible,
-        )
-        assert np.array_equal(trace.y, values.numpy())
-        np.testing.assert_allclose(
-            trace.customdata, torch.stack([half_life(values), 4 / values], dim=1), rtol=1e-6
-        )
-        (left, right), (low, high) = figure.layout.xaxis.range, figure.layout.yaxis.range
-        assert (
-            left < 1
-            and right > heads
-            and low < np.log10(trace.y.min())
-            and high > np.log10(trace.y.max())
-        )
-    for value, text in zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True):
-        assert (
-            eval(text.replace("<sup>", "**").replace("</sup>", "")) == value
-        )  # such as 1/256 or 2<sup>-20</sup>
+def test_half_lives_have_ticks_that_fit(slopes: list[float], step: str | int) -> None:
+    assert figures.slope_figure(slopes).layout.yaxis2.dtick == step
 
 
-def test_axes_seldom_change_and_refuse_what_has_no_place_on_them() -> None:
-    series = [2**-4] * 17, [2**-1, 2**-8], [100], [1e-5], [1e-17], [1.1e-30, 9e29]
-    few, usual, *wide = (figures.slope_figure(slopes).layout for slopes in series)
-    assert few.yaxis.range == usual.yaxis.range and (few.xaxis.dtick, usual.xaxis.dtick) == (
-        2,
-        1,
-    ), "at most 16 numbers"
-    assert [each.yaxis2.dtick for each in wide] == ["D2", 1, 3, 8]
-    assert wide[0].yaxis.ticktext == ("1/256", "1/64", "1/16", "1/4", "1", "4", "16", "64")
-    for slopes in ([1e-30], [1e30], [[0.5]]):
-        with pytest.raises(ValueError, match="other must be between 1e-30 and 1e30"):
-            figures.slope_figure([0.5], other=slopes)
+@pytest.mark.parametrize("other", [[1e-30], [1e30], [[0.5]]], ids=str)
+def test_slopes_without_a_place_on_the_axes_are_refused(other: Any) -> None:
+    with pytest.raises(ValueError, match="other must be between 1e-30 and 1e30"):
+        figures.slope_figure([0.5], other=other)
 
 
-def table(length: int, heads: int) -> pd.DataFrame:
-    return lab.window_table(Words(), "word " * length, num_heads=heads).query(
-        "content == 'same word'"
-    )
+# Spans
 
 
-@pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])
-def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) -> None:
-    spans, figure = table(length, heads), picture.blank_spans()
-    picture.draw_spans(figure, spans, length)
-    _, bound, needed = figure.data
-    for trace, column in ((bound, "bound"), (needed, "needed")):
-        assert trace.name == column and np.array_equal(trace.x, spans["slope"])
-        assert np.array_equal(trace.y, spans[column].clip(lower=1)), (
-            "an axis of logarithms has no 0"
-        )
-        for axis, values in ((figure.layout.xaxis, trace.x), (figure.layout.yaxis, trace.y)):
-            low, high = axis.range
-            assert low < np.log10(values.min()) and np.log10(values.max()) < high
-    assert np.array_equal(needed.customdata, spans[["head", "needed", "bound", "left_out"]])
-    assert figure.layout.shapes[0].y0 == max(1, length - 1)
+@cache
+def spans_of(length: int, heads: int) -> pd.DataFrame:
+    """The spans of heads on a text of equal words."""
+    table = lab.window_table(Words(), "word " * length, num_heads=heads)
+    return table[table["content"] == "same word"]
 
 
-def test_heads_without_a_positive_slope_are_not_drawn_and_the_figure_is_updated_in_place() -> None:
-    spans, figure = table(50, 3), picture.blank_spans()
-    picture.draw_spans(figure, table(900, 8), 900)
-    traces = list(figure.data)
-    for slopes, drawn in (([0.0, 0.5, -0.1], 1), ([0.0] * 3, 0)):
-        picture.draw_spans(figure, spans.assign(slope=slopes), 50)
-        assert all(new is old for new, old in zip(figure.data, traces, strict=True))
-        assert [len(trace.x) for trace in traces[1:]] == [drawn] * 2
-        assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
+def drawn_spans(length: int, heads: int) -> go.Figure:
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, spans_of(length, heads), length)
+    return figure
+
+
+LENGTHS_AND_HEADS = [(1, 1), (9, 8), (900, 32)]
+
+
+@pytest.mark.parametrize(("length", "heads"), LENGTHS_AND_HEADS)
+@pytest.mark.parametrize(("number", "column"), [(1, "bound"), (2, "needed")])
+def test_marks_are_the_spans_of_the_table(
+    length: int, heads: int, number: int, column: str
+) -> None:
+    trace = drawn_spans(length, heads).data[number]
+    spans = spans_of(length, heads)
+    assert trace.name == column
+    np.testing.assert_array_equal(trace.x, spans["slope"])
+    # An axis of logarithms has no 0.
+    np.testing.assert_array_equal(trace.y, spans[column].clip(lower=1))
+
+
+@pytest.mark.parametrize(("length", "heads"), LENGTHS_AND_HEADS)
+def test_axes_include_every_mark(length: int, heads: int) -> None:
+    figure = drawn_spans(length, heads)
+    for trace in figure.data[1:]:
+        assert includes(figure.layout.xaxis, trace.x)
+        assert includes(figure.layout.yaxis, trace.y)
+
+
+def test_hover_texts_have_the_row_of_the_table() -> None:
+    needed = drawn_spans(9, 8).data[2]
+    expected = spans_of(9, 8)[["head", "needed", "bound", "left_out"]]
+    np.testing.assert_array_equal(needed.customdata, expected)
+
+
+@pytest.mark.parametrize(("length", "farthest"), [(1, 1), (9, 8), (900, 899)])
+def test_a_line_marks_the_farthest_key(length: int, farthest: int) -> None:
+    assert drawn_spans(length, 1).layout.shapes[0].y0 == farthest
+
+
+@pytest.mark.parametrize(
+    ("slopes", "number"), [([0.0, 0.5, -0.1], 1), ([0.0, 0.0, 0.0], 0)], ids=["one", "none"]
+)
+def test_only_heads_with_a_positive_slope_are_drawn(slopes: list[float], number: int) -> None:
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, spans_of(50, 3).assign(slope=slopes), 50)
+    assert [len(trace.x) for trace in figure.data[1:]] == [number, number]
+    assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
+
+
+def test_spans_are_drawn_again_in_place() -> None:
+    figure = drawn_spans(900, 8)
+    before = [id(trace) for trace in figure.data]
+    picture.draw_spans(figure, spans_of(50, 3), 50)
+    assert [id(trace) for trace in figure.data] == before
     assert "50 tokens" in figure.layout.annotations[0].text

@@ -1,7 +1,7 @@
-"""Your own functions and classes as position methods: registered, checked, and told apart by what
-they compute."""
+"""Your own functions and classes as position methods: registered, checked, and replaced."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, SelfAttention, register_method
-from alibi_viz.models.positions.custom import custom_method, source_text
+from alibi_viz.models.positions.custom import source_text
+from alibi_viz.models.positions.registry import custom_method, method_names, position_class
 from alibi_viz.models.positions.relative import Alibi
 from tests.custom_laws import root
 
@@ -27,29 +28,9 @@ class PerHead(Position):
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         keys = torch.arange(key_length)
-        return self.slopes[:, None, None] * (keys - keys[key_length - query_length :, None]).float()
-
-
-def bias_of(method: Any, head: int = 0) -> list[float]:
-    return lab.make_model(method).transformer.position.bias(1, 3)[head, 0].tolist()  # type: ignore[no-any-return, operator]
-
-
-def test_function_is_registered_with_its_name_and_gives_the_bias_of_every_pair() -> None:
-    assert register_method(root) == "root" == list(POSITIONS)[-1]
-    assert POSITIONS["root"].summary() == "Bias -sqrt(d) / 2h."
-    assert custom_method("root") is root and custom_method("alibi") is None
-    assert register_method(POSITIONS["alibi"]) == "alibi" == POSITIONS["alibi"].name
-    model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
-    distance = (torch.arange(2, 5)[:, None] - torch.arange(5)).abs()
-    expected = torch.stack([root(distance, head, 4) for head in range(1, 5)])
-    torch.testing.assert_close(model.transformer.position.bias(3, 5), expected)
-
-
-def test_class_is_registered_and_trained() -> None:
-    model = lab.make_model(PerHead)
-    model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
-    assert bool(model.transformer.position.slopes.grad.any())  # type: ignore[union-attr]
-    assert torch.equal(model.head.weight, lab.make_model("alibi").head.weight)
+        queries = keys[key_length - query_length :]
+        steps_back = keys - queries[:, None]
+        return self.slopes[:, None, None] * steps_back.float()
 
 
 class Steeper(Alibi):
@@ -67,8 +48,320 @@ class Gentler(Alibi):
         return super().slopes / 2
 
 
+def law_with_slope(slope: float) -> Any:
+    """A law named "constant_slope", defined again at each call."""
+
+    def constant_slope(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -slope * distance
+
+    return constant_slope
+
+
+def position_in(model: Any) -> Any:
+    return model.transformer.position
+
+
+def bias_of_the_last_of_three_tokens(model: Any) -> list[float]:
+    """In the first head."""
+    bias: list[float] = position_in(model).bias(1, 3)[0, 0].tolist()
+    return bias
+
+
+# Names
+
+
+def test_a_function_is_known_by_its_name() -> None:
+    assert register_method(root) == "root"
+    assert method_names() == [*POSITIONS, "root"]
+    assert custom_method("root") is root
+
+
+def test_the_docstring_of_a_law_is_its_summary() -> None:
+    register_method(root)
+    assert position_class("root").summary() == "Bias -sqrt(d) / 2h."
+
+
+def test_a_class_is_known_by_its_name() -> None:
+    assert register_method(PerHead) == "PerHead"
+    assert position_class("PerHead") is PerHead
+    assert custom_method("PerHead") is PerHead
+
+
+def test_a_built_in_method_keeps_its_name() -> None:
+    assert register_method("alibi") == "alibi"
+    assert register_method(Alibi) == "alibi"
+    assert custom_method("alibi") is None
+
+
+def test_own_methods_are_not_among_the_built_in_ones() -> None:
+    built_in = list(POSITIONS)
+    register_method(root)
+    assert list(POSITIONS) == built_in
+
+
+def test_a_later_definition_of_the_same_name_replaces_the_first() -> None:
+    register_method(law_with_slope(1.0))
+    register_method(law_with_slope(2.0))
+    assert bias_of_the_last_of_three_tokens(lab.make_model("constant_slope")) == [-4, -2, 0]
+
+
+def test_a_replaced_law_stays_in_the_models_that_it_made() -> None:
+    model = lab.make_model(law_with_slope(1.0))
+    register_method(law_with_slope(2.0))
+    assert bias_of_the_last_of_three_tokens(model) == [-2, -1, 0]
+
+
+def test_the_last_definition_is_the_last_in_menus() -> None:
+    register_method(law_with_slope(1.0))
+    register_method(PerHead)
+    register_method(law_with_slope(2.0))
+    assert method_names()[-2:] == ["PerHead", "constant_slope"]
+
+
+def test_a_law_that_is_registered_again_keeps_its_place() -> None:
+    law = law_with_slope(1.0)
+    register_method(law)
+    register_method(PerHead)
+    register_method(law)
+    assert method_names()[-2:] == ["constant_slope", "PerHead"]
+
+
+def without_a_name() -> Any:
+    return lambda distance, head, num_heads: distance
+
+
+def root_under_the_name_of_alibi() -> Any:
+    """A function with the code of `root`."""
+    return type(root)(root.__code__, {}, "alibi")
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "message"),
+    [
+        pytest.param(
+            "nothing",
+            ValueError,
+            "position must be one of alibi, .*, or a function, got 'nothing'",
+            id="an unknown name",
+        ),
+        pytest.param(
+            without_a_name(),
+            ValueError,
+            "needs a name, given by `def`",
+            id="a lambda",
+        ),
+        pytest.param(
+            3,
+            TypeError,
+            "must be a name, a function or a subclass of Position, got 3",
+            id="a number",
+        ),
+        pytest.param(
+            functools.partial(root, num_heads=4),
+            TypeError,
+            "must be a name, a function or a subclass of Position, got functools.partial",
+            id="a partial, which has no name",
+        ),
+        pytest.param(
+            root_under_the_name_of_alibi(),
+            ValueError,
+            "'alibi' is the name of a position method of alibi_viz; choose another name",
+            id="a name that is taken",
+        ),
+    ],
+)
+def test_what_is_no_method_is_refused(method: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        register_method(method)
+
+
+# Laws of the distance
+
+
+def test_a_law_gives_the_bias_of_every_pair() -> None:
+    register_method(root)
+    model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
+    bias = position_in(model).bias(3, 5)
+    assert bias.shape == (4, 3, 5)
+    for head in (1, 2, 3, 4):
+        expected = []
+        for query in (2, 3, 4):  # the last of the five positions
+            expected.append([-math.sqrt(abs(query - key)) / (2 * head) for key in range(5)])
+        torch.testing.assert_close(bias[head - 1], torch.tensor(expected))
+
+
+def test_a_decorated_law_is_called_with_its_decoration() -> None:
+    def times(factor: float, law: Any) -> Any:
+        @functools.wraps(law)
+        def multiplied(*arguments: Any) -> Tensor:
+            return factor * law(*arguments)
+
+        return multiplied
+
+    model = lab.make_model(times(4, root))
+    assert bias_of_the_last_of_three_tokens(model) == pytest.approx([-2 * math.sqrt(2), -2, 0])
+
+
+def test_a_table_of_biases_is_a_law_up_to_its_end() -> None:
+    def tabled(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return torch.linspace(0, -5, 200)[distance]
+
+    logits = lab.make_model(tabled)(torch.zeros(1, 200, dtype=torch.long))
+    assert bool(logits.isfinite().all())
+
+
+def test_source_text_of_a_law_is_that_of_its_definition() -> None:
+    source = source_text(law_with_slope(1.0))
+    assert source.startswith("def constant_slope(distance: Tensor")
+    assert "return -slope * distance" in source
+
+
+def test_a_law_from_a_console_has_no_source_text() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec("def typed(distance, head, num_heads):\n    return -1.0 * distance\n", names)
+    assert source_text(names["typed"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("law", "distances", "expected"),
+    [
+        pytest.param(laws.linear, [0, 1, 16], [0, -1 / 8, -2], id="linear"),
+        pytest.param(laws.square_root, [0, 1, 16], [0, -1 / 8, -1 / 2], id="square_root"),
+        pytest.param(laws.logarithmic, [0, 1, 7], [0, -0.519860, -1.559581], id="logarithmic"),
+        pytest.param(laws.power, [0, 1, 256], [0, -1 / 8, -1], id="power"),
+        pytest.param(laws.window, [0, 31, 32], [0, 0, -math.inf], id="window"),
+    ],
+)
+def test_a_built_in_law_has_these_values_in_head_3_of_8(
+    law: Any, distances: list[int], expected: list[float]
+) -> None:
+    """The slope of that head is 1 / 8."""
+    bias = law(torch.tensor(distances), 3, 8)
+    torch.testing.assert_close(bias, torch.tensor(expected))
+
+
+every_built_in_law = pytest.mark.parametrize("name", laws.__all__)
+
+
+@every_built_in_law
+def test_a_built_in_law_makes_a_model(name: str) -> None:
+    model = lab.make_model(getattr(laws, name))
+    assert bool(model(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
+
+
+@every_built_in_law
+def test_a_built_in_law_is_defined_in_head_80(name: str) -> None:
+    """Where a window of 2^82 tokens doesn't fit into int64."""
+    law = getattr(laws, name)
+    assert bool(law(torch.arange(40), 80, 80).isfinite().all())
+
+
+@every_built_in_law
+@pytest.mark.parametrize("head", [0, 9, -1])
+def test_a_built_in_law_refuses_a_head_out_of_range(name: str, head: int) -> None:
+    law = getattr(laws, name)
+    with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
+        law(torch.arange(40), head, 8)
+
+
+# Laws that can't be used, each named after its mistake
+
+
+def too_short(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return distance[:3]
+
+
+def nothing(distance: Tensor, head: int, num_heads: int) -> None:
+    return None
+
+
+def of_bools(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return distance > 3
+
+
+def trainable(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -torch.nn.Parameter(torch.ones(())) * distance
+
+
+def infinite_at_zero(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return 1.0 / distance
+
+
+def without_the_own_token(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -1 / distance.float()
+
+
+def undefined_beyond_40(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return torch.where(distance > 40, torch.nan, 0.0)
+
+
+def random(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -torch.rand(len(distance))
+
+
+def without_num_heads(distance: Tensor, head: int) -> Tensor:
+    return distance
+
+
+def for_two_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -torch.tensor([0.5, 0.25])[head - 1] * distance
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (too_short, r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]"),
+        (nothing, r"must return a tensor of numbers \[64\], got NoneType"),
+        (of_bools, r"must return a tensor of numbers \[64\], got torch\.bool \[64\]"),
+        (trainable, "a function trains no parameters.* Position"),
+        (infinite_at_zero, "the bias at distance 0 is inf, expected a number$"),
+        (without_the_own_token, "the bias at distance 0 is -inf, expected a number$"),
+        (undefined_beyond_40, "distance 41 is nan, expected a number or -inf$"),
+        (random, r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
+        (without_num_heads, "takes 2 positional arguments but 3 were given"),
+        (for_two_heads, "head 3 of 8: IndexError"),
+    ],
+)
+def test_a_law_that_cannot_be_used_is_named_with_the_value(law: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"law '{law.__name__}'.*{message}"):
+        lab.make_model(law)
+
+
+# Classes
+
+
+def test_a_class_gets_the_settings_that_it_names() -> None:
+    model = LanguageModel(TransformerConfig(position=register_method(PerHead), num_heads=4))
+    assert position_in(model).slopes.shape == (4,)
+
+
+def test_a_class_takes_its_settings_by_name_in_any_order() -> None:
+    class Swapped(Position):
+        config_fields = ("num_heads", "max_length")
+
+        def __init__(self, max_length: int, num_heads: int) -> None:
+            super().__init__()
+            self.sizes = (max_length, num_heads)
+
+    model = lab.make_model(Swapped, max_length=40, num_heads=4)
+    assert position_in(model).sizes == (40, 4)
+
+
+def test_a_class_of_your_own_is_trained() -> None:
+    model = lab.make_model(PerHead)
+    model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
+    assert bool(position_in(model).slopes.grad.any())
+
+
+def test_all_other_weights_start_as_with_a_built_in_method() -> None:
+    own_weights = lab.make_model(PerHead).head.weight
+    assert torch.equal(own_weights, lab.make_model("alibi").head.weight)
+
+
 @pytest.mark.parametrize(("method", "factor"), [(Steeper, 2.0), (Gentler, 0.5)])
-def test_a_subclass_of_alibi_attends_with_its_own_bias(method: type[Alibi], factor: float) -> None:
+def test_a_subclass_of_alibi_attends_with_its_own_bias(
+    method: Callable[[int], Alibi], factor: float
+) -> None:
     query, key, value = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
     position = method(2)
     expected = Alibi(2, slopes=factor * alibi_slopes(2))
@@ -92,128 +385,7 @@ def test_a_subclass_of_alibi_with_another_bias_takes_no_padding() -> None:
         SelfAttention(Steeper(2), 8, 2)(x, key_padding_mask=mask)
 
 
-def law_with_slope(slope: float) -> Any:
-    """A law named "constant_slope", defined again at each call."""
-
-    def constant_slope(distance: Tensor, head: int, num_heads: int) -> Tensor:
-        return -slope * distance
-
-    return constant_slope
-
-
-def test_a_later_definition_of_the_same_name_replaces_the_first() -> None:
-    register_method(law_with_slope(1.0))
-    assert bias_of(law_with_slope(2.0)) == [-4, -2, 0]
-    assert bias_of("constant_slope") == [-4, -2, 0]
-
-
-def test_a_replaced_law_stays_in_the_models_that_it_made() -> None:
-    model = lab.make_model(law_with_slope(1.0))
-    register_method(law_with_slope(2.0))
-    bias = model.transformer.position.bias(1, 2)[0, 0]  # type: ignore[operator]
-    assert bias.tolist() == [-1, 0]
-
-
-def test_the_last_definition_is_the_last_in_menus() -> None:
-    register_method(law_with_slope(1.0))
-    register_method(type("Later", (Position,), {}))
-    register_method(law_with_slope(2.0))
-    assert list(POSITIONS)[-2:] == ["Later", "constant_slope"]
-
-
-def test_source_text_of_a_law_is_that_of_its_definition() -> None:
-    source = source_text(law_with_slope(1.0))
-    assert source.startswith("def constant_slope(distance: Tensor")
-    assert "return -slope * distance" in source
-
-
-def test_a_law_from_a_console_has_no_source_text() -> None:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec("def typed(distance, head, num_heads):\n    return -1.0 * distance\n", names)
-    assert source_text(names["typed"]) == ""
-
-
-FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {  # of head 3 of 8, whose slope is 1 / 8
-    "linear": lambda d: -d / 8,
-    "square_root": lambda d: -d.sqrt() / 8,
-    "logarithmic": lambda d: -0.75 * torch.log1p(d),
-    "power": lambda d: -(d ** (3 / 8)) / 8,
-    "window": lambda d: torch.where(d < 32, 0.0, -torch.inf),
-}
-
-
-@pytest.mark.parametrize("name", laws.__all__)
-def test_built_in_laws_have_the_values_of_their_formulas_and_make_models(name: str) -> None:
-    law, distance = getattr(laws, name), torch.arange(40)
-    torch.testing.assert_close(law(distance, 3, 8), FORMULAS[name](distance.float()))
-    assert bool(lab.make_model(law)(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
-    assert bool(law(distance, 80, 80).isfinite().all()), "2^80 tokens fit into no window"
-    for head in (0, 9, -1):
-        with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
-            law(distance, head, 8)
-
-
-def test_a_table_of_biases_is_a_law_up_to_its_end() -> None:
-    def tabled(distance: Tensor, head: int, num_heads: int) -> Tensor:
-        return torch.linspace(0, -5, 200)[distance]
-
-    assert bool(lab.make_model(tabled)(torch.zeros(1, 200, dtype=torch.long)).isfinite().all())
-
-
-def returning(value: Callable[[Tensor], Any]) -> Any:
-    return lambda distance, head, num_heads: value(distance)
-
-
-@pytest.mark.parametrize(
-    ("law", "message"),
-    [
-        (
-            returning(lambda d: d[:3]),
-            r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]",
-        ),
-        (returning(lambda d: None), "got NoneType"),
-        (
-            returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d),
-            "a function trains no parameters.* Position",
-        ),
-        (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf, expected a number$"),
-        (returning(lambda d: -1 / d.float()), "the bias at distance 0 is -inf, expected a number$"),
-        (
-            returning(lambda d: torch.where(d > 40, torch.nan, 0.0)),
-            "distance 41 is nan, expected a number or -inf$",
-        ),
-        (
-            returning(lambda d: -torch.rand(len(d))),
-            r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1",
-        ),
-        (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),
-        (
-            lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance,
-            "head 3 of 8: IndexError",
-        ),
-    ],
-)
-def test_bad_law_is_named_with_the_value(law: Any, message: str) -> None:
-    law.__name__ = "bad"
-    with pytest.raises(ValueError, match=f"law 'bad'.*{message}"):
-        lab.make_model(law)
-
-
-def test_a_method_that_supports_no_cache_generates_without_one() -> None:
-    class Changing(Position):
-        supports_cache = False
-
-    model, tokens = lab.make_model(Changing), torch.arange(9)[None]
-    assert model.generate(tokens, 2).shape == (1, 11)
-    caches = [KeyValueCache() for _ in model.transformer.blocks]
-    for call in (lambda: model(tokens, caches), lambda: model.generate(tokens, 2, use_cache=True)):
-        with pytest.raises(
-            ValueError, match="'Changing' supports no cache, because new tokens move earlier ones"
-        ):
-            call()
-
-
-def test_class_that_looks_ahead_raises() -> None:
+def test_a_class_that_looks_ahead_is_refused() -> None:
     class Ahead(Position):
         """Lets every query see every key."""
 
@@ -227,25 +399,27 @@ def test_class_that_looks_ahead_raises() -> None:
         lab.make_model(Ahead)
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("nothing", "position must be one of alibi, .*, or a function, got 'nothing'"),
-        (lambda d, h, n: d, "needs a name, given by `def`"),
-        (3, "must be a name, a function or a subclass of Position, got 3"),
-        (
-            type(root)(root.__code__, {}, "alibi"),
-            "'alibi' is the name of a position method of alibi_viz; choose another name",
-        ),
-    ],
-)
-def test_other_object_or_a_taken_name_is_not_accepted(method: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        register_method(method)
+class Changing(Position):
+    """Positions that change as the text grows."""
+
+    supports_cache = False
 
 
-def test_decorated_laws_are_told_apart_by_what_surrounds_them() -> None:
-    def times(factor: float) -> Any:
-        return functools.wraps(root)(lambda *arguments, by=factor: by * root(*arguments))
+def test_a_method_that_supports_no_cache_generates_without_one() -> None:
+    texts = lab.make_model(Changing).generate(torch.arange(9)[None], 2)
+    assert texts.shape == (1, 11)
 
-    assert bias_of(times(2)) == [2 * value for value in bias_of(times(1))]
+
+NO_CACHE = "'Changing' supports no cache, because new tokens move earlier ones"
+
+
+def test_a_method_that_supports_no_cache_refuses_to_generate_with_one() -> None:
+    with pytest.raises(ValueError, match=NO_CACHE):
+        lab.make_model(Changing).generate(torch.arange(9)[None], 2, use_cache=True)
+
+
+def test_a_method_that_supports_no_cache_refuses_one_that_it_is_given() -> None:
+    model = lab.make_model(Changing)
+    caches = [KeyValueCache() for _ in model.transformer.blocks]
+    with pytest.raises(ValueError, match=NO_CACHE):
+        model(torch.arange(9)[None], caches)

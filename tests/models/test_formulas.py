@@ -1,8 +1,8 @@
 """Position methods compared with the formulas of their papers, as plain Python loops in float64."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -29,190 +29,370 @@ from alibi_viz.models.positions.rotary import (
 )
 from tests.attention.cases import normal
 
-HEADS, DIM = 3, 6
-Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the bias
+HEADS = 3
+DIM = 6  # of a head with rotary positions: three pairs of channels
+SLOPES = alibi_slopes(HEADS).tolist()
+
+# From head (0, 1, ...), query i and key j to the bias
+Formula = Callable[[int, int, int], float]
+Case = tuple[Position, Formula]
 
 
-def kerple(position: KerpleLog) -> Formula:
-    p, a = position.p.tolist(), position.a.tolist()
-    return lambda h, i, j: -max(p[h], 0.01) * math.log(1 + max(a[h], 0.01) * abs(i - j))
+# Biases
 
 
-def t5(position: T5Buckets, max_distance: int) -> Formula:
-    table = position.values.weight.tolist()
+def alibi() -> Case:
+    def bias(head: int, i: int, j: int) -> float:
+        return -SLOPES[head] * abs(i - j)
 
-    def bias(h: int, i: int, j: int) -> float:
-        d = abs(i - j)
-        bucket = (
-            d
-            if d < 16
-            else min(
-                31, 16 + math.floor(16 * math.log(d / 16) / math.log(max_distance / 16) + 1e-9)
-            )
-        )
-        return table[bucket][h]
-
-    return bias
+    return Alibi(HEADS), bias
 
 
-def fire(position: Fire, tau: float) -> Formula:
-    first, second = position.network[0], position.network[2]
+def learned_alibi() -> Case:
+    """After training has doubled all slopes."""
+    position = Alibi(HEADS, learned=True)
+    (log_slopes,) = position.parameters()
+    log_slopes.data += math.log(2)
 
-    def bias(h: int, i: int, j: int) -> float:
-        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, j, tau))
-        hidden = [
-            max(0.0, w * ratio + b)
-            for (w,), b in zip(first.weight.tolist(), first.bias.tolist(), strict=True)
-        ]
-        return (
-            sum(w * x for w, x in zip(second.weight[h].tolist(), hidden, strict=True))
-            + second.bias[h].item()
-        )
+    def bias(head: int, i: int, j: int) -> float:
+        return -2 * SLOPES[head] * abs(i - j)
 
-    return bias
+    return position, bias
 
 
-def cases() -> dict[str, tuple[Position, Formula]]:
+def decay_in_bfloat16() -> Case:
+    """At the training length of RetNet; the slopes are not rounded."""
+
+    def bias(head: int, i: int, j: int) -> float:
+        return abs(i - j) * math.log(1 - 2 ** (-5 - head))
+
+    return Decay(HEADS).bfloat16(), bias
+
+
+def decay_in_64_tokens() -> Case:
+    """A 32nd of RetNet's 2,048, so the distance counts 32 times."""
+
+    def bias(head: int, i: int, j: int) -> float:
+        return 32 * abs(i - j) * math.log(1 - 2 ** (-5 - head))
+
+    return Decay(HEADS, 64), bias
+
+
+def kerple_log() -> Case:
+    """With two parameters below 0.01, where they are clamped."""
     torch.manual_seed(0)
-    kerple_log = KerpleLog(HEADS)
-    network = Fire(HEADS, 32)
-    original = T5Buckets(HEADS, 512)
-    buckets = T5Buckets(HEADS, 128)
-    learned = Alibi(HEADS, learned=True)
-    slopes = alibi_slopes(HEADS).tolist()
-    with torch.no_grad():
-        learned.learned.log_slopes += math.log(2)  # type: ignore[union-attr]
-        kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
-    return {
-        "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * abs(i - j)),
-        "learned alibi": (learned, lambda h, i, j: -2 * slopes[h] * abs(i - j)),
-        "decay": (
-            Decay(HEADS).bfloat16(),
-            lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h)),
-        ),
-        "decay in 64 tokens": (
-            Decay(HEADS, 64),
-            lambda h, i, j: 32 * abs(i - j) * math.log(1 - 2 ** (-5 - h)),
-        ),
-        "kerple-log": (kerple_log, kerple(kerple_log)),
-        "t5 of its paper": (original, t5(original, 128)),
-        "t5": (buckets, t5(buckets, 32)),
-        "fire": (network, fire(network, 8)),
-    }
+    position = KerpleLog(HEADS)
+    position.p.data[0] = -5
+    position.a.data[1] = -5
+    p = [0.01, position.p[1].item(), position.p[2].item()]
+    a = [position.a[0].item(), 0.01, position.a[2].item()]
+
+    def bias(head: int, i: int, j: int) -> float:
+        return -p[head] * math.log(1 + a[head] * abs(i - j))
+
+    return position, bias
 
 
-@pytest.mark.parametrize("name", cases())
-def test_bias_equals_its_formula(name: str) -> None:
-    position, formula = cases()[name]
-    for rows, columns in ((0, 0), (1, 1), (5, 5), (1, 140), (70, 70)):
-        bias = position.bias(rows, columns)
-        assert bias.shape == (HEADS, rows, columns)
-        for h, row in product(range(HEADS), range(rows)):
-            expected = [formula(h, columns - rows + row, j) for j in range(columns)]
-            assert bias[h, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
+def t5_with(trained_length: int, max_distance: int) -> Case:
+    """The buckets of T5's code, whose last one begins below `max_distance`."""
+    torch.manual_seed(0)
+    position = T5Buckets(HEADS, trained_length)
+    values = position.values.weight.tolist()  # [bucket, head]
+
+    def bias(head: int, i: int, j: int) -> float:
+        distance = abs(i - j)
+        if distance < 16:
+            return values[distance][head]
+        share = math.log(distance / 16) / math.log(max_distance / 16)
+        bucket = 16 + math.floor(16 * share + 1e-9)  # 1e-9 against rounding
+        return values[min(bucket, 31)][head]
+
+    return position, bias
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
-def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
-    position = T5Buckets(1, 4 * length)
-    buckets = position.bucket(torch.arange(5000))
-    assert bool((buckets.diff() >= 0).all()) and set(buckets.tolist()) == set(
-        buckets[: max(length, 2)].tolist()
-    )
-    assert int(buckets.max()) == position.num_buckets - 1
-    assert T5Buckets(300, 512).values.weight.std().item() == pytest.approx(0.02, rel=0.05)
+def t5_of_its_paper() -> Case:
+    return t5_with(trained_length=512, max_distance=128)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (1, 6), (3, 7)])
-def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: int) -> None:
-    forget, x = Forget(5, alibi_slopes(HEADS)), normal(2, columns, 5).float()
-    torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
-    bias, gates = forget.bias(rows, columns, x), forget.gate(x).tolist()
-    for wrong, got in ((None, "None"), (x[:, 1:], rf"shape \[2, {columns - 1}, 5\]")):
-        with pytest.raises(
-            ValueError, match=f"a forget gate reads the layer's input, .* got {got}"
+def t5_in_128_tokens() -> Case:
+    return t5_with(trained_length=128, max_distance=32)
+
+
+def fire() -> Case:
+    """Trained on 32 tokens, so tau starts at 8, and c at 0.1."""
+    torch.manual_seed(0)
+    position = Fire(HEADS, 32)
+    first_layer = position.network[0]
+    second_layer = position.network[2]
+    weights_in = first_layer.weight[:, 0].tolist()
+    biases_in = first_layer.bias.tolist()
+    weights_out = second_layer.weight.tolist()
+    biases_out = second_layer.bias.tolist()
+
+    def bias(head: int, i: int, j: int) -> float:
+        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, j, 8))
+        output = biases_out[head]
+        for weight_in, bias_in, weight_out in zip(
+            weights_in, biases_in, weights_out[head], strict=True
         ):
-            forget.bias(rows, columns, wrong)
-    for b, h, row in product(range(2), range(HEADS), range(rows)):
-        i = columns - rows + row
-        expected = [
-            sum(math.log(sigmoid(gates[b][t][h])) for t in range(j + 1, i + 1))
-            for j in range(i + 1)
-        ]
-        assert bias[b, h, row, : i + 1].tolist() == pytest.approx(expected, abs=1e-5)
+            hidden = max(0.0, weight_in * ratio + bias_in)
+            output += weight_out * hidden
+        return output
+
+    return position, bias
 
 
-def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_tokens() -> None:
-    """The sum over 20,000 tokens is large; rounding it would lose the difference between two
-    neighbors."""
-    forget, slopes = Forget(5, alibi_slopes(8)), alibi_slopes(8)[:, None]
-    steps = forget.bias(1, 20_000, normal(1, 20_000, 5).float())[0, :, 0].diff()
-    torch.testing.assert_close(steps, slopes.expand_as(steps), atol=2e-3, rtol=0)
-    torch.testing.assert_close(steps[:, -100:], slopes.expand(-1, 100), atol=1e-6, rtol=1e-4)
+@pytest.mark.parametrize(
+    "case",
+    [
+        alibi,
+        learned_alibi,
+        decay_in_bfloat16,
+        decay_in_64_tokens,
+        kerple_log,
+        t5_of_its_paper,
+        t5_in_128_tokens,
+        fire,
+    ],
+)
+@pytest.mark.parametrize(("queries", "keys"), [(0, 0), (1, 1), (5, 5), (1, 140), (40, 40)])
+def test_bias_equals_its_formula(case: Callable[[], Case], queries: int, keys: int) -> None:
+    position, formula = case()
+    bias = position.bias(queries, keys)
+    assert bias is not None
+    assert bias.shape == (HEADS, queries, keys)
+    for head in range(HEADS):
+        for row in range(queries):
+            query = keys - queries + row  # the queries are the last keys
+            expected = [formula(head, query, key) for key in range(keys)]
+            assert bias[head, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
 
 
-def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
+every_short_length = pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
+
+
+@every_short_length
+def test_a_t5_bucket_holds_neighboring_distances(length: int) -> None:
+    buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000))
+    assert bool((buckets.diff() >= 0).all())
+
+
+@every_short_length
+def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
+    """A quarter of the training length is enough to meet them all."""
+    buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000)).tolist()
+    in_training = buckets[: max(length, 2)]
+    assert set(buckets) == set(in_training)
+
+
+@every_short_length
+def test_far_distances_fall_into_the_last_t5_bucket(length: int) -> None:
+    position = T5Buckets(1, 4 * length)
+    assert position.bucket(torch.tensor([5000])).tolist() == [position.num_buckets - 1]
+
+
+def test_t5_biases_start_small() -> None:
+    torch.manual_seed(0)
+    values = T5Buckets(300, 512).values.weight
+    assert values.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_parameters_of_kerple_start_below_2_and_1() -> None:
+    torch.manual_seed(0)
+    position = KerpleLog(3000)
+    for parameter, largest in ((position.p, 2), (position.a, 1)):
+        assert parameter.min().item() == pytest.approx(0, abs=0.02)
+        assert parameter.max().item() == pytest.approx(largest, abs=0.02)
+
+
+def test_parameters_of_kerple_go_on_learning_where_they_are_clamped() -> None:
+    position = KerpleLog(HEADS)
+    position.a.data[:] = -1
+    position.p.data[:] = -1
+    position.curve(torch.arange(4)).sum().backward()
+    assert position.a.grad is not None
+    assert position.p.grad is not None
+    assert bool((position.a.grad < 0).all()), "a larger one makes the biases smaller"
+    assert bool((position.p.grad < 0).all()), "a larger one makes the biases smaller"
+
+
+# The forget gate
+
+
+def forget_gate() -> Forget:
+    forget = Forget(5, alibi_slopes(HEADS))
+    torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
+    return forget
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(4, 4), (1, 6), (3, 7)])
+def test_forget_bias_is_the_sum_of_log_gates_after_the_key(queries: int, keys: int) -> None:
+    forget = forget_gate()
+    x = normal(2, keys, 5, dtype=torch.float32)
+    bias = forget.bias(queries, keys, x)
+    log_gates = torch.from_numpy(sigmoid(forget.gate(x).double().detach().numpy())).log()
+    for row in range(queries):
+        query = keys - queries + row
+        for key in range(query + 1):
+            expected = log_gates[:, key + 1 : query + 1].sum(1)  # [batch, heads]
+            torch.testing.assert_close(
+                bias[:, :, row, key].double(), expected, atol=1e-5, rtol=1e-6
+            )
+
+
+def test_forget_needs_the_input_of_the_layer() -> None:
+    with pytest.raises(ValueError, match=r"a forget gate reads the layer's input, .* got None"):
+        forget_gate().bias(3, 7, None)
+
+
+def test_forget_needs_the_input_at_every_key() -> None:
+    with pytest.raises(ValueError, match=r"reads the layer's input, .* got shape \[2, 6, 5\]"):
+        forget_gate().bias(3, 7, torch.zeros(2, 6, 5))
+
+
+def test_forget_starts_as_alibi() -> None:
+    forget = Forget(5, alibi_slopes(HEADS))
+    x = normal(1, 20, 5, dtype=torch.float32)
+    expected = Alibi(HEADS).bias(20, 20)
+    torch.testing.assert_close(forget.bias(20, 20, x)[0], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_forget_tells_neighbors_apart_after_20000_tokens() -> None:
+    """The sum over 20,000 tokens is large. Rounding it would lose the difference between two
+    neighbors; powers of two would not be rounded."""
+    slopes = torch.tensor([0.3, 0.1, 0.01])
+    forget = Forget(5, slopes)
+    bias = forget.bias(1, 20_000, torch.zeros(1, 20_000, 5))
+    last_steps = bias[0, :, 0, -100:].diff()
+    expected = slopes[:, None].expand_as(last_steps)
+    torch.testing.assert_close(last_steps, expected, atol=1e-6, rtol=1e-4)
+
+
+# Absolute positions
+
+
+@pytest.mark.parametrize("position", [0, 1, 7, 1999])
+def test_sinusoidal_equals_the_formula_of_the_paper(position: int) -> None:
     width = 10
-    table = Sinusoidal(width).table(torch.arange(2000))
-    for i in (0, 1, 7, 1999):
-        angles = [i / 10000 ** (2 * k / width) for k in range(width // 2)]
-        assert table[i, 0::2].tolist() == pytest.approx(
-            [math.sin(angle) for angle in angles], abs=1e-6
-        )
-        assert table[i, 1::2].tolist() == pytest.approx(
-            [math.cos(angle) for angle in angles], abs=1e-6
-        )
-    assert torch.equal(
-        Sinusoidal(5).embed(torch.zeros(1, 3, 5))[0], Sinusoidal(5).table(torch.arange(3))
-    )
+    row = Sinusoidal(width).table(torch.tensor([position]))[0]
+    expected = []
+    for pair in range(width // 2):
+        angle = position / 10000 ** (2 * pair / width)
+        expected += [math.sin(angle), math.cos(angle)]
+    assert row.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyond_it() -> None:
-    assert Learned(64, 512).table.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    position, tokens = Learned(4, 3), normal(2, 3, 4).float()
-    assert torch.equal(position.embed(tokens), tokens + position.table.weight)
-    assert torch.equal(
-        position.embed(tokens[:, :1], start=2), tokens[:, :1] + position.table.weight[2]
-    )
+def test_sinusoidal_of_an_odd_width_ends_with_a_sine() -> None:
+    row = Sinusoidal(5).table(torch.tensor([3]))[0]
+    assert row[-1].item() == pytest.approx(math.sin(3 / 10000 ** (4 / 5)), abs=1e-6)
+
+
+def test_sinusoidal_adds_its_table_to_the_token_vectors() -> None:
+    position = Sinusoidal(6)
+    tokens = normal(2, 3, 6, dtype=torch.float32)
+    assert torch.equal(position.embed(tokens), tokens + position.table(torch.arange(3)))
+
+
+def test_learned_adds_rows_of_its_table_from_the_start_position() -> None:
+    position = Learned(4, 3)
+    tokens = normal(2, 2, 4, dtype=torch.float32)
+    table = position.table.weight
+    assert torch.equal(position.embed(tokens), tokens + table[:2])
+    assert torch.equal(position.embed(tokens, start=1), tokens + table[1:])
+
+
+def test_learned_is_not_defined_beyond_its_table() -> None:
+    position = Learned(4, 3)
     with pytest.raises(ValueError, match="not defined beyond max_length=3, got length 4"):
         position.embed(torch.zeros(1, 1, 4), start=3)
 
 
+def test_learned_positions_start_small() -> None:
+    torch.manual_seed(0)
+    assert Learned(64, 512).table.weight.std().item() == pytest.approx(0.02, rel=0.02)
+
+
+# Rotary positions
+
+
 def rotated(
-    vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence[float] = (1.0, 1.0, 1.0)
+    vectors: Tensor,
+    first: int,
+    *,
+    base: float = 10000.0,
+    slower: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    scale: float = 1.0,
 ) -> Tensor:
-    """Vectors at the positions first, first + 1, ...; `slower` says how many times slower each pair
-    turns."""
-    places = torch.arange(first, first + vectors.shape[-2], dtype=torch.float64)[:, None]
-    angle = places / torch.tensor(slower) * base ** (-2 * torch.arange(DIM // 2) / DIM).double()
-    pairs = torch.complex(*vectors.double().chunk(2, dim=-1)) * torch.polar(
-        torch.ones_like(angle), angle
-    )
-    return torch.cat((pairs.real, pairs.imag), dim=-1)
+    """Vectors at the positions first, first + 1, ..., as complex numbers.
+
+    `slower` says how many times slower each pair turns.
+    """
+    positions = torch.arange(first, first + vectors.shape[-2], dtype=torch.float64)
+    angles = []
+    for pair in range(DIM // 2):
+        frequency = base ** (-2 * pair / DIM) / slower[pair]
+        angles.append(positions * frequency)
+    angle = torch.stack(angles, dim=-1)  # [length, pairs]
+    first_half, second_half = vectors.double().chunk(2, dim=-1)
+    turned = torch.complex(first_half, second_half) * torch.polar(torch.ones_like(angle), angle)
+    return scale * torch.cat((turned.real, turned.imag), dim=-1)
 
 
-@pytest.mark.parametrize("length", [3, 8, 9, 24])
+@pytest.mark.parametrize("position", [0, 1, 100_000])
+def test_rotary_turns_pairs_exactly_also_far_away(position: int) -> None:
+    """An angle of 100,000 in float32 would be wrong by up to 0.004."""
+    vectors = normal(1, 2, 1, DIM)
+    at = torch.tensor([position])
+    turned = Rotary(DIM).rotate(vectors, at, end=position + 1)
+    torch.testing.assert_close(turned, rotated(vectors, position), atol=1e-6, rtol=1e-6)
+
+
+# Trained on 8 tokens, in which only the fastest pair turns once
+S = 3.0  # at 24 tokens
+RULES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "pi": {"slower": (S, S, S)},
+    "ntk": {"base": 10000 * S ** (DIM / (DIM - 2))},
+    "yarn": {"slower": (1.0, S, S), "scale": 0.1 * math.log(S) + 1},
+}
+
+
 @pytest.mark.parametrize("rule", ROTARY_RULES)
-def test_angles_follow_the_formula_of_the_rule_and_are_plain_up_to_the_training_length(
-    rule: str, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query, key = normal(1, 2, 3, DIM), normal(1, 2, length, DIM, seed=1)
-    s = max(1.0, length / 8)
-    slower = {"pi": [s] * 3, "yarn": [1.0, s, s]}.get(
-        rule, [1.0] * 3
-    )  # only the fastest pair turns once in 8 tokens
-    base = 10000.0 * s ** (DIM / (DIM - 2)) if rule == "ntk" else 10000.0
-    scale = 0.1 * math.log(s) + 1 if rule == "yarn" else 1.0
-    expected = (
-        rotated(query, length - 3, base, slower) * scale,
-        rotated(key, 0, base, slower) * scale,
-    )
-    got = ScaledRotary(DIM, rule, 8).transform(query, key)
-    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
-    if s == 1:
-        assert all(map(torch.equal, got, Rotary(DIM).transform(query, key)))
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # then no table is kept
-    assert all(map(torch.equal, got, ScaledRotary(DIM, rule, 8).transform(query, key)))
+def test_angles_follow_the_rule_beyond_the_training_length(rule: str) -> None:
+    query = normal(1, 2, 3, DIM)
+    key = normal(1, 2, 24, DIM, seed=1)
+    new_query, new_key = ScaledRotary(DIM, rule, 8).transform(query, key)
+    expected_query = rotated(query, 21, **RULES[rule])
+    expected_key = rotated(key, 0, **RULES[rule])
+    torch.testing.assert_close(new_query, expected_query, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(new_key, expected_key, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
+def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule: str) -> None:
+    key = normal(1, 2, 9, DIM)
+    _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
+    assert not torch.allclose(new_key, rotated(key, 0), atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [3, 8])
+@pytest.mark.parametrize("rule", ROTARY_RULES)
+def test_no_rule_changes_angles_up_to_the_training_length(rule: str, length: int) -> None:
+    key = normal(1, 2, length, DIM)
+    _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
+    _, plain_key = Rotary(DIM).transform(key, key)
+    assert torch.equal(new_key, plain_key)
+
+
+def test_rotary_is_the_same_when_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it keeps no table of cosines."""
+    key = normal(1, 2, 9, DIM)
+    _, expected = Rotary(DIM).transform(key, key)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    compiled = Rotary(DIM)
+    _, new_key = compiled.transform(key, key)
+    assert torch.equal(new_key, expected)
+    assert compiled._tables == {}
 
 
 @pytest.mark.parametrize("s", [1.5, 4.0, 16.0])
@@ -239,61 +419,82 @@ def test_yarn_equals_transformers(head_dim: int, trained_length: int, s: float) 
 
 
 @pytest.mark.parametrize("trained_length", [1, 2, 6, 7])
-def test_yarn_at_very_short_training_lengths_keeps_only_the_fastest_pair(
-    trained_length: int,
-) -> None:
-    ratios = yarn_frequencies(8, trained_length, 4.0) / yarn_frequencies(8, trained_length, 1.0)
-    assert ratios.tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
-
-
-@pytest.mark.parametrize("settings", [(7, "pi", 8), (6, "linear", 8), (6, "pi", 0), (2, "ntk", 8)])
-def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, int]) -> None:
-    with pytest.raises(ValueError, match=r"(head_dim|rule|trained_length).* must be .*, got "):
-        ScaledRotary(*settings)
-
-
-def test_parameters_of_kerple_start_below_2_and_1_and_go_on_learning_where_they_are_clamped() -> (
-    None
-):
-    assert [each.max().item() for each in KerpleLog(3000).parameters()] == pytest.approx(
-        [2, 1], abs=0.02
-    )
-    position = KerpleLog(HEADS)
-    position.a.data[:] = position.p.data[:] = -1
-    position.curve(torch.arange(4)).sum().backward()
-    assert bool((position.a.grad < 0).all() and (position.p.grad < 0).all())
-
-
-def test_xpos_logits_are_rotary_logits_times_a_power_for_near_and_far_tokens() -> None:
-    query, key = normal(1, 1, 4097, DIM), normal(1, 1, 4097, DIM, seed=1)
-    queries, keys = Xpos(DIM).transform(query, key)
-    for i, j in ((5, 5), (6, 2), (4096, 0), (4096, 4000), (100, 0), (2048, 1)):
-        products = rotated(query[0, 0, i : i + 1], i) * rotated(key[0, 0, j : j + 1], j)
-        z = [(2 * pair / DIM + 0.4) / 1.4 for pair in range(DIM // 2)] * 2
-        expected = sum(z[c] ** ((i - j) / 512) * float(products[0, c]) for c in range(DIM))
-        assert float(queries[0, 0, i] @ keys[0, 0, j]) == pytest.approx(
-            expected, abs=1e-4, rel=1e-4
-        )
+def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length: int) -> None:
+    scaled = yarn_frequencies(8, trained_length, s=4.0)
+    unscaled = yarn_frequencies(8, trained_length, s=1.0)
+    assert (scaled / unscaled).tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
 
 
 @pytest.mark.parametrize(
-    ("dtype", "longest"), [(torch.float32, 32768), (torch.bfloat16, 32768), (torch.float16, 2048)]
+    ("head_dim", "rule", "trained_length", "message"),
+    [
+        pytest.param(7, "pi", 8, "head_dim must be even, got 7", id="odd"),
+        pytest.param(6, "linear", 8, "rule .* must be one of .*, got 'linear'", id="rule"),
+        pytest.param(6, "pi", 0, "trained_length must be .* at least 1, got 0", id="length"),
+        pytest.param(2, "ntk", 8, "head_dim must be above 2, got 2", id="one pair"),
+    ],
 )
-def test_xpos_products_are_finite_at_the_largest_length_and_longer_ones_raise(
-    dtype: torch.dtype, longest: int
+def test_invalid_settings_of_rotary_positions_are_named(
+    head_dim: int, rule: str, trained_length: int, message: str
 ) -> None:
+    with pytest.raises(ValueError, match=message):
+        ScaledRotary(head_dim, rule, trained_length)
+
+
+@pytest.mark.parametrize(("i", "j"), [(5, 5), (6, 2), (100, 0), (2048, 1), (4096, 4000), (4096, 0)])
+def test_xpos_logits_are_rotary_logits_times_a_power(i: int, j: int) -> None:
+    """z_k^((i - j) / 512), with z_k = (2k / DIM + 0.4) / 1.4 for pair k."""
+    query = normal(1, 1, 4097, DIM)
+    key = normal(1, 1, 4097, DIM, seed=1)
+    new_query, new_key = Xpos(DIM).transform(query, key)
+    logit = new_query[0, 0, i] @ new_key[0, 0, j]
+
+    rotary_query = rotated(query[0, 0, i : i + 1], i)[0]
+    rotary_key = rotated(key[0, 0, j : j + 1], j)[0]
+    expected = 0.0
+    for pair in range(DIM // 2):
+        z = (2 * pair / DIM + 0.4) / 1.4
+        for channel in (pair, pair + DIM // 2):
+            product = float(rotary_query[channel] * rotary_key[channel])
+            expected += z ** ((i - j) / 512) * product
+    assert float(logit) == pytest.approx(expected, abs=1e-4, rel=1e-4)
+
+
+LONGEST = pytest.mark.parametrize(
+    ("dtype", "longest"),
+    [
+        pytest.param(torch.float32, 32768, id="float32"),
+        pytest.param(torch.bfloat16, 32768, id="bfloat16"),
+        pytest.param(torch.float16, 2048, id="float16"),
+    ],
+)
+
+
+@LONGEST
+def test_xpos_is_finite_at_its_longest_text(dtype: torch.dtype, longest: int) -> None:
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf -
     inf is NaN."""
-    xpos, vectors = Xpos(16), torch.randn(2, 1, 1, longest + 1, 16).to(dtype)
-    query, key = xpos.transform(*vectors[..., 1:, :])
-    ends = torch.tensor([0, 1, longest // 2, longest - 1])
-    for products in (query[0, 0, ends] @ key[0, 0].mT, query, key):
-        assert bool(products.isfinite().all())
-    assert (
-        float(torch.stack((query, key)).abs().max()) < 10 * 3.5**32
-    )  # the positions count from the middle
-    with pytest.raises(
-        ValueError,
-        match=f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}",
-    ):
-        xpos.transform(*vectors)
+    vectors = normal(2, 1, 1, longest, 16).to(dtype)
+    query, key = Xpos(16).transform(vectors[0], vectors[1])
+    assert bool(query.isfinite().all())
+    assert bool(key.isfinite().all())
+    some_queries = query[0, 0, [0, 1, longest // 2, longest - 1]]
+    assert bool((some_queries @ key[0, 0].mT).isfinite().all())
+
+
+def test_xpos_counts_positions_from_the_middle() -> None:
+    """From the first token, the largest factor would be 3.5^64."""
+    growth_at_the_ends = 3.5**32  # of pair 0: 1.4 / 0.4 for each 512 of 16,384 tokens
+    ones = torch.ones(1, 1, 32768, 2)
+    query, key = Xpos(2).transform(ones, ones)
+    for vectors in (query, key):
+        largest = vectors.norm(dim=-1).max().item()
+        assert largest == pytest.approx(math.sqrt(2) * growth_at_the_ends, rel=0.01)
+
+
+@LONGEST
+def test_xpos_is_not_defined_for_longer_texts(dtype: torch.dtype, longest: int) -> None:
+    vectors = torch.zeros(1, 1, longest + 1, 16, dtype=dtype)
+    message = f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}"
+    with pytest.raises(ValueError, match=message):
+        Xpos(16).transform(vectors, vectors)

@@ -1,6 +1,7 @@
-"""The statistics of a cache, and decoding that reads only the keys within the spans."""
+"""The key-value cache, its ball of keys, and decoding that reads only the keys within the spans."""
 
 import math
+import re
 from functools import partial
 from typing import Any
 
@@ -17,131 +18,308 @@ from tests.attention import cases
 
 normal = partial(cases.normal, dtype=torch.float32)
 
+# Appending
+
+
+def test_a_cache_returns_all_tokens_so_far() -> None:
+    cache = KeyValueCache()
+    tokens = normal(20, 2, 3, 1, 4)  # one after the other
+    for number, token in enumerate(tokens, start=1):
+        keys, values = cache.append(token, -token)
+        expected = torch.cat(list(tokens[:number]), dim=2)
+        assert torch.equal(keys, expected)
+        assert torch.equal(values, -expected)
+        assert cache.length == number
+
+
+def test_a_cache_grows_by_doubling() -> None:
+    cache = KeyValueCache()
+    token = torch.zeros(2, 3, 1, 4)
+    memory = set()
+    for _ in range(20):
+        keys, _ = cache.append(token, token)
+        memory.add(keys.untyped_storage().nbytes())
+    bytes_of_a_token = token.nbytes
+    assert memory == {bytes_of_a_token * capacity for capacity in (1, 2, 4, 8, 16, 32)}
+
+
+def test_a_cache_has_no_room_beyond_the_next_power_of_two() -> None:
+    keys, _ = KeyValueCache().append(torch.zeros(1, 4, 4096, 8), torch.zeros(1, 4, 4096, 8))
+    assert keys.untyped_storage().nbytes() == keys.nbytes
+
+
+def test_an_emptied_cache_takes_any_shapes() -> None:
+    cache = KeyValueCache()
+    cache.append(torch.zeros(2, 3, 1, 4), torch.zeros(2, 3, 1, 4))
+    cache.length = 0
+    (tokens,) = cache.append(torch.zeros(5, 7))
+    assert tokens.shape == (5, 7)
+
+
+TOKEN = torch.zeros(2, 3, 1, 4)
+FITTING = "tensors appended to the cache must be [2, 3, 1, 4] of torch.float32 on cpu, got "
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        pytest.param((TOKEN[:1], TOKEN[:1]), FITTING + "[1, 3, 1, 4]", id="another batch size"),
+        pytest.param(
+            (TOKEN.double(), TOKEN), FITTING + "[2, 3, 1, 4] of torch.float64", id="another dtype"
+        ),
+        # It would be broadcast.
+        pytest.param(
+            (TOKEN, TOKEN.repeat(1, 1, 2, 1)), FITTING + "[2, 3, 2, 4]", id="one key, two values"
+        ),
+        pytest.param((TOKEN,), "the cache stores 2 tensors per token, got 1", id="no value"),
+        pytest.param(
+            (TOKEN.clone().requires_grad_(), TOKEN), "a cache stores no gradients", id="a gradient"
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_leave_the_cache_unchanged(
+    tensors: tuple[Tensor, ...], message: str
+) -> None:
+    cache = KeyValueCache()
+    cache.append(TOKEN, TOKEN)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        cache.append(*tensors)
+    assert cache.length == 1
+
+
+# The ball of keys
+
+
+def test_an_empty_cache_has_no_ball() -> None:
+    with pytest.raises(ValueError, match="an empty cache has no ball of keys"):
+        KeyValueCache().key_ball()
+
 
 @given(
     steps=st.lists(
-        st.tuples(st.integers(1, 20), st.integers(0, 30), st.booleans()), min_size=1, max_size=6
+        # How many tokens are added, how many are removed then, and whether the ball is read between
+        st.tuples(st.integers(1, 20), st.integers(0, 30), st.booleans()),
+        min_size=1,
+        max_size=6,
     )
 )
-def test_ball_contains_all_keys_however_the_cache_grew(steps: list[tuple[int, int, bool]]) -> None:
+def test_the_ball_contains_all_keys(steps: list[tuple[int, int, bool]]) -> None:
     cache = KeyValueCache()
-    for index, (new, removed, measured) in enumerate(steps):
-        keys, _ = cache.append(
-            *10.0**index * normal(2, 2, 3, new, 4, seed=index)
-        )  # later keys are further away
-        if measured or index == len(steps) - 1:
+    for index, (added, removed, is_read) in enumerate(steps):
+        further_away = 10.0**index  # than all keys before
+        new_keys, new_values = further_away * normal(2, 2, 3, added, 4, seed=index)
+        keys, _ = cache.append(new_keys, new_values)
+        is_last = index == len(steps) - 1
+        if is_read or is_last:
             ball = cache.key_ball()
             distances = (keys.double() - ball.center.double()).norm(dim=-1)
-            assert bool((distances <= ball.radius.double()[..., None] * (1 + 1e-6)).all())
+            radius = ball.radius.double()[..., None]
+            assert bool((distances <= radius * (1 + 1e-6)).all())
         cache.length = max(0, cache.length - removed)
 
 
-def test_each_token_is_measured_once_also_after_tokens_were_removed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lengths, measure = [], KeyBall.of
+def lengths_measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """To which each later call of `KeyBall.of` adds the number of its keys."""
+    lengths: list[int] = []
+    measure = KeyBall.of
 
-    def spy(key: Tensor, *rest: Any) -> KeyBall:
+    def record(key: Tensor, *rest: Any) -> KeyBall:
         lengths.append(key.shape[2])
         return measure(key, *rest)
 
-    monkeypatch.setattr(KeyBall, "of", spy)
+    monkeypatch.setattr(KeyBall, "of", record)
+    return lengths
+
+
+def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = lengths_measured(monkeypatch)
     cache = KeyValueCache()
-    for new in (50, 1, 1, 7):
-        cache.append(*normal(3, 1, 2, new, 4))  # the third tensor has no part in the ball
-        assert cache.key_ball() is cache.key_ball()
-    cache.length -= 8
-    cache.append(*normal(3, 1, 2, 3, 4))
+    for added in (50, 1, 1, 7):
+        cache.append(*normal(2, 1, 2, added, 4))
+        cache.key_ball()
+        cache.key_ball()
+    assert lengths == [50, 1, 1, 7]
+
+
+def test_tokens_are_measured_together_when_the_ball_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths = lengths_measured(monkeypatch)
+    cache = KeyValueCache()
+    for added in (5, 1, 1):
+        cache.append(*normal(2, 1, 2, added, 4))
     cache.key_ball()
-    assert lengths == [50, 1, 1, 7, 3]
+    assert lengths == [7]
+
+
+def test_tokens_are_measured_in_place_of_removed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = lengths_measured(monkeypatch)
+    cache = KeyValueCache()
+    cache.append(*normal(2, 1, 2, 50, 4))
+    cache.key_ball()
+    cache.length = 42
+    cache.append(*normal(2, 1, 2, 3, 4))
+    cache.key_ball()
+    assert lengths == [50, 3]
+
+
+def test_a_third_tensor_has_no_part_in_the_ball() -> None:
+    key, value, other = normal(3, 1, 2, 5, 4)
+    with_other = KeyValueCache()
+    with_other.append(key, value, other)
+    without = KeyValueCache()
+    without.append(key, value)
+    assert torch.equal(with_other.key_ball().center, without.key_ball().center)
+    assert torch.equal(with_other.key_ball().radius, without.key_ball().radius)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("tensor", [0, 1])
-def test_nan_or_inf_makes_the_radius_infinite_until_the_cache_is_emptied(
-    tensor: int, bad: float
-) -> None:
-    tensors = normal(2, 2, 3, 40, 4)
-    tensors[tensor, 1, 2, 39, 0] = bad
+@pytest.mark.parametrize("place", ["key", "value"])
+def test_nan_or_inf_makes_the_radius_of_its_head_infinite(place: str, bad: float) -> None:
+    key, value = normal(2, 2, 3, 40, 4)
     cache = KeyValueCache()
-    cache.append(*tensors[..., :20, :])
+    cache.append(key[:, :, :20], value[:, :, :20])
     assert bool(cache.key_ball().radius.isfinite().all())
-    cache.append(*tensors[..., 20:, :])
-    assert cache.key_ball().radius.isinf().nonzero().tolist() == [[1, 2]]
+
+    tensor = key if place == "key" else value
+    tensor[1, 2, 39, 0] = bad
+    cache.append(key[:, :, 20:], value[:, :, 20:])
+    is_infinite = cache.key_ball().radius.isinf()
+    assert is_infinite.nonzero().tolist() == [[1, 2]]
+
+
+def test_an_emptied_cache_forgets_an_infinite_radius() -> None:
+    cache = KeyValueCache()
+    cache.append(torch.full((1, 1, 1, 2), math.nan), torch.zeros(1, 1, 1, 2))
+    assert bool(cache.key_ball().radius.isinf().all())
     cache.length = 0
     cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
     assert float(cache.key_ball().radius) < 1e-4
 
 
+# Decoding within the spans
+
+
+def attend_within_the_spans(*args: Any, **options: Any) -> Tensor:
+    """`alibi_attention` that skips keys also where it doesn't pay off."""
+    assert "key_ball" in options, "decoding passes on the ball of the cache"
+    return alibi_attention(*args, **options, backend="windowed")
+
+
 @pytest.mark.parametrize("key_heads", [1, 4])
-def test_windowed_decoding_equals_one_pass_in_any_mode(
+def test_decoding_within_the_spans_equals_one_pass(
     key_heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
-    attention, cache = AlibiSelfAttention(32, num_heads=4, num_key_heads=key_heads), KeyValueCache()
-    x, other = normal(2, 1500, 32), normal(2, 5, 32, seed=1)
+    attention = AlibiSelfAttention(32, num_heads=4, num_key_heads=key_heads)
+    x = normal(2, 1500, 32)
     with torch.no_grad():
-        whole, changed = attention(x), attention(torch.cat((x[:, :1200], other), dim=1))[:, 1200:]
+        whole = attention(x)
 
-    def windowed(*args: Any, **options: Any) -> Tensor:
-        assert "key_ball" in options, "decoding hands over the statistics of the cache"
-        return alibi_attention(*args, **options, backend="windowed")
+    monkeypatch.setattr(relative, "alibi_attention", attend_within_the_spans)
+    cache = KeyValueCache()
+    modes = [torch.inference_mode, torch.no_grad]  # in turn, for one cache
+    start = 0
+    for step, length in enumerate([1400, 1, 3, 95, 1]):
+        end = start + length
+        with modes[step % 2]():
+            output = attention(x[:, start:end], cache)
+        torch.testing.assert_close(output, whole[:, start:end], atol=2e-6, rtol=1e-5)
+        start = end
 
-    monkeypatch.setattr(relative, "alibi_attention", windowed)
-    parts = [1400, 1, 3, 95, 1]
-    for index, (part, expected) in enumerate(
-        zip(x.split(parts, 1), whole.split(parts, 1), strict=True)
-    ):
-        with torch.no_grad() if index % 2 else torch.inference_mode():
-            torch.testing.assert_close(attention(part, cache), expected, atol=2e-6, rtol=1e-5)
-    cache.length = 1200  # another continuation
+
+def test_another_continuation_within_the_spans_equals_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    attention = AlibiSelfAttention(32, num_heads=4)
+    x = normal(2, 1500, 32)
+    other = normal(2, 5, 32, seed=1)
     with torch.no_grad():
-        torch.testing.assert_close(attention(other, cache), changed, atol=2e-6, rtol=1e-5)
+        whole = attention(torch.cat((x[:, :1200], other), dim=1))
+
+    monkeypatch.setattr(relative, "alibi_attention", attend_within_the_spans)
+    cache = KeyValueCache()
+    with torch.no_grad():
+        attention(x, cache)
+        cache.length = 1200
+        output = attention(other, cache)
+    torch.testing.assert_close(output, whole[:, 1200:], atol=2e-6, rtol=1e-5)
 
 
-def test_one_token_reads_only_the_keys_within_the_windows_of_its_heads() -> None:
-    """NaN in all other keys and values, put there once the statistics are known, does not reach the
+def test_one_token_reads_only_the_keys_within_the_spans() -> None:
+    """NaN in all other keys and values, put there once the ball is known, does not reach the
     output."""
-    slopes, cache = torch.tensor([0.5, 0.25, 0.0, 0.25]), KeyValueCache()
+    slopes = torch.tensor([0.5, 0.25, 0.0, 0.25])
+    cache = KeyValueCache()
     keys, values = cache.append(*normal(2, 1, 4, 16384, 64))
-    assert keys.untyped_storage().nbytes() == keys.nbytes, "no room beyond the next power of two"
     query = normal(1, 4, 1, 64, seed=1)
-    expected, statistics = (
-        alibi_attention(query, keys, values, slopes, backend="eager"),
-        cache.key_ball(),
-    )
-    for head in (0, 1, 3):
-        keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_ball=statistics)
+    expected = alibi_attention(query, keys, values, slopes, backend="eager")
+    ball = cache.key_ball()
+    for head in (0, 1, 3):  # all that have a slope
+        keys[:, head, :16000] = math.nan
+        values[:, head, :16000] = math.nan
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_ball=ball)
     torch.testing.assert_close(output, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> None:
+def test_autocast_does_not_use_the_ball_of_keys_before_they_are_rounded() -> None:
     """Near 1000 bfloat16 has steps of 4: keys 1000 and 1002.1 differ by 2.1, but by 4 once they are
     rounded."""
     key = torch.full((1, 1, 2000, 64), 1000.0)
     key[:, :, 1900] = 1002.1
-    query, value = torch.ones(1, 1, 1, 64), torch.zeros(1, 1, 2000, 64)
+    value = torch.zeros(1, 1, 2000, 64)
     value[:, :, 1900] = 7.0
-    slopes, statistics = torch.tensor([0.3]), KeyBall.of(key, value)
+    query = torch.ones(1, 1, 1, 64)
+    slopes = torch.tensor([0.3])
+    ball = KeyBall.of(key, value)
     with torch.autocast("cpu", torch.bfloat16):
-        output = alibi_attention(query, key, value, slopes, backend="windowed", key_ball=statistics)
-    expected = alibi_attention(
-        *(tensor.bfloat16().float() for tensor in (query, key, value)), slopes, backend="eager"
-    )
-    assert float(expected.mean()) > 4 and torch.allclose(output.float(), expected, atol=0.1)
+        output = alibi_attention(query, key, value, slopes, backend="windowed", key_ball=ball)
+
+    rounded_key = key.bfloat16().float()
+    expected = alibi_attention(query, rounded_key, value, slopes, backend="eager")
+    assert float(expected.mean()) > 4, "the key at 1900 matters"
+    torch.testing.assert_close(output.float(), expected, atol=0.1, rtol=0)
 
 
-def test_statistics_that_do_not_fit_the_keys_raise_and_auto_uses_those_that_do() -> None:
-    slopes, query, key = torch.tensor([0.5, 0.25]), normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
-    assert (
-        choose_backend(query, key, slopes, key_ball=lambda: KeyBall.of(key, key)).name == "windowed"
-    )
-    assert choose_backend(query, key, slopes).name == "mask"
-    for wrong, message in (
-        (KeyBall.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),
-        (KeyBall.of(key[..., :1], key[..., :1]), r"must be .*\[1, 2, 1, 1024\]"),
-        (KeyValueCache(), "must be .* or return one, got KeyValueCache"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            alibi_attention(query, key, key, slopes, backend="windowed", key_ball=wrong)  # type: ignore[arg-type]
+# Which ball fits
+
+SLOPES = torch.tensor([0.5, 0.25])
+QUERY = normal(1, 2, 1, 1024)
+KEY = normal(1, 2, 4096, 1024)
+
+
+def test_a_ball_lets_auto_skip_keys() -> None:
+    assert choose_backend(QUERY, KEY, SLOPES).name == "mask"
+    ball = KeyBall.of(KEY, KEY)
+    assert choose_backend(QUERY, KEY, SLOPES, key_ball=lambda: ball).name == "windowed"
+
+
+@pytest.mark.parametrize(
+    ("key_ball", "error", "message"),
+    [
+        pytest.param(
+            KeyBall.of(KEY[:, :1], KEY[:, :1]),
+            ValueError,
+            r"must be .*\[1, 2, 1, 1024\]",
+            id="of too few heads",
+        ),
+        pytest.param(
+            KeyBall.of(KEY[..., :1], KEY[..., :1]),
+            ValueError,
+            r"must be .*\[1, 2, 1, 1024\]",
+            id="of too few channels",
+        ),
+        pytest.param(
+            KeyValueCache(),
+            TypeError,
+            "must be .* or return one, got KeyValueCache",
+            id="the cache itself",
+        ),
+    ],
+)
+def test_a_ball_that_does_not_fit_the_keys_is_refused(
+    key_ball: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        alibi_attention(QUERY, KEY, KEY, SLOPES, backend="windowed", key_ball=key_ball)

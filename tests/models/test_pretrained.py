@@ -2,7 +2,8 @@
 `lab.modify`."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -14,183 +15,344 @@ from alibi_viz.models.pretrained import attention_inputs, family_of
 from tests.pretrained_models import FAMILIES, small_model
 
 LENGTH = 24
-IDS = torch.randint(0, 256, (2, LENGTH), generator=torch.Generator().manual_seed(0))
-MASKS = {name: torch.ones(2, LENGTH, dtype=torch.long) for name in ("full", "padded", "gaps")}
-MASKS["padded"][0, :6] = MASKS["padded"][1, :22] = 0  # leaves fewer tokens than sinks
-MASKS["gaps"][0, 3:7] = MASKS["gaps"][1, 10] = MASKS["gaps"][1, 15:18] = 0
-EVERYTHING = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
-CHANGES: list[dict[str, Any]] = [
-    {},
-    {"slopes": 1.5},
-    {"slopes": 0},
-    {"window": 1},
-    {"window": 5, "sinks": 3},
-]
-CASES = [
-    (family, change, mask)
-    for family in FAMILIES
-    for change in [*CHANGES, EVERYTHING]
-    for mask in MASKS
-    if not (
-        family == "mpt" and ((mask == "padded" and "sinks" in change) or mask == "gaps")
-    )  # MPT counts gaps
-]
+TOKENS = torch.randint(0, 256, (2, LENGTH), generator=torch.Generator().manual_seed(0))
+
+NO_CHANGE: dict[str, Any] = {}
+EVERYTHING: dict[str, Any] = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
+CHANGES = {
+    "as loaded": NO_CHANGE,
+    "steeper": {"slopes": 1.5},
+    "no bias": {"slopes": 0},
+    "only itself": {"window": 1},
+    "window and sinks": {"window": 5, "sinks": 3},
+    "everything": EVERYTHING,
+}
+
+every_family = pytest.mark.parametrize("name", FAMILIES)
+as_loaded_and_changed = pytest.mark.parametrize(
+    "change",
+    [pytest.param(NO_CHANGE, id="as loaded"), pytest.param(EVERYTHING, id="changed")],
+)
+
+
+def padding_masks() -> dict[str, Tensor]:
+    """Which tokens are real, 1 or 0, [batch, length]."""
+    full = torch.ones(2, LENGTH, dtype=torch.long)
+
+    padded = full.clone()
+    padded[0, :6] = 0
+    padded[1, :22] = 0  # leaves fewer tokens than sinks
+
+    gaps = full.clone()
+    gaps[0, 3:7] = 0
+    gaps[1, 10] = 0
+    gaps[1, 15:18] = 0
+    return {"full": full, "padded": padded, "gaps": gaps}
+
+
+MASKS = padding_masks()
+
+
+# The reference
+
+
+class Change(NamedTuple):
+    """What `lab.modify` changes, with other defaults: those of an unchanged model."""
+
+    slopes: float | list[float] = 1.0
+    window: int = LENGTH
+    sinks: int = 0
+
+    def factor(self, head: int) -> float:
+        if isinstance(self.slopes, list):
+            return self.slopes[head]
+        return self.slopes
+
+    def distance(self, query: int, key: int) -> int | None:
+        """The distance of a pair of real tokens in the bias; None if it isn't visible."""
+        distance = query - key
+        if distance < self.window:
+            return distance
+        if key >= self.sinks:
+            return None
+        # A sink stands right before the window: tokens between the two don't count.
+        sinks_after_it = self.sinks - 1 - key
+        return min(distance, self.window + sinks_after_it)
 
 
 def reference_weights(
-    query: Tensor,
-    key: Tensor,
-    per_head: Tensor,
-    mask: Tensor,
-    slopes: Any = 1.0,
-    window: int = 10_000,
-    sinks: int = 0,
+    query: Tensor, key: Tensor, slopes: Tensor, mask: Tensor, change: Change
 ) -> Tensor:
-    """Weights [batch, heads, query, key] in float64; each logit is written out, zeros for
-    padding."""
+    """Weights [batch, heads, query, key] in float64, logit by logit; zeros for padding."""
     batch, heads, length, head_dim = query.shape
+    content = query.double() @ key.double().mT / math.sqrt(head_dim)
     weights = torch.zeros(batch, heads, length, length, dtype=torch.float64)
-    content = (
-        query.detach().double() @ key.detach().double().transpose(-2, -1) / math.sqrt(head_dim)
-    )
     for b in range(batch):
-        real = [j for j in range(length) if mask[b, j]]
-        for h in range(heads):
-            slope = float(per_head[h]) * (slopes[h] if isinstance(slopes, list) else slopes)
-            for at, i in enumerate(real):
+        real = mask[b].nonzero().flatten().tolist()  # the places of real tokens
+        for head in range(heads):
+            slope = slopes[head].item() * change.factor(head)
+            for i, query_place in enumerate(real):
                 logits = {}
-                for back, j in enumerate(real[: at + 1]):
-                    distance = at - back
-                    if distance >= window and back >= sinks:
-                        continue
-                    if (
-                        distance >= window
-                    ):  # a sink: tokens between the sinks and the window don't count
-                        distance = min(distance, window + sinks - 1 - back)
-                    logits[j] = float(content[b, h, i, j]) - slope * distance
+                for j, key_place in enumerate(real[: i + 1]):
+                    distance = change.distance(i, j)
+                    if distance is not None:
+                        logit = content[b, head, query_place, key_place].item()
+                        logits[key_place] = logit - slope * distance
                 total = sum(math.exp(logit) for logit in logits.values())
-                for j, logit in logits.items():
-                    weights[b, h, i, j] = math.exp(logit) / total
+                for key_place, logit in logits.items():
+                    weights[b, head, query_place, key_place] = math.exp(logit) / total
     return weights
 
 
-def received_and_mixed(model: Any, mask: Tensor) -> list[tuple[Any, Tensor, Tensor]]:
-    """Each attention module, its input, and the weighted values that it sends to its output
-    projection."""
-    family, received, mixed = family_of(model), [], []
+def own_slopes(name: str, model: Any, layer: Any) -> Tensor:
+    """The slopes of a layer for the usual scale of q . k."""
+    slopes = family_of(model).slopes(layer)
+    if name == "falcon eager":
+        return 2 * slopes  # it adds its bias twice
+    return slopes
+
+
+class Seen(NamedTuple):
+    """What an attention module received and computed."""
+
+    layer: Any
+    hidden: Tensor  # its input, [batch, length, width]
+    mixed: Tensor  # the weighted values that it sends to its output projection, of the same shape
+
+
+@torch.no_grad()
+def seen_by_layers(model: Any, mask: Tensor) -> list[Seen]:
+    family = family_of(model)
     layers = family.layers(model)
+    hidden: list[Tensor] = []
+    mixed: list[Tensor] = []
+
+    def keep_hidden(_module: Any, inputs: tuple[Tensor, ...]) -> None:
+        hidden.append(inputs[0])
+
+    def keep_mixed(_module: Any, inputs: tuple[Tensor, ...]) -> None:
+        mixed.append(inputs[0])
+
     for layer in layers:
-        layer.register_forward_pre_hook(lambda _m, inputs: received.append(inputs[0]))
-        getattr(layer, family.output).register_forward_pre_hook(
-            lambda _m, inputs: mixed.append(inputs[0])
-        )
-    with torch.no_grad():
-        model(IDS, attention_mask=mask)
-    return list(zip(layers, received, mixed, strict=True))
+        layer.register_forward_pre_hook(keep_hidden)
+        getattr(layer, family.output).register_forward_pre_hook(keep_mixed)
+    model(TOKENS, attention_mask=mask)
+    return [Seen(*row) for row in zip(layers, hidden, mixed, strict=True)]
 
 
-@pytest.mark.parametrize(("name", "change", "mask_name"), CASES, ids=str)
-def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask_name: str) -> None:
-    mask, changed = MASKS[mask_name], lab.modify(small_model(name), **change)
-    family = family_of(changed)
-    for layer in family.layers(changed) if name == "mpt" else ():
-        layer.clip_qkv, layer.softmax_scale = 0.5, 0.1  # as some models have it
-    for layer, received, mixed in received_and_mixed(changed, mask):
-        query, key, value = family.project(layer, received)
-        slopes = family.slopes(layer) * (
-            2 if name == "falcon eager" else 1
-        )  # which adds the bias twice
-        expected = (
-            (reference_weights(query, key, slopes, mask, **change).float() @ value)
-            .transpose(1, 2)
-            .flatten(2)
-        )
-        torch.testing.assert_close(mixed[mask.bool()], expected[mask.bool()], atol=2e-5, rtol=1e-4)
+# Attention
 
 
-TWICE = [{"window": 4}, {"window": 2, "sinks": 1}]
+def has_a_reference(name: str, change: dict[str, Any], mask_name: str) -> bool:
+    """Not MPT's bias, one for the whole batch, which counts gaps and can't move sinks by row."""
+    if name != "mpt" or mask_name == "full":
+        return True
+    return mask_name == "padded" and "sinks" not in change
 
 
-@pytest.mark.parametrize(
-    "changes", [[], [EVERYTHING], TWICE], ids=["as loaded", "changed", "twice"]
-)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_generating_with_a_cache_gives_the_same_logits(
-    name: str, changes: list[dict[str, Any]]
-) -> None:
-    model, mask = small_model(name), MASKS["full" if name == "mpt" and changes else "padded"]
-    for change in changes:
-        model = lab.modify(model, **change)
-    options = {
-        "max_new_tokens": 8,
-        "do_sample": False,
-        "output_logits": True,
-        "return_dict_in_generate": True,
-    }
-    logits = [
-        torch.stack(
-            model.generate(
-                IDS, attention_mask=mask, pad_token_id=0, use_cache=use_cache, **options
-            ).logits
-        )
-        for use_cache in (True, False)
-    ]
-    torch.testing.assert_close(*logits, atol=1e-4, rtol=1e-4)
+CASES = []
+for name in FAMILIES:
+    for change_name, change in CHANGES.items():
+        for mask_name in MASKS:
+            if has_a_reference(name, change, mask_name):
+                case_id = f"{name}, {change_name}, {mask_name}"
+                CASES.append(pytest.param(name, change, MASKS[mask_name], id=case_id))
 
 
-@pytest.mark.parametrize("change", [{}, EVERYTHING], ids=["as loaded", "changed"])
-@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def assert_equals_reference(name: str, model: Any, change: dict[str, Any], mask: Tensor) -> None:
+    for layer, hidden, mixed in seen_by_layers(model, mask):
+        query, key, value = family_of(model).project(layer, hidden)
+        slopes = own_slopes(name, model, layer)
+        weights = reference_weights(query, key, slopes, mask, Change(**change))
+        expected = (weights.float() @ value).transpose(1, 2).flatten(2)
+        is_real = mask.bool()
+        torch.testing.assert_close(mixed[is_real], expected[is_real], atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "change", "mask"), CASES)
+def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask: Tensor) -> None:
+    model = lab.modify(small_model(name), **change)
+    assert_equals_reference(name, model, change, mask)
+
+
+@as_loaded_and_changed
+def test_mpt_with_clipped_projections_and_another_scale(change: dict[str, Any]) -> None:
+    """As some models have them."""
+    model = lab.modify(small_model("mpt"), **change)
+    for layer in family_of(model).layers(model):
+        layer.clip_qkv = 0.5
+        layer.softmax_scale = 0.1
+    assert_equals_reference("mpt", model, change, MASKS["full"])
+
+
+@every_family
+@torch.no_grad()
+def test_slopes_are_those_of_the_bias_that_a_layer_receives(name: str) -> None:
+    """The slopes of 12 heads are no powers of two, so Falcon's are rounded."""
+    model = small_model(name, heads=12)
+    family = family_of(model)
+    layer = family.layers(model)[0]
+    received: list[dict[str, Any]] = []
+
+    def keep(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
+        received.append(inputs)
+
+    layer.register_forward_pre_hook(keep, with_kwargs=True)
+    model(TOKENS, attention_mask=MASKS["full"])
+    bias, _ = family.read(layer, received[0])
+    last_row = bias[0, :, -1]  # [heads, key]
+    step = last_row[:, 1] - last_row[:, 0]
+    torch.testing.assert_close(step, own_slopes(name, model, layer))
+
+
+@torch.no_grad()
+def test_multi_query_attention_has_the_same_key_for_each_head() -> None:
+    model = small_model("falcon multi-query")
+    family = family_of(model)
+    query, key, value = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
+    assert query.shape == key.shape == value.shape == (1, 4, 3, 16)
+    assert torch.equal(key[:, 0], key[:, 3])
+
+
+@as_loaded_and_changed
+@every_family
 def test_fused_attention_gives_every_layer_the_same_input(
     name: str, change: dict[str, Any]
 ) -> None:
     model = lab.modify(small_model(name), **change)
-    inputs = attention_inputs(model, IDS)
-    expected = [received for _, received, _ in received_and_mixed(model, MASKS["full"])]
-    torch.testing.assert_close(inputs, expected, atol=2e-5, rtol=1e-4)
+    fused = attention_inputs(model, TOKENS)
+    expected = [seen.hidden for seen in seen_by_layers(model, MASKS["full"])]
+    torch.testing.assert_close(fused, expected, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_stats_equal_those_of_the_reference(name: str) -> None:
-    changed = lab.modify(small_model(name), **EVERYTHING)
-    stats, family = pretrained_stats(changed, IDS, trained=8, queries=5), family_of(changed)
+@every_family
+@torch.no_grad()
+def test_statistics_are_those_of_the_reference(name: str) -> None:
+    queries = 5
+    model = lab.modify(small_model(name), **EVERYTHING)
+    stats = pretrained_stats(model, TOKENS, trained=8, queries=queries)
     assert stats.distance.shape == (2, 4)
-    distance = torch.arange(LENGTH - 5, LENGTH)[:, None] - torch.arange(LENGTH)
-    for number, (layer, received, _) in enumerate(received_and_mixed(changed, MASKS["full"])):
-        query, key, _ = family.project(layer, received)
-        slopes = family.slopes(layer) * (2 if name == "falcon eager" else 1)
-        weights = reference_weights(query, key, slopes, MASKS["full"], **EVERYTHING)[:, :, -5:]
-        for got, counted in ((stats.distance, distance), (stats.beyond, distance >= 8)):
-            expected = (weights * counted).sum(-1).mean((0, 2))
-            torch.testing.assert_close(got[number].double(), expected, atol=1e-5, rtol=1e-4)
+
+    positions = torch.arange(LENGTH)
+    distance = positions[-queries:, None] - positions
+    for number, (layer, hidden, _) in enumerate(seen_by_layers(model, MASKS["full"])):
+        query, key, _ = family_of(model).project(layer, hidden)
+        slopes = own_slopes(name, model, layer)
+        all_weights = reference_weights(query, key, slopes, MASKS["full"], Change(**EVERYTHING))
+        weights = all_weights[:, :, -queries:]
+
+        mean_distance = (weights * distance).sum(-1).mean((0, 2))
+        torch.testing.assert_close(
+            stats.distance[number].double(), mean_distance, atol=1e-5, rtol=1e-4
+        )
+        weight_beyond = (weights * (distance >= 8)).sum(-1).mean((0, 2))
+        torch.testing.assert_close(
+            stats.beyond[number].double(), weight_beyond, atol=1e-5, rtol=1e-4
+        )
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_half_precision_and_gradients_stay_finite(name: str) -> None:
-    changed = lab.modify(small_model(name).to(torch.bfloat16), 0.5, window=4, sinks=1)
-    logits = changed(IDS).logits
-    logits.float().sum().backward()
+# Decoding
+
+TWICE: list[dict[str, Any]] = [{"window": 4}, {"window": 2, "sinks": 1}]
+
+
+def generated_logits(model: Any, mask: Tensor, *, use_cache: bool) -> Tensor:
+    """Of eight new tokens."""
+    generated = model.generate(
+        TOKENS,
+        attention_mask=mask,
+        pad_token_id=0,
+        use_cache=use_cache,
+        max_new_tokens=8,
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    return torch.stack(generated.logits)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([], id="as loaded"),
+        pytest.param([EVERYTHING], id="changed"),
+        pytest.param(TWICE, id="changed twice"),
+    ],
+)
+@every_family
+def test_generating_with_a_cache_gives_the_same_logits(
+    name: str, changes: list[dict[str, Any]]
+) -> None:
+    model = small_model(name)
+    for change in changes:
+        model = lab.modify(model, **change)
+    # A changed MPT model refuses sequences of different lengths.
+    mask = MASKS["full"] if name == "mpt" and changes else MASKS["padded"]
+    with_cache = generated_logits(model, mask, use_cache=True)
+    without_cache = generated_logits(model, mask, use_cache=False)
+    torch.testing.assert_close(with_cache, without_cache, atol=1e-4, rtol=1e-4)
+
+
+# What stays as it is
+
+
+@every_family
+def test_half_precision_stays_finite(name: str) -> None:
+    model = lab.modify(small_model(name).to(torch.bfloat16), 0.5, window=4, sinks=1)
+    logits = model(TOKENS).logits
     assert bool(logits.isfinite().all())
-    assert all(bool(p.grad.isfinite().all()) for p in changed.parameters() if p.grad is not None)
+
+    logits.float().sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            assert bool(parameter.grad.isfinite().all()), parameter_name
 
 
-def test_looking_into_a_model_keeps_the_training_mode_of_every_module() -> None:
+def look_at_the_statistics(model: Any) -> None:
+    pretrained_stats(model, TOKENS, trained=8)
+
+
+def look_at_the_inputs(model: Any) -> None:
+    attention_inputs(model, TOKENS)
+
+
+@pytest.mark.parametrize("look", [look_at_the_statistics, look_at_the_inputs])
+def test_looking_into_a_model_leaves_no_trace(look: Callable[[Any], None]) -> None:
     model = small_model("bloom").train()
     model.transformer.h[0].eval()
     modes = [module.training for module in model.modules()]
-    pretrained_stats(model, IDS, trained=8)
-    attention_inputs(model, IDS)
+    look(model)
     assert [module.training for module in model.modules()] == modes
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_other_models_are_refused_with_the_reason() -> None:
-    rotary = small_model("falcon sdpa")
-    rotary.config.alibi = False
-    for model, message in [
-        (small_model("gpt2"), "model must be one of bloom, falcon, mpt, got 'gpt2'"),
-        (torch.nn.Linear(1, 1), "model must be one of bloom, falcon, mpt, got 'Linear'"),
-        (rotary, "this falcon model was configured without ALiBi"),
-    ]:
-        for use in (family_of, lab.modify, lambda model: pretrained_stats(model, IDS, trained=8)):
-            with pytest.raises(ValueError, match=message):
-                use(model)
+def gpt2() -> Any:
+    return small_model("gpt2")
+
+
+def linear_layer() -> torch.nn.Module:
+    return torch.nn.Linear(1, 1)
+
+
+def falcon_with_rotary_positions() -> Any:
+    model = small_model("falcon sdpa")
+    model.config.alibi = False
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        (linear_layer, "model must be one of bloom, falcon, mpt, got 'Linear'"),
+        (falcon_with_rotary_positions, "this falcon model was configured without ALiBi"),
+    ],
+)
+@pytest.mark.parametrize("use", [family_of, lab.modify, look_at_the_statistics])
+def test_other_models_are_refused_with_the_reason(
+    make: Callable[[], Any], message: str, use: Callable[[Any], object]
+) -> None:
+    model = make()
+    with pytest.raises(ValueError, match=message):
+        use(model)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -10,241 +11,254 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import lab
+from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
 from tests.reference import reference_attention
 
-TOKENS = torch.arange(40)[None] % 256
-NAMES = ("alibi", "kerple-log", "bloom", "mpt", "falcon sdpa", "falcon eager")
+LENGTH = 40
+TOKENS = torch.arange(LENGTH)[None]
+PRETRAINED = ("bloom", "mpt", "falcon sdpa", "falcon eager")
+WITH_ALIBI = ("alibi", *PRETRAINED)
+
+every_position = pytest.mark.parametrize("position", list(POSITIONS))
+some_of_ours_and_every_pretrained = pytest.mark.parametrize(
+    "name", ["alibi", "kerple-log", *PRETRAINED]
+)
 
 
-@cache
-def model_of(name: str) -> Any:
+def new_model(name: str) -> Any:
+    """A model with four heads, ours or a pretrained one. Ours are as if trained on 10 tokens."""
     if name in POSITIONS:
         return lab.make_model(name, max_length=10, num_heads=4, d_model=64).eval()
     return small_model(name)
 
 
-def logits(model: Any) -> torch.Tensor:
-    with torch.inference_mode():
-        output = model.eval()(TOKENS)
+@cache
+def model_of(name: str) -> Any:
+    """The same, for all tests that leave it as it is."""
+    return new_model(name)
+
+
+@torch.inference_mode()
+def logits(model: Any) -> Tensor:
+    output = model.eval()(TOKENS)
     return getattr(output, "logits", output)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_original_is_unchanged_and_every_weight_is_shared(name: str) -> None:
+def bias_of(model: Any, queries: int, keys: int) -> Tensor:
+    """The bias of our model, [heads, query, key]; zeros if it has none."""
+    bias: Tensor | None = model.transformer.position.bias(queries, keys)
+    if bias is None:
+        return torch.zeros(1, queries, keys)
+    return bias
+
+
+# The copy and the original
+
+
+@some_of_ours_and_every_pretrained
+def test_the_original_is_unchanged(name: str) -> None:
     model = model_of(name)
-    before, changed = logits(model), lab.modify(model, 3.0, window=4, sinks=1)
-    assert not torch.allclose(logits(changed), before) and torch.equal(logits(model), before)
-    torch.testing.assert_close(logits(lab.modify(model)), before)
-    torch.testing.assert_close(
-        logits(lab.modify(model, 1.0, window=40, sinks=2)), before, atol=1e-5, rtol=1e-5
-    )
+    before = logits(model)
+    changed = lab.modify(model, 3.0, window=4, sinks=1)
+    assert not torch.allclose(logits(changed), before)
+    assert torch.equal(logits(model), before)
+
+
+@some_of_ours_and_every_pretrained
+def test_a_copy_without_a_change_computes_the_same(name: str) -> None:
+    model = model_of(name)
+    torch.testing.assert_close(logits(lab.modify(model)), logits(model))
+
+
+@some_of_ours_and_every_pretrained
+def test_a_change_without_an_effect_computes_the_same(name: str) -> None:
+    model = model_of(name)
+    unchanged = lab.modify(model, 1.0, window=LENGTH, sinks=2)
+    torch.testing.assert_close(logits(unchanged), logits(model), atol=1e-5, rtol=1e-5)
+
+
+@some_of_ours_and_every_pretrained
+def test_every_weight_is_shared(name: str) -> None:
+    model = model_of(name)
+    changed = lab.modify(model, 3.0, window=4, sinks=1)
     assert {id(weight) for weight in changed.parameters()} == {
         id(weight) for weight in model.parameters()
     }
-    changed.eval(), model.train()
-    assert [{part.training for part in each.modules()} for each in (model, changed)] == [
-        {True},
-        {False},
-    ]
 
 
-@pytest.mark.parametrize("name", ["alibi", "bloom", "mpt", "falcon sdpa"])
-def test_interpolated_slopes_equal_slopes_multiplied_by_the_ratio_of_lengths(name: str) -> None:
-    model = model_of(name)
-    interpolated = lab.modify(model, "interpolate", trained_length=10)
-    torch.testing.assert_close(logits(interpolated), logits(lab.modify(model, 10 / 40)))
-    torch.testing.assert_close(
-        logits(lab.modify(model, "interpolate", trained_length=40)), logits(model)
-    )
+@some_of_ours_and_every_pretrained
+def test_the_copy_has_a_training_mode_of_its_own(name: str) -> None:
+    model = new_model(name)
+    changed = lab.modify(model, 3.0, window=4, sinks=1)
+    changed.eval()
+    model.train()
+    assert all(module.training for module in model.modules())
+    assert not any(module.training for module in changed.modules())
 
 
 @pytest.mark.parametrize("name", ["alibi", "bloom"])
 def test_the_copy_of_a_compiled_model_is_changed(name: str) -> None:
-    logits(compiled := torch.compile(model_of(name), backend="eager"))
-    torch.testing.assert_close(
-        logits(lab.modify(compiled, 0.0)), logits(lab.modify(model_of(name), 0.0))
-    )
+    compiled = torch.compile(model_of(name), backend="eager")
+    logits(compiled)
+    expected = logits(lab.modify(model_of(name), 0.0))
+    torch.testing.assert_close(logits(lab.modify(compiled, 0.0)), expected)
 
 
-def test_multiplied_slopes_equal_a_model_with_those_slopes() -> None:
-    model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
-    for factors in (2, [2.0] * 8, np.float32(2), torch.tensor(2.0), np.full(8, 2)):
-        torch.testing.assert_close(logits(lab.modify(model, factors)), logits(steep))
-    assert torch.equal(
-        lab.modify(model, 2).transformer.position.bias(9, 9),
-        2 * model.transformer.position.bias(9, 9),
-    )
-    no_positions = logits(lab.make_model("none"))
-    torch.testing.assert_close(logits(lab.modify(model, 0)), no_positions)
-    torch.testing.assert_close(
-        logits(lab.modify(lab.make_model("forget"), 0)), no_positions
-    )  # in every layer
+# Slopes
 
 
-@pytest.mark.parametrize("position", list(POSITIONS))
+@pytest.mark.parametrize(
+    "factors",
+    [
+        pytest.param(2, id="a number"),
+        pytest.param([2.0] * 4, id="a list"),
+        pytest.param(np.float32(2), id="a number of numpy"),
+        pytest.param(np.full(4, 2), id="an array"),
+        pytest.param(torch.tensor(2.0), id="a tensor"),
+    ],
+)
+def test_multiplied_slopes_equal_a_model_with_those_slopes(factors: Any) -> None:
+    steep = lab.make_model("alibi", slope_scale=2.0, max_length=10, num_heads=4, d_model=64)
+    torch.testing.assert_close(logits(lab.modify(model_of("alibi"), factors)), logits(steep))
+
+
+def test_each_head_has_a_factor_of_its_own() -> None:
+    original = bias_of(model_of("alibi"), 9, 9)
+    changed = bias_of(lab.modify(model_of("alibi"), [0, 1, 2, 0.5]), 9, 9)
+    assert torch.equal(changed[0], torch.zeros(9, 9))
+    assert torch.equal(changed[1], original[1])
+    assert torch.equal(changed[2], 2 * original[2])
+    assert torch.equal(changed[3], original[3] / 2)
+
+
+@pytest.mark.parametrize("name", ["alibi", "forget"])
+def test_factor_0_drops_the_bias_of_every_layer(name: str) -> None:
+    torch.testing.assert_close(logits(lab.modify(model_of(name), 0)), logits(model_of("none")))
+
+
+def test_a_factor_of_0_shows_no_key_that_the_law_hides() -> None:
+    """0 times -inf would be NaN."""
+    windowed = lab.make_model(laws.window, num_heads=4, d_model=64)
+    bias = bias_of(lab.modify(windowed, 0), 1, 10)
+    first_head = bias[0, 0]  # which sees the last 8 tokens
+    assert first_head.tolist() == [-math.inf] * 2 + [0] * 8
+
+
+@pytest.mark.parametrize("name", WITH_ALIBI)
+def test_interpolated_slopes_are_multiplied_by_the_ratio_of_lengths(name: str) -> None:
+    model = model_of(name)
+    interpolated = lab.modify(model, "interpolate", trained_length=10)
+    torch.testing.assert_close(logits(interpolated), logits(lab.modify(model, 10 / LENGTH)))
+
+
+@pytest.mark.parametrize("name", WITH_ALIBI)
+def test_slopes_are_not_interpolated_up_to_the_training_length(name: str) -> None:
+    model = model_of(name)
+    interpolated = lab.modify(model, "interpolate", trained_length=LENGTH)
+    torch.testing.assert_close(logits(interpolated), logits(model))
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+@torch.no_grad()
+def test_interpolation_counts_no_padding(name: str) -> None:
+    model = lab.modify(model_of(name), "interpolate", trained_length=8)
+    six_tokens = TOKENS[:, :6]
+    padding = torch.zeros(1, 18, dtype=torch.long)
+    padded = torch.cat((padding, six_tokens), dim=1)
+    is_real = torch.cat((padding, torch.ones_like(six_tokens)), dim=1)
+    output = model(padded, attention_mask=is_real).logits[:, 18:]
+    torch.testing.assert_close(output, model(six_tokens).logits, atol=1e-5, rtol=1e-4)
+
+
+# Windows and sinks
+
+
+@every_position
 def test_a_window_masks_keys_further_back(position: str) -> None:
     torch.manual_seed(0)
-    model = lab.make_model(position, max_length=40, num_heads=4)
-    windowed, original = (
-        lab.modify(model, window=5).transformer.position,
-        model.transformer.position,
-    )
+    model = lab.make_model(position, max_length=LENGTH, num_heads=4)
+    original = model.transformer.position
+    windowed = lab.modify(model, window=5).transformer.position
     query, key, value = torch.randn(3, 2, 4, 8, 16)
     x = torch.randn(2, 8, 64)
-    bias = original.bias(8, 8, x)
-    bias = torch.zeros(2, 4, 8, 8) if bias is None else bias.detach().expand(2, 4, 8, 8)
-    bias = bias.masked_fill(torch.arange(8)[:, None] - torch.arange(8) >= 5, -math.inf)
-    transformed = original.transform(query, key)
-    expected = [
-        reference_attention(*(t[b : b + 1] for t in (*transformed, value)), bias[b])[0]
-        for b in range(2)
-    ]
     output = windowed.attend(query, key, value, causal=True, x=x)
-    torch.testing.assert_close(output.double(), torch.cat(expected), atol=1e-5, rtol=1e-4)
+
+    bias = original.bias(8, 8, x)
+    if bias is None:
+        bias = torch.zeros(8, 8)
+    steps_back = torch.arange(8)[:, None] - torch.arange(8)
+    expected_bias = bias.detach().expand(2, 4, 8, 8).masked_fill(steps_back >= 5, -math.inf)
+    turned_query, turned_key = original.transform(query, key)
+    for text in range(2):
+        one = slice(text, text + 1)
+        expected, _ = reference_attention(
+            turned_query[one], turned_key[one], value[one], expected_bias[text]
+        )
+        torch.testing.assert_close(output[one].double(), expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["alibi", "none", "t5", "kerple-log", "fire"])
 def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method: str) -> None:
-    model, window, sinks, length = lab.make_model(method), 5, 2, 20
-    original = model.transformer.position.bias(length, length)
-    original = torch.zeros(1, length, length) if original is None else original
-    bias = lab.modify(model, window=window, sinks=sinks).transformer.position.bias(length, length)
+    window = 5
+    length = 20
+    model = lab.make_model(method)
+    original = bias_of(model, length, length)
+    changed = bias_of(lab.modify(model, window=window, sinks=2), length, length)
     for query in range(length):
+        first_of_window = max(0, query - window + 1)
+        stands_at = {key: key for key in range(first_of_window, query + 1)}
+        if first_of_window >= 2:
+            stands_at[0] = first_of_window - 2
+            stands_at[1] = first_of_window - 1
+        elif first_of_window == 1:
+            stands_at[0] = 0
         for key in range(query + 1):
-            if query - key < window:
-                expected = original[:, query, key]
-            elif key < sinks:
-                expected = original[:, query, max(key, query - (window + sinks - 1 - key))]
+            if key in stands_at:
+                expected = original[:, query, stands_at[key]]
+                torch.testing.assert_close(changed[:, query, key], expected)
             else:
-                expected = torch.full_like(original[:, 0, 0], -math.inf)
-            torch.testing.assert_close(bias[:, query, key], expected)
+                assert bool((changed[:, query, key] == -math.inf).all())
 
 
-def test_rotary_rules_change_inputs_beyond_the_training_length_only() -> None:
-    model = lab.make_model("rotary", max_length=40)
-    for rule in ("pi", "ntk", "yarn"):
-        assert torch.equal(logits(lab.modify(model, rotary=rule)), logits(model))
-        shorter = lab.modify(model, rotary=rule, trained_length=20)
-        assert not torch.allclose(logits(shorter), logits(model))
-        windowed = lab.modify(model, window=4, rotary=rule, trained_length=20)
-        assert not torch.allclose(logits(windowed), logits(shorter))
-        assert torch.equal(logits(windowed)[:, :4], logits(shorter)[:, :4])
+def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
+    is_real = torch.ones(2, 20, dtype=torch.long)
+    is_real[0, :6] = 0
+    changed = lab.modify(model_of("mpt"), window=4, sinks=2)
+    with torch.no_grad(), pytest.raises(ValueError, match="sequences of equal length in a batch"):
+        changed(TOKENS[:, :20].expand(2, -1), attention_mask=is_real)
 
 
-def test_variants_are_those_that_change_the_method() -> None:
-    names = {
-        position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS
-    }
-    assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
-    assert names["alibi"] == ["window", "window and sinks", "slopes interpolated"]
-    assert names["sinusoidal"] == names["learned"] == []
-    assert all(
-        names[position] == ["window", "window and sinks"] for position in ("none", "t5", "fire")
-    )
-    assert all(names[position] == ["window"] for position in ("forget", "xpos"))
-    assert {name for variants in names.values() for name in variants} == {*VARIANTS}
-    assert [*evaluation_variants(lab.make_model("rotary", d_model=16), 8)] == [
-        "window",
-        "pi",
-        "yarn",
-    ], "2 channels"
-    visible = (
-        evaluation_variants(model_of("alibi"), 8)["window and sinks"]
-        .transformer.position.bias(20, 20)
-        .isfinite()
-    )
-    for query in range(20):
-        expected = {*range(max(0, query - 7), query + 1), *range(min(4, query + 1))}
-        assert {key for key in range(query + 1) if visible[0, query, key]} == expected
+# Rotary rules
+
+every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
 
 
-def test_a_change_is_described() -> None:
-    model = small_model("bloom")
-    for change, words in [
-        ({}, []),
-        ({"slopes": 0.5}, ["slopes times 0.5"]),
-        ({"slopes": 0}, ["bias dropped"]),
-        ({"slopes": [1, 0, 1, 1]}, ["slopes times 1, 0, 1, 1"]),
-        ({"slopes": 1.5, "window": 1, "sinks": 1}, ["slopes times 1.5, window of 1, sinks of 1"]),
-        ({"slopes": "interpolate", "trained_length": 16}, ["slopes interpolated beyond 16"]),
-    ]:
-        assert [str(each) for each in changes_of(lab.modify(model, **change))] == words
-    twice = lab.modify(lab.modify(lab.make_model("rotary"), window=9), rotary="pi")
-    assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
+@every_rule
+def test_rules_change_nothing_up_to_the_training_length(rule: str) -> None:
+    model = lab.make_model("rotary", max_length=LENGTH)
+    assert torch.equal(logits(lab.modify(model, rotary=rule)), logits(model))
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        *(
-            (
-                name,
-                {"slopes": slopes},
-                ("slopes must be .* a number of at least 0, or one for each of 4 heads, got"),
-            )
-            for name in ("alibi", "bloom")
-            for slopes in (-1.0, [1.0, 2.0], [[1.0] * 4], "half")
-        ),
-        ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
-        ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
-        ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
-        *(
-            (name, {"window": 4, "sinks": 1}, f"sinks must be 0 where distances .* '{name}'")
-            for name in ("rotary", "sinusoidal", "xpos")
-        ),
-        (
-            "alibi",
-            {"rotary": "pi"},
-            ("only rotary positions have a rule to change, got position method 'alibi'"),
-        ),
-        ("bloom", {"rotary": "pi"}, "rotary must be None for a model with ALiBi, got 'pi'"),
-        ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
-        (
-            "kerple-log",
-            {"slopes": "interpolate"},
-            ("is for ALiBi only, got position method 'kerple-log'"),
-        ),
-        (
-            "alibi",
-            {"slopes": "interpolate", "trained_length": 0},
-            ("trained_length must be an integer of at least 1"),
-        ),
-        (
-            "alibi",
-            {"window": 4, "trained_length": 0},
-            ("trained_length must be an integer of at least 1, got 0"),
-        ),
-        (
-            "bloom",
-            {"slopes": "interpolate"},
-            ("trained_length must be an integer of at least 1, got None"),
-        ),
-    ],
-    ids=str,
-)
-def test_a_change_that_does_not_apply_is_refused(
-    name: str, change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        lab.modify(model_of(name), **change)
+@every_rule
+def test_rules_change_inputs_beyond_the_training_length(rule: str) -> None:
+    model = model_of("rotary")
+    changed = lab.modify(model, rotary=rule, trained_length=20)
+    assert not torch.allclose(logits(changed), logits(model))
 
 
-def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
-    class Own(Position):
-        def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
-            return 0 * value
+@every_rule
+def test_a_window_and_a_rule_act_together(rule: str) -> None:
+    ruled = lab.modify(model_of("rotary"), rotary=rule, trained_length=20)
+    both = lab.modify(model_of("rotary"), window=4, rotary=rule, trained_length=20)
+    assert not torch.allclose(logits(both), logits(ruled))
+    # The first four tokens are within one window.
+    assert torch.equal(logits(both)[:, :4], logits(ruled)[:, :4])
 
-    model = lab.make_model(Own)
-    with pytest.raises(
-        ValueError, match="`attend` of their own can't be modified, got position method 'Own'"
-    ):
-        lab.modify(model, window=4)
-    assert evaluation_variants(model, 8) == {}
 
+# Several changes
 
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -252,79 +266,292 @@ CHANGES: list[dict[str, Any]] = [
     {"window": 9, "sinks": 3},
     {"window": 20},
 ]
+INTERPOLATE: dict[str, Any] = {"slopes": "interpolate", "trained_length": 10}
+ROTARY_CHANGES: list[dict[str, Any]] = [
+    {"window": 9},
+    {"rotary": "yarn", "trained_length": 10},
+]
 
 
-@pytest.mark.parametrize("name", (*NAMES, "rotary"))
-def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
-    changes = CHANGES
+def pairs_of_changes(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Two changes of different things, in either order."""
     if name == "rotary":
-        changes = [{"window": 9}, {"rotary": "yarn", "trained_length": 10}]
-    elif name != "kerple-log":
-        changes = [*CHANGES, {"slopes": "interpolate", "trained_length": 10}]
+        changes = ROTARY_CHANGES
+    elif name == "kerple-log":
+        changes = CHANGES
+    else:
+        changes = [*CHANGES, INTERPOLATE]
     for first, second in itertools.permutations(changes, 2):
-        if not first.keys() & second.keys() - {"trained_length"}:
-            twice = lab.modify(lab.modify(model_of(name), **first), **second)
-            torch.testing.assert_close(
-                logits(twice), logits(lab.modify(model_of(name), **first, **second))
-            )
+        if first.keys().isdisjoint(second.keys()):
+            yield first, second
 
 
-def test_the_same_change_twice_acts_twice() -> None:
-    halved = lab.modify(lab.modify(model_of("bloom"), 0.5), 0.5)
-    torch.testing.assert_close(logits(halved), logits(lab.modify(model_of("bloom"), 0.25)))
-    for name in ("alibi", "bloom", "mpt", "falcon sdpa"):
-        narrowed = lab.modify(lab.modify(model_of(name), window=9, sinks=2), window=4, sinks=2)
-        torch.testing.assert_close(
-            logits(narrowed), logits(lab.modify(model_of(name), window=4, sinks=2))
-        )
-    widened = lab.modify(lab.modify(model_of("alibi"), window=4, sinks=1), window=9, sinks=1)
-    assert widened.transformer.position.bias(1, 20)[
-        0, 0
-    ].isfinite().nonzero().flatten().tolist() == [0, 16, 17, 18, 19]
+@pytest.mark.parametrize("name", ["alibi", "kerple-log", "rotary", *PRETRAINED])
+def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
+    model = model_of(name)
+    for first, second in pairs_of_changes(name):
+        one_after_the_other = lab.modify(lab.modify(model, **first), **second)
+        at_once = lab.modify(model, **first, **second)
+        are_equal = torch.allclose(logits(one_after_the_other), logits(at_once), atol=1e-5)
+        assert are_equal, f"{first} and then {second}"
 
 
-@pytest.mark.parametrize("name", ["bloom", "mpt", "falcon sdpa"])
-def test_interpolation_counts_no_padding(name: str) -> None:
-    model, mask = (
-        lab.modify(model_of(name), "interpolate", trained_length=8),
-        torch.arange(24)[None] >= 18,
-    )
-    with torch.no_grad():
-        padded = model(TOKENS[:, :6].repeat(1, 4), attention_mask=mask.long()).logits[:, 18:]
-        torch.testing.assert_close(padded, model(TOKENS[:, :6]).logits, atol=1e-5, rtol=1e-4)
+def test_slopes_halved_twice_are_a_quarter() -> None:
+    halved_twice = lab.modify(lab.modify(model_of("bloom"), 0.5), 0.5)
+    quarter = lab.modify(model_of("bloom"), 0.25)
+    torch.testing.assert_close(logits(halved_twice), logits(quarter))
 
 
-def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
-    mask = torch.ones(2, 20, dtype=torch.long)
-    mask[0, :6] = 0
-    changed = lab.modify(small_model("mpt"), window=4, sinks=2)
-    with torch.no_grad(), pytest.raises(ValueError, match="sequences of equal length in a batch"):
-        changed(TOKENS[:, :20].expand(2, -1), attention_mask=mask)
+@pytest.mark.parametrize("name", WITH_ALIBI)
+def test_a_narrower_window_replaces_a_wider_one(name: str) -> None:
+    wide = lab.modify(model_of(name), window=9, sinks=2)
+    narrowed = lab.modify(wide, window=4, sinks=2)
+    narrow = lab.modify(model_of(name), window=4, sinks=2)
+    torch.testing.assert_close(logits(narrowed), logits(narrow))
+
+
+def test_a_wider_window_does_not_show_what_a_narrower_one_hides() -> None:
+    narrow = lab.modify(model_of("alibi"), window=4, sinks=1)
+    widened = lab.modify(narrow, window=9, sinks=1)
+    is_visible = bias_of(widened, 1, 20)[0, 0].isfinite()
+    assert is_visible.nonzero().flatten().tolist() == [0, 16, 17, 18, 19]
+
+
+class Peculiar(Position):
+    """Differs from other methods in all that a method says of itself."""
+
+    max_length = 50
+    is_absolute = True
+    reads_input = True
+    decoder_only = True
+    supports_cache = False
+    is_random = True
 
 
 @pytest.mark.parametrize(
-    ("position", "change"), [("alibi", {"slopes": "interpolate"}), ("rotary", {"rotary": "yarn"})]
+    "attribute",
+    [
+        "max_length",
+        "is_absolute",
+        "reads_input",
+        "decoder_only",
+        "supports_cache",
+        "is_random",
+        "has_bias",
+        "has_transform",
+    ],
 )
-def test_changes_by_length_support_no_cache(position: str, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary", "xpos"])
+def test_a_changed_method_says_of_itself_what_the_original_says(
+    method: str | type[Position], attribute: str
+) -> None:
+    model = lab.make_model(method)
+    changed = lab.modify(model, window=9)
+    expected = getattr(model.transformer.position, attribute)
+    assert getattr(changed.transformer.position, attribute) == expected
+
+
+def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
+    changed = lab.modify(model_of("xpos"), window=9).transformer.position
+    with pytest.raises(ValueError, match="Xpos is for decoders only"):
+        changed.attend(*torch.zeros(3, 1, 4, 5, 16), causal=False)
+
+
+# Variants for evaluation
+
+
+def variants_of(position: str) -> list[str]:
+    return list(evaluation_variants(model_of(position), 8))
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        ("alibi", ["window", "window and sinks", "slopes interpolated"]),
+        ("sinusoidal", []),
+        ("rotary", ["window", "pi", "ntk", "yarn"]),
+        ("learned", []),
+        ("none", ["window", "window and sinks"]),
+        ("t5", ["window", "window and sinks"]),
+        ("kerple-log", ["window", "window and sinks"]),
+        ("fire", ["window", "window and sinks"]),
+        ("decay", ["window", "window and sinks"]),
+        ("forget", ["window"]),
+        ("xpos", ["window"]),
+    ],
+)
+def test_variants_are_those_that_change_the_method(position: str, expected: list[str]) -> None:
+    assert variants_of(position) == expected
+
+
+def test_every_variant_has_its_name_in_the_table() -> None:
+    names: set[str] = set()
+    for position in POSITIONS:
+        names.update(variants_of(position))
+    assert names == set(VARIANTS)
+
+
+def test_rotary_heads_of_two_channels_have_no_ntk() -> None:
+    model = lab.make_model("rotary", d_model=16, num_heads=8)
+    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn"]
+
+
+def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() -> None:
+    variant = evaluation_variants(model_of("alibi"), 8)["window and sinks"]
+    is_visible = bias_of(variant, 1, 20)[0, 0].isfinite()
+    expected = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19]
+    assert is_visible.nonzero().flatten().tolist() == expected
+
+
+# Decoding
+
+
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [
+        pytest.param("alibi", {"slopes": "interpolate"}, id="interpolated slopes"),
+        pytest.param("rotary", {"rotary": "yarn"}, id="a rotary rule"),
+    ],
+)
+def test_a_change_by_length_supports_no_cache(position: str, change: dict[str, Any]) -> None:
     model = lab.modify(model_of(position), **change)
+    assert model.generate(TOKENS, 1).shape == (1, LENGTH + 1)
     with pytest.raises(
         ValueError, match=r"supports no cache, .* or generate\(\.\.\., use_cache=False\)"
     ):
         model.generate(TOKENS, 1, use_cache=True)
-    assert model.generate(TOKENS, 1).shape == (1, 41)
-    assert lab.modify(model_of("rotary"), rotary="plain").generate(
-        TOKENS, 1, use_cache=True
-    ).shape == (1, 41)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_changed_models_decode_with_a_cache_and_are_defined_where_the_method_is(
-    position: str,
+def test_the_plain_rotary_rule_supports_a_cache() -> None:
+    model = lab.modify(model_of("rotary"), rotary="plain")
+    assert model.generate(TOKENS, 1, use_cache=True).shape == (1, LENGTH + 1)
+
+
+@every_position
+def test_a_changed_model_decodes_with_a_cache(position: str) -> None:
+    model = lab.modify(lab.make_model(position, max_length=LENGTH), window=4)
+    with_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=True)
+    without_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=False)
+    assert torch.equal(with_cache, without_cache)
+
+
+@every_position
+def test_a_changed_model_is_defined_where_the_method_is(position: str) -> None:
+    model = lab.modify(lab.make_model(position, max_length=LENGTH), window=4)
+    assert model.is_defined_at(LENGTH)
+    assert model.is_defined_at(LENGTH + 1) == (position != "learned")
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, []),
+        ({"slopes": 0.5}, ["slopes times 0.5"]),
+        ({"slopes": 0}, ["bias dropped"]),
+        ({"slopes": [1, 0, 1, 1]}, ["slopes times 1, 0, 1, 1"]),
+        ({"slopes": 1.5, "window": 1, "sinks": 1}, ["slopes times 1.5, window of 1, sinks of 1"]),
+        ({"slopes": "interpolate", "trained_length": 16}, ["slopes interpolated beyond 16"]),
+    ],
+    ids=str,
+)
+def test_a_change_is_described(change: dict[str, Any], words: list[str]) -> None:
+    changed = lab.modify(model_of("bloom"), **change)
+    assert [str(change) for change in changes_of(changed)] == words
+
+
+def test_changes_are_described_in_their_order() -> None:
+    twice = lab.modify(lab.modify(model_of("rotary"), window=9), rotary="pi")
+    assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
+
+
+@pytest.mark.parametrize("name", ["alibi", "bloom"])
+@pytest.mark.parametrize(
+    "slopes",
+    [
+        pytest.param(-1.0, id="negative"),
+        pytest.param([1.0, 2.0], id="too few"),
+        pytest.param([[1.0] * 4], id="an axis too many"),
+        pytest.param(math.inf, id="infinite"),
+        pytest.param("half", id="a word"),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(name: str, slopes: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"slopes must be .* a number of at least 0, or one for each of 4 heads"
+    ):
+        lab.modify(model_of(name), slopes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
+        ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
+        ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
+        ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
+        (
+            "alibi",
+            {"slopes": "interpolate", "trained_length": 0},
+            "trained_length must be an integer of at least 1, got 0",
+        ),
+        (
+            "alibi",
+            {"window": 4, "trained_length": 0},
+            "trained_length must be an integer of at least 1, got 0",
+        ),
+        (
+            "bloom",
+            {"slopes": "interpolate"},
+            "trained_length must be an integer of at least 1, got None",
+        ),
+    ],
+    ids=str,
+)
+def test_a_number_out_of_range_is_named(name: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        lab.modify(model_of(name), **change)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("rotary", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'rotary'"),
+        (
+            "sinusoidal",
+            {"window": 4, "sinks": 1},
+            "sinks must be 0 where distances .* 'sinusoidal'",
+        ),
+        ("xpos", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'xpos'"),
+        ("forget", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'forget'"),
+        ("none", {"slopes": 2}, "slopes must be None without a bias to multiply, got .* 'none'"),
+        ("kerple-log", {"slopes": "interpolate"}, "is for ALiBi only, got .* 'kerple-log'"),
+        ("alibi", {"rotary": "pi"}, "only rotary positions have a rule to change, got .* 'alibi'"),
+        ("bloom", {"rotary": "pi"}, "rotary must be None for a model with ALiBi, got 'pi'"),
+    ],
+    ids=str,
+)
+def test_a_change_that_does_not_apply_is_refused(
+    name: str, change: dict[str, Any], message: str
 ) -> None:
-    model = lab.modify(lab.make_model(position, max_length=40), window=4)
-    assert (model.is_defined_at(40), model.is_defined_at(41)) == (True, position != "learned")
-    pair = [
-        model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache)
-        for use_cache in (True, False)
-    ]
-    assert torch.equal(*pair)
+    with pytest.raises(ValueError, match=message):
+        lab.modify(model_of(name), **change)
+
+
+class WithItsOwnAttention(Position):
+    """Returns zeros, whatever the bias is."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
+        return 0 * value
+
+
+def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
+    model = lab.make_model(WithItsOwnAttention)
+    with pytest.raises(ValueError, match="`attend` of their own can't be modified, got position"):
+        lab.modify(model, window=4)
+
+
+def test_a_method_with_an_attention_of_its_own_has_no_variants() -> None:
+    assert evaluation_variants(lab.make_model(WithItsOwnAttention), 8) == {}

@@ -1,10 +1,11 @@
 """Position methods, by name in `POSITIONS`.
 
 To add one, write a subclass of `Position` and give it a name below. Your own functions and classes
-need no place here: pass them wherever a method is asked for (see `custom`).
+need no place here: pass them wherever a method is asked for (see `registry`).
 """
 
-from alibi_viz.models.configuration import POSITIONS
+from collections.abc import Mapping
+
 from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import NoPosition, Position
 from alibi_viz.models.positions.forget_gate import Forget
@@ -13,8 +14,8 @@ from alibi_viz.models.positions.rotary import Rotary, Xpos
 
 __all__ = ["POSITIONS", "Position"]
 
-# In the order of menus
-POSITIONS |= {
+# The built-in methods, in the order of menus
+POSITIONS: Mapping[str, type[Position]] = {
     "alibi": Alibi,
     "sinusoidal": Sinusoidal,
     "rotary": Rotary,
@@ -27,5 +28,3 @@ POSITIONS |= {
     "forget": Forget,
     "xpos": Xpos,
 }
-for name, method in POSITIONS.items():
-    method.name = name

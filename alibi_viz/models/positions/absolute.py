@@ -14,7 +14,7 @@ class Sinusoidal(Position):
     Source: Vaswani et al. 2017, section 3.5.
     """
 
-    is_relative = False
+    is_absolute = True
     config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
 
     def __init__(self, d_model: int) -> None:
@@ -42,7 +42,7 @@ class Learned(Position):
     Source: Vaswani et al. 2017, table 3, row E.
     """
 
-    is_relative = False
+    is_absolute = True
     config_fields = ("d_model", "max_length")
 
     def __init__(self, d_model: int, max_length: int) -> None:

@@ -8,7 +8,7 @@ A method can act at three points; most methods use only one:
 """
 
 from copy import deepcopy
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -16,7 +16,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.arguments import check_flag
 from alibi_viz.attention import attention_trace
 from alibi_viz.bias import causal_mask
-from alibi_viz.models.configuration import TransformerConfig
+
+# A `TransformerConfig`, whose module imports this one to check the name of its position method.
+Config = Any
 
 
 class Position(nn.Module):
@@ -26,9 +28,9 @@ class Position(nn.Module):
     differ.
 
     Attributes:
-        name: the name under which it is known; set when it is registered.
-        config_fields: the fields of `TransformerConfig` that the constructor takes.
-        is_relative: False for a method that adds absolute positions to token vectors.
+        config_fields: the fields of `TransformerConfig` that the constructor takes, as arguments of
+            the same names.
+        is_absolute: True for a method that adds absolute positions to token vectors.
         is_per_layer: whether each layer has its own parameters.
         reads_input: whether `bias` needs `x`; a cache then stores `x`, too.
         max_length: the largest number of tokens for which it is defined; None for no limit.
@@ -37,9 +39,8 @@ class Position(nn.Module):
         is_random: whether it draws random numbers during training.
     """
 
-    name: ClassVar[str]
     config_fields: ClassVar[tuple[str, ...]] = ()
-    is_relative = True
+    is_absolute = False
     is_per_layer = False
     reads_input = False
     max_length: int | None = None
@@ -48,16 +49,21 @@ class Position(nn.Module):
     is_random = False
 
     @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Position":
+    def from_config(cls, config: Config) -> "Position":
         """The method for a transformer with these settings.
 
         Override it if `config_fields` don't say enough.
         """
-        return cls(*(getattr(config, field) for field in cls.config_fields))
+        arguments = {field: getattr(config, field) for field in cls.config_fields}
+        return cls(**arguments)
 
     @property
     def has_bias(self) -> bool:
         return type(self).bias is not Position.bias
+
+    @property
+    def has_transform(self) -> bool:
+        return type(self).transform is not Position.transform
 
     @classmethod
     def summary(cls) -> str:
@@ -65,7 +71,7 @@ class Position(nn.Module):
         return (cls.__doc__ or "").partition("\n")[0]
 
     @property
-    def uses_key_ball(self) -> bool:
+    def takes_alibi_options(self) -> bool:
         """Whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`."""
         return False
 
@@ -138,7 +144,9 @@ class Position(nn.Module):
         if mask is not None and mask.is_floating_point():
             # torch's blockwise kernel on CPUs needs a mask with 4 axes. With 3, torch uses one that
             # stores all weights.
-            mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
+            if mask.ndim == 3:
+                mask = mask[None]
+            mask = mask.to(query.dtype)
         return scaled_dot_product_attention(
             query,
             key,

@@ -2,108 +2,21 @@
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
-from functools import partial
-from types import FunctionType
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import as_list
-from alibi_viz.models.configuration import POSITIONS
 from alibi_viz.models.positions.base import Position
 from alibi_viz.models.positions.relative import Relative
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
-_TRIED = 64  # distances at which a law is evaluated when a model is created, to find mistakes early
-_CUSTOM: dict[str, LawFunction | type[Position]] = {}  # registered by `register_method`
 
-
-def register_method(method: Method) -> str:
-    """Register your own position method and return its name.
-
-    The name is that of the function or class. Models, the lab and the apps then know it, and it is
-    in `POSITIONS`. A later definition of the same name replaces it; existing models keep theirs.
-    The name of a known method is returned as it is.
-
-    Args:
-        method: a name in `POSITIONS`; or a function law(distance, head, num_heads) -> bias, where
-            distance is int64 [n], all at least 0, head counts from 1, and the bias is floating
-            point [n]; or a subclass of `Position`.
-
-    Raises TypeError if it is none of these, and ValueError for an unknown name or one that can't be
-    used.
-
-    >>> import alibi_viz as av
-    >>> from alibi_viz import lab
-    >>> def root(distance, head, num_heads):
-    ...     return -0.5 * distance.float().sqrt() / head
-    >>> av.models.register_method(root)
-    'root'
-    >>> lab.make_model(root).transformer.position.bias(1, 5)[0, 0, :4]
-    tensor([-1.0000, -0.8660, -0.7071, -0.5000])
-    """
-    if isinstance(method, str):
-        if method not in POSITIONS:
-            raise ValueError(
-                f"position must be one of {', '.join(POSITIONS)}, or a function, got {method!r}"
-            )
-        return method
-    if not _is_function(method) and not _is_position_class(method):
-        raise TypeError(
-            "a position method must be a name, a function or a subclass of Position, got "
-            f"{method!r}"
-        )
-    if method in POSITIONS.values():
-        return str(method.name)  # type: ignore[union-attr]  # a class
-
-    name = method.__name__
-    if not name.isidentifier():
-        raise ValueError(
-            f"a function used as a position method needs a name, given by `def`, got {method!r}"
-        )
-    if name in POSITIONS and name not in _CUSTOM:
-        raise ValueError(
-            f"{name!r} is the name of a position method of alibi_viz; choose another name"
-        )
-    if _CUSTOM.get(name) is not method:
-        position: type[Any] = method if isinstance(method, type) else law_class(name, method)
-        position.name = name
-        POSITIONS.pop(name, None)  # so that it becomes the last one in menus
-        POSITIONS[name] = position
-        _CUSTOM[name] = method
-    return name
-
-
-def _is_function(method: object) -> bool:
-    """Whether it is a function, perhaps decorated. A `partial` has no name."""
-    unwrapped = inspect.unwrap(method, stop=lambda inner: isinstance(inner, partial))  # type: ignore[arg-type]
-    return isinstance(unwrapped, FunctionType)
-
-
-def _is_position_class(method: object) -> bool:
-    return isinstance(method, type) and issubclass(method, Position)
-
-
-def register_methods(methods: Iterable[Method]) -> list[str]:
-    """Register each of these methods, and return their names.
-
-    Raises TypeError for what isn't a list, and ValueError for none or repeated ones.
-    """
-    names = [register_method(method) for method in as_list("methods", methods, "position methods")]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"methods must be one or more different names, got {names!r}")
-    return names
-
-
-def custom_method(name: str) -> LawFunction | type[Position] | None:
-    """The function or class that was registered under this name.
-
-    None for the methods of alibi_viz.
-    """
-    return _CUSTOM.get(name)
+# The number of distances at which a law is evaluated when a model is created, so that most mistakes
+# show there, and not later in the training.
+_FIRST_DISTANCES = 64
 
 
 def source_text(method: LawFunction | type[Position]) -> str:
@@ -121,9 +34,9 @@ class Law(Relative):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
-        self.table = evaluate_law(type(self).law, num_heads, _TRIED)  # no buffer: stays float32
+        self.table = evaluate_law(type(self).law, num_heads, _FIRST_DISTANCES)  # float32: no buffer
         # A law that is random, or counts its calls, shows only when it is evaluated again.
-        self._grow(2 * _TRIED)
+        self._grow(2 * _FIRST_DISTANCES)
 
     def curve(self, distance: Tensor) -> Tensor:
         size = int(distance.amax()) + 1 if len(distance) else 0
@@ -149,7 +62,7 @@ class Law(Relative):
             before = float(self.table[head, distance])
             now = float(table[head, distance])
             raise ValueError(
-                f"law {self.name!r} gives {before:g} and then {now:g} for distance {distance} in "
+                f"law {type(self).__name__!r} gives {before:g} and then {now:g} for distance {distance} in "
                 f"head {head + 1}; it must depend on nothing but its arguments"
             )
         self.table = table
@@ -197,4 +110,4 @@ def _checked_row(row: Any, size: int, where: str) -> Tensor:
 def law_class(name: str, law: LawFunction) -> type[Law]:
     """The position method of a law, not registered."""
     summary = inspect.getdoc(law) or f"Bias computed by the function {name}."
-    return type(name, (Law,), {"law": staticmethod(law), "name": name, "__doc__": summary})
+    return type(name, (Law,), {"law": staticmethod(law), "__doc__": summary})

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from alibi_viz.models.configuration import TransformerConfig
-from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.base import Config, Position
 
 
 class Forget(Position):
@@ -31,7 +30,7 @@ class Forget(Position):
             self.gate.bias.copy_(-torch.expm1(slopes.double()).log())
 
     @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Forget":
+    def from_config(cls, config: Config) -> "Forget":
         return cls(config.d_model, config.slopes())
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:

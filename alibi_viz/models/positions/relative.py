@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_flag
 from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
-from alibi_viz.models.configuration import TransformerConfig
-from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.base import Config, Position
 from alibi_viz.slopes import LearnedSlopes
 
 
@@ -35,7 +34,7 @@ class Alibi(Position):
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
     @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Alibi":
+    def from_config(cls, config: Config) -> "Alibi":
         return cls(config.num_heads, slopes=config.slopes(), learned=config.learned_slopes)
 
     @property
@@ -43,7 +42,7 @@ class Alibi(Position):
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
     @property
-    def uses_key_ball(self) -> bool:
+    def takes_alibi_options(self) -> bool:
         return not self._changes_more_than_slopes
 
     @property
@@ -111,14 +110,16 @@ class T5Buckets(Relative):
     one at a few lengths, such as 128). Below 32, there are D buckets.
     """
 
-    config_fields = ("num_heads", "max_length")
-
     def __init__(self, num_heads: int, trained_length: int) -> None:
         super().__init__(num_heads)
         self.max_distance = max(trained_length // 4, 2)
         self.num_buckets = min(32, self.max_distance)
         self.values = nn.Embedding(self.num_buckets, num_heads)
         nn.init.normal_(self.values.weight, std=0.02)
+
+    @classmethod
+    def from_config(cls, config: Config) -> "T5Buckets":
+        return cls(config.num_heads, trained_length=config.max_length)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
@@ -173,13 +174,15 @@ class Fire(Position):
     Source: Li et al. 2024, section 3.
     """
 
-    config_fields = ("num_heads", "max_length")
-
     def __init__(self, num_heads: int, trained_length: int) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
         self.log_threshold = nn.Parameter(torch.tensor(max(trained_length / 4, 1.0)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Fire":
+        return cls(config.num_heads, trained_length=config.max_length)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
@@ -200,8 +203,6 @@ class Decay(Relative):
     multiplied before they are normalized.
     """
 
-    config_fields = ("num_heads", "max_length")
-
     def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
         slopes = []
@@ -209,6 +210,10 @@ class Decay(Relative):
             log_gamma = math.log1p(-(2.0 ** (-5 - head)))
             slopes.append(-log_gamma * 2048 / trained_length)
         self.slopes = torch.tensor(slopes, device="cpu")  # no buffer, so they stay float32
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Decay":
+        return cls(config.num_heads, trained_length=config.max_length)
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes.to(distance.device)[:, None] * distance.float()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_choice, check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.base import Config, Position
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
 BASE = 10000.0
@@ -185,13 +185,16 @@ class Xpos(Rotary):
     """
 
     decoder_only = True
-    config_fields = ("head_dim", "max_length")
     max_length: int
 
     def __init__(self, head_dim: int, trained_length: int = 1024) -> None:
         super().__init__(head_dim)
         self.scale_base = trained_length / 2
         self.max_length = 32 * trained_length
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Xpos":
+        return cls(config.head_dim, trained_length=config.max_length)
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)

@@ -23,8 +23,9 @@ from traitlets import (
 )
 
 from alibi_viz import laws
-from alibi_viz.models import POSITIONS, register_method
-from alibi_viz.models.positions.custom import LawFunction, custom_method
+from alibi_viz.models import register_method
+from alibi_viz.models.positions.custom import LawFunction
+from alibi_viz.models.positions.registry import custom_method, method_names
 
 LINEAR = "linear"  # the law of ALiBi itself
 
@@ -230,7 +231,7 @@ class Law(State):
         """The names of the laws, then all functions that were used as a law or as a position
         method."""
         own_laws = []
-        for name in POSITIONS:
+        for name in method_names():
             method = custom_method(name)
             if method is None or isinstance(method, type):
                 continue  # a method of the library, or a subclass of Position

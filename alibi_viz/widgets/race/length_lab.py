@@ -21,7 +21,8 @@ from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import over_seeds
-from alibi_viz.models import POSITIONS, LanguageModel, register_method
+from alibi_viz.models import LanguageModel, register_method
+from alibi_viz.models.positions.registry import method_names, position_class
 from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
@@ -57,14 +58,12 @@ class Methods(Names):
 
     def validate(self, obj: Any, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
-            before = dict(POSITIONS)
+            before = {name: position_class(name) for name in method_names()}
             with raising_bad_value():
                 value = [_name_of(method) for method in value]
 
             is_drawn = hasattr(obj, "figure")
-            if is_drawn and any(
-                before.get(name) is not POSITIONS.get(name) for name in obj.methods
-            ):
+            if is_drawn and any(before[name] is not position_class(name) for name in obj.methods):
                 obj.refresh()  # the same names, but a law was edited
         return super().validate(obj, value)
 
@@ -95,7 +94,7 @@ class Guesses(State):
     info_text = f"{{method: {', '.join(captions.OUTCOMES)} or None}}"
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        if not isinstance(value, Mapping) or not set(value) <= set(POSITIONS):
+        if not isinstance(value, Mapping) or not set(value) <= set(method_names()):
             self.error(obj, value)
         for guess in value.values():
             if not isinstance(guess, str | None) or guess not in (None, *captions.OUTCOMES):
@@ -167,7 +166,7 @@ class LengthLab(App):
     @property
     def known_methods(self) -> tuple[str, ...]:
         """What `methods` can be: those of the library, and your own that have been used."""
-        return tuple(POSITIONS)
+        return tuple(method_names())
 
     # The results of the race that the open question is about.
 
@@ -411,7 +410,7 @@ class LengthLab(App):
     def _add_method_boxes(self) -> None:
         """Add a checkbox for each position method that has been registered since."""
         offered = [box.description for box in self._methods.children]
-        new = [name for name in POSITIONS if name not in offered]
+        new = [name for name in method_names() if name not in offered]
         boxes = self.boxes("methods", new, _describe)
         self._methods.children = [*self._methods.children, *boxes]
 
@@ -420,7 +419,7 @@ class LengthLab(App):
         for method in self.methods:
             if method not in self._guess_rows:
                 self._guess_rows[method] = self._guess_row(method)
-        rows = [self._guess_rows[name] for name in POSITIONS if name in self._guess_rows]
+        rows = [self._guess_rows[name] for name in method_names() if name in self._guess_rows]
         self._guesses.children = [self._guess_prompt, *rows]
 
         for method, guess_row in self._guess_rows.items():
@@ -500,5 +499,5 @@ class LengthLab(App):
 
 def _describe(method: str) -> str:
     """What a position method does, for a tooltip."""
-    docstring = inspect.getdoc(POSITIONS[method]) or "A position method of your own"
+    docstring = inspect.getdoc(position_class(method)) or "A position method of your own"
     return docstring.partition("\n")[0]

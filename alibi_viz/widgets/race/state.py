@@ -12,7 +12,8 @@ from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.questions import Question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
-from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.registry import method_names, position_class
 from alibi_viz.train.race import Race
 
 # Steps between two checkpoints. Evaluating a task takes longer.
@@ -48,7 +49,7 @@ class RaceState:
     made_of: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        methods = [POSITIONS.get(name) for name in self.methods]
+        methods = [position_class(name) for name in self.methods]
         fingerprint = self.text.fingerprint if self.text else None
         self.made_of = (*methods, fingerprint)
 
@@ -90,7 +91,8 @@ class RaceState:
     def start(self) -> Iterator[None]:
         """Run the whole race. Raises ValueError at the call if it cannot be run."""
         if not self.methods:
-            raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
+            names = ", ".join(method_names())
+            raise ValueError(f"methods must be at least one of {names}, got none")
         self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
         if self.task == "text":
             checkpoints = max(10, self.steps // TEXT_STEPS)
