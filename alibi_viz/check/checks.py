@@ -429,8 +429,7 @@ def examine_attention(
     # A call that does not finish goes on, and may disturb others.
     hangs = "does not finish" in failures.by_fault
     if not hangs:
-        small = [made for made in works if made.is_short]
-        content = name_content(reader, small, expected)
+        content = name_content(reader, _readable_calls(observations, expected), expected)
         findings += content.findings
         notes += content.notes
         expected = content.expected
@@ -440,6 +439,13 @@ def examine_attention(
         findings += outputs.findings
         notes += outputs.notes
     return Report(subject, findings, notes=notes, comparison=comparison)
+
+
+def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
+    """The small calls in which content is measured: where the bias is right, if it is in any."""
+    small = [seen for seen in observations if seen.call.is_short]
+    right = [seen for seen in small if seen.agrees(expected.bias(seen.probe))]
+    return list(dict.fromkeys(seen.call for seen in right or small))
 
 
 def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Failures]:

@@ -242,6 +242,11 @@ def _past_and_one_ahead(places: Places, clues: Clues) -> Tensor:
     return places.key <= places.query + 1
 
 
+def _past_of_new_keys(places: Places, clues: Clues) -> Tensor:
+    cached = places.query - places.row  # how many keys the cache holds
+    return (places.key >= cached) & _past(places, clues)
+
+
 def _window(places: Places, clues: Clues) -> Tensor:
     assert clues.window is not None
     return places.offset.abs() < clues.window
@@ -271,6 +276,7 @@ CAUSAL_VIEWS = [
     View("future not masked", _everything, torch.relu),
     View("causal mask in the wrong corner", _past_of_the_row),
     View("query can't see itself", _past_without_itself),
+    View("cache not read", _past_of_new_keys),
     View("one key ahead", _past_and_one_ahead),
     View("one key ahead", _past_and_one_ahead, torch.relu),
     View("one key ahead", _past_and_one_ahead, torch.clone),
