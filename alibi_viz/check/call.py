@@ -1,17 +1,17 @@
 """Call somebody else's function with a time limit, and turn whatever it returns into a tensor."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from alibi_viz.check.plan import Call, only_condition
 from alibi_viz.check.report import Finding
-from alibi_viz.check.words import count
 
-A = TypeVar("A")
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
 # Dtypes of arrays that are kept, by their names in NumPy
@@ -20,6 +20,10 @@ _KEPT_DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
+
+
+class CannotCheck(ValueError):
+    """The checker cannot do its work: an error of ours, not a fault of the function."""
 
 
 class Unusable(Exception):
@@ -55,6 +59,8 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(min(seconds, threading.TIMEOUT_MAX))
+    if errors and isinstance(errors[0], CannotCheck):
+        raise errors[0]
     if errors and isinstance(errors[0], Unusable):
         raise Unusable(errors[0].fault, f"{description}: {errors[0]}")
     if errors:
@@ -64,28 +70,45 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     return results[0]
 
 
-def try_each(read: Callable[[A], R], arguments: Iterable[A]) -> tuple[dict[A, R], list[Finding]]:
-    """Apply `read` to each argument.
+@dataclass
+class Failures:
+    """The calls that failed, with the message of each, by fault."""
 
-    Returns the results, and a finding for every kind of fault that made it raise Unusable. A call
-    that does not finish is the last.
+    by_fault: dict[str, dict[Call, str]] = field(default_factory=dict)
+
+    def add(self, fault: str, call: Call, message: str) -> None:
+        self.by_fault.setdefault(fault, {})[call] = message
+
+    @property
+    def calls(self) -> list[Call]:
+        return [call for messages in self.by_fault.values() for call in messages]
+
+    def findings(self, tried: Sequence[Call]) -> list[Finding]:
+        """A finding for each fault, with the condition under which calls fail, of all tried."""
+        findings = []
+        for fault, messages in self.by_fault.items():
+            evidence = next(iter(messages.values()))
+            if len(messages) < len(tried):
+                evidence += f" (only with {only_condition(list(messages), tried)})"
+            findings.append(Finding(fault, evidence))
+        return findings
+
+
+def try_each(read: Callable[[Call], R], calls: Sequence[Call]) -> tuple[dict[Call, R], Failures]:
+    """Make each call with `read`, up to one that does not finish.
+
+    Returns what it returned, and the calls for which it raised Unusable.
     """
-    results: dict[A, R] = {}
-    failures: dict[str, list[str]] = {}
-    for argument in arguments:
+    results: dict[Call, R] = {}
+    failures = Failures()
+    for made in calls:
         try:
-            results[argument] = read(argument)
+            results[made] = read(made)
         except Unusable as error:
-            failures.setdefault(error.fault, []).append(str(error))
+            failures.add(error.fault, made, str(error))
             if error.fault == "does not finish":
                 break
-    findings = []
-    for fault, messages in failures.items():
-        evidence = messages[0]
-        if len(messages) > 1:
-            evidence += f" (and {count(len(messages) - 1, 'more call')})"
-        findings.append(Finding(fault, evidence))
-    return results, findings
+    return results, failures
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:

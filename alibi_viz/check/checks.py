@@ -1,6 +1,6 @@
 """Check slopes, biases and attention functions of any library."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from alibi_viz import arguments
-from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable, call, to_tensor, try_each
+from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
+from alibi_viz.check.content import check_outputs, name_content
 from alibi_viz.check.explain import diagnose
-from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
-from alibi_viz.check.report import Finding, Report
+from alibi_viz.check.plan import SHORT, Call, Probe, attention_plan, bias_plan
+from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
+from alibi_viz.check.report import OUTSIDE, Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
-from alibi_viz.check.slope_rules import Tolerance, name_slopes
+from alibi_viz.check.slope_rules import Group, Tolerance, name_slopes
 from alibi_viz.check.words import count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
@@ -26,17 +27,29 @@ _FINDINGS_OF_SWAPPED_AXES = {
     "batch rows mixed",
     "content depends on position",
     "does not finish",
+    "key heads in another order",
     "no bias",
     "not a weighted average",
     "raises an error",
+    "right up to a distance, then a jump",
     "returns NaN",
+    "strides ignored",
     "unknown fault",
     "window",
     "wrong shape",
     "wrong type",
+    OUTSIDE,
 }
-_PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
-_Read = Callable[[Probe], Observation]  # makes a call, and reads what it shows
+# What weights look like that were rounded
+_FINDINGS_OF_ROUNDING = {
+    "colliding positions",
+    "length cap",
+    "right up to a distance, then a jump",
+    "unknown fault",
+    OUTSIDE,
+}
+HEAD_DIMS = (64, 96)  # the second is larger than the usual block, and no power of two
+_Read = Callable[[Call], Sequence[Observation]]  # makes a call, and reads what it shows
 
 
 def slopes(
@@ -68,8 +81,12 @@ def slopes(
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds)
     relative_tolerance = 2e-6
 
-    def read(heads: int) -> Tensor:
+    # Only the number of heads counts.
+    calls = [Call(Probe(heads, SHORT, SHORT)) for heads in num_heads]
+
+    def read(made: Call) -> Tensor:
         nonlocal relative_tolerance
+        heads = made.probe.num_heads
         case = count(heads, "head")
         returned = call(function, heads, seconds=seconds, description=case)
         value, dtype = to_tensor(returned, case)
@@ -81,11 +98,15 @@ def slopes(
         return value.flatten()
 
     with torch.device("cpu"):
-        slopes_by_heads, findings = try_each(read, num_heads)
-        if slopes_by_heads:
+        slopes_by_call, failures = try_each(read, calls)
+        findings = failures.findings(calls)
+        if slopes_by_call:
             tolerance = Tolerance(relative_tolerance)
             expected = Expectation(reference)
-            findings += name_slopes(slopes_by_heads, expected, tolerance, factors=False)
+            by_group = {
+                Group(made.probe.num_heads): value for made, value in slopes_by_call.items()
+            }
+            findings += name_slopes(by_group, expected, tolerance, factors=False)
     return Report(subject, findings)
 
 
@@ -128,16 +149,25 @@ def bias(
     subject, num_heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
-    calls = probes(num_heads, decoding, length)
+    calls = bias_plan(num_heads, decoding, length)
     expected = Expectation(reference, causal)
+    looks_rounded = True
 
     def run(read_dtype: torch.dtype = torch.float32) -> Report:
-        read = partial(read_bias, function, causal=causal, seconds=seconds, read_dtype=read_dtype)
+        def read(made: Call) -> list[Observation]:
+            nonlocal looks_rounded
+            seen = read_bias(function, made, causal, seconds, read_dtype)
+            visible = seen.logits.isfinite()
+            looks_rounded &= is_rounded(seen.logits.where(visible, 0.0))
+            return [seen]
+
         return examine_bias(read, subject, calls, expected)
 
     with torch.device("cpu"):
         report = run()
-        return _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
+        if looks_rounded:
+            report = _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
+        return report
 
 
 def attention(
@@ -146,17 +176,24 @@ def attention(
     causal: bool = True,
     *,
     num_heads: Sequence[int] = (8, 12),
-    head_dim: int = 64,
+    head_dim: int | Sequence[int] = HEAD_DIMS,
     group_size: int = 1,
     decoding: bool = True,
-    padding: bool = False,
+    padding: bool | str = False,
     slopes: str | Callable[[int], Any] = "official",
+    scale: float | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
     dtype: torch.dtype = torch.float32,
     convert: Callable[[Tensor], Any] = Tensor.detach,
     length: int = 300,
     seconds: float = 60.0,
 ) -> Report:
     """Check an attention function by its outputs alone.
+
+    It is called under all conditions of `alibi_viz.check.plan`: one query, a few or all, few keys
+    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous or
+    transposed, and with `padding` also with a mask. A finding says under which of them it was seen.
 
     Args:
         function: (query, key, value) -> output. Adapt others with a lambda: where four query heads
@@ -165,15 +202,25 @@ def attention(
             (size of a head).
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads, decoding, length: as in `check.bias`.
-        head_dim: size of a head.
+        head_dim: size of a head, or several. One that the function refuses is left out, which a
+            note of the report says; the first one must work.
         group_size: how many neighboring heads share the key of their first; a divisor of every head
             count.
-        padding: also call it with padding in front, as `function(query, key, value, mask)`; the
-            mask is bool [batch, key], True for a real token.
+        padding: also call it as `function(query, key, value, mask)`, with padding on the "left", on
+            the "right", or True for both; an encoder needs to take one of them only. The mask is
+            bool [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.
+        scale: the factor of q . k by design, such as MPT's `softmax_scale`; 1 / sqrt(head_dim) by
+            default.
+        window: how many keys a query sees by design, with its own. FlashAttention's window (w, 0)
+            shows w + 1.
+        softcap: c, if the scaled content is c * tanh(content / c) by design, before the bias.
         dtype: dtype of the arguments. The function runs without the caller's autocast: enter it
             inside the function.
         convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
+
+    A scale or a soft cap that was not declared, but explains all outputs, is a note of the report,
+    not a fault.
 
     Raises as `check.slopes`.
 
@@ -190,16 +237,19 @@ def attention(
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """
-    flags = {"causal": causal, "decoding": decoding, "padding": padding}
+    flags = {"causal": causal, "decoding": decoding}
     subject, num_heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
-    arguments.check_integer("head_dim", head_dim, 1, 2**16)
+    several = head_dim if isinstance(head_dim, Iterable) else [head_dim]
+    head_dims = arguments.positive_integers("head_dim", several)
+    arguments.check_integer("head_dim", max(head_dims), 1, 2**16)
     arguments.check_positive_integers(group_size=group_size)
     if any(heads % group_size for heads in num_heads):
         raise ValueError(
             f"group_size must divide every head count of {num_heads}, got {group_size}"
         )
+    _check_design(scale, window, softcap)
     if not callable(convert):
         raise TypeError(f"convert must be callable, got {convert!r}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
@@ -208,32 +258,69 @@ def attention(
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
-    calls = probes(num_heads, decoding, length)
-    expected = Expectation(reference, causal)
+    expected = Expectation(reference, causal, window=window, scale=scale, softcap=softcap)
 
-    def run(layout: str, calls: Sequence[Probe], read_dtype: torch.dtype = torch.float32) -> Report:
-        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, read_dtype)
-        return examine_attention(reader, subject, calls, expected, group_size, padding=padding)
+    def run(
+        layout: str,
+        sides: Sequence[str],
+        read_dtype: torch.dtype = torch.float32,
+        *,
+        first_only: bool = False,
+    ) -> tuple[Report, bool]:
+        """The report, and whether the outputs look rounded."""
+        batches = (3, 1) if "b" in layout else (3,)
+        calls = attention_plan(num_heads, decoding, length, head_dims, sides, batches=batches)
+        if first_only:
+            calls = calls[:1]
+        reader = AttentionReader(function, layout, dtype, convert, seconds, read_dtype)
+        report = examine_attention(reader, subject, calls, expected, group_size)
+        return report, reader.looks_rounded
 
     with torch.device("cpu"):
-        report = run(layout, calls)
+        sides = _sides(padding)
+        report, looks_rounded = run(layout, sides)
         if report.ok or "does not finish" in _names(report):
             return report
-        with_other_layout = _try_other_layouts(run, layout, calls, report)
+        if padding is True and not causal:
+            # Many encoders take lengths, so their padding is behind; any side will do.
+            for side in sides:
+                of_side, _ = run(layout, [side])
+                if of_side.ok:
+                    return of_side
+        with_other_layout = _try_other_layouts(run, layout, sides, report)
         if with_other_layout is not None:
             return with_other_layout
         is_half_precision = dtype.itemsize == 2
-        if is_half_precision:
+        if is_half_precision or not looks_rounded:
             return report
-        rerun = partial(run, layout, calls, torch.bfloat16)
+
+        def rerun() -> Report:
+            return run(layout, sides, torch.bfloat16)[0]
+
         return _with_hint(report, rerun, advice="pass `dtype`")
 
 
+def _check_design(scale: Any, window: Any, softcap: Any) -> None:
+    """Check the arguments that say what is by design."""
+    if scale is not None:
+        arguments.check_number("scale", scale)
+    if window is not None:
+        arguments.check_positive_integers(window=window)
+    if softcap is not None:
+        arguments.check_positive("softcap", softcap)
+
+
+def _sides(padding: object) -> tuple[str, ...]:
+    """The sides of padding that are asked for."""
+    if isinstance(padding, str):
+        arguments.check_choice("padding", padding, ("left", "right"))
+        return (padding,)
+    arguments.check_flag("padding", padding)
+    return ("left", "right") if padding else ()
+
+
 def _try_other_layouts(
-    run: Callable[[str, Sequence[Probe]], Report],
-    layout: str,
-    calls: Sequence[Probe],
-    report: Report,
+    run: Callable[..., tuple[Report, bool]], layout: str, sides: Sequence[str], report: Report
 ) -> Report | None:
     """The report with another order of the axes, if that explains more than `report`.
 
@@ -241,12 +328,13 @@ def _try_other_layouts(
     """
     orders = ["".join(axes) for axes in permutations(layout)]
     orders = [order for order in orders if order.index("d") == layout.index("d")]
-    first_call = {order: run(order, calls[:1]) for order in orders}  # most orders fail it
+    # Most orders fail the first call.
+    first_call = {order: run(order, (), first_only=True)[0] for order in orders}
     is_unclear = not _is_explained(first_call[layout]) and len(report.findings) > 1
     for order in sorted(orders, key=lambda order: len(first_call[order].findings)):
         if order == layout or not _is_explained(first_call[order]):
             continue
-        other = run(order, calls)
+        other, _ = run(order, sides)
         if not _is_explained(other):
             continue
         if other.ok or is_unclear:
@@ -272,11 +360,8 @@ def _with_hint(report: Report, rerun: Callable[[], Report], advice: str) -> Repo
     `rerun` makes the same check, but reads no more exactly than bfloat16.
     """
     names = _names(report)
-    # The last two are found for some of the calls.
-    of_rounding = {"unknown fault", "length cap", "colliding positions"}
-    if "unknown fault" not in names or not names <= of_rounding:
-        return report
-    if not rerun().ok:
+    is_explained = names <= {"colliding positions", "length cap"}
+    if is_explained or not names <= _FINDINGS_OF_ROUNDING or not rerun().ok:
         return report
     evidence = report.findings[-1].evidence
     hint = f"right within the rounding of bfloat16: if it computes so, {advice}"
@@ -319,149 +404,99 @@ def _check_arguments(
     return str(name), heads, reference
 
 
-def examine_bias(
-    read: _Read, subject: str, calls: Sequence[Probe], expected: Expectation
-) -> Report:
+def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Expectation) -> Report:
     """Check the bias of a bias function, given a reader of its logits."""
-    results, findings = _observe_all(read, calls)
-    faults, comparison = diagnose(list(results.values()), expected)
+    observations, failures = _observe(read, calls)
+    findings = _name_length_cap(failures, calls)
+    faults, comparison = diagnose(observations, expected)
     return Report(subject, findings + faults, comparison=comparison)
 
 
 def examine_attention(
     reader: AttentionReader,
     subject: str,
-    calls: Sequence[Probe],
+    calls: Sequence[Call],
     expected: Expectation,
     group_size: int = 1,
-    *,
-    padding: bool = False,
 ) -> Report:
-    """Check the bias, the scale of the content, padding, and finally the output for random
-    inputs."""
-    results, findings = _observe_all(reader.observe, calls)
-    faults, comparison = diagnose(
-        list(results.values()), replace(expected, head_dim=reader.head_dim)
-    )
+    """Check the bias, the scale of the content, and finally the output for random inputs."""
+    observations, failures = _observe(reader.observe, calls)
+    notes = _drop_refused(failures, calls)
+    findings = _name_length_cap(failures, calls)
+    faults, comparison = diagnose(observations, expected)
+
+    works = list(dict.fromkeys(seen.call for seen in observations))
     # A call that does not finish goes on, and may disturb others.
-    hangs = any(finding.name == "does not finish" for finding in findings)
-    small_calls = []
+    hangs = "does not finish" in failures.by_fault
     if not hangs:
-        small_calls = [probe for probe in results if probe.key_length <= SHORT]
-
-    factors, unreadable = try_each(reader.content_factor, small_calls)
-    findings += unreadable if unreadable else _name_content(factors, reader)
+        content = name_content(reader, _readable_calls(observations, expected), expected)
+        findings += content.findings
+        notes += content.notes
+        expected = content.expected
     findings += faults
-
-    if padding and not findings:
-        check_padding = partial(_check_padding, reader, expected=expected)
-        _, faults_of_padding = try_each(check_padding, small_calls[:1])
-        for fault in faults_of_padding:
-            findings.append(Finding(fault.name, f"with padding in front: {fault.evidence}"))
     if not findings:
-        check_output = partial(_check_output, reader, expected=expected, group_size=group_size)
-        _, faults_of_output = try_each(check_output, results)
-        findings += faults_of_output
-    return Report(subject, findings, comparison=comparison)
+        outputs = check_outputs(reader, works, expected, group_size)
+        findings += outputs.findings
+        notes += outputs.notes
+    return Report(subject, findings, notes=notes, comparison=comparison)
 
 
-def _observe_all(
-    read: _Read, calls: Sequence[Probe]
-) -> tuple[dict[Probe, Observation], list[Finding]]:
-    """The observations of all calls, and findings for those that failed."""
-    results, findings = try_each(read, calls)
-    longest = calls[-1]
-    short_calls_work = all(probe in results for probe in calls if probe.key_length <= SHORT)
-    if longest not in results and short_calls_work:
-        # Only the longest calls fail, and not only while decoding: there is a maximum length.
+def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
+    """The small calls in which content is measured: where the bias is right, if it is in any."""
+    small = [seen for seen in observations if seen.call.is_short]
+    right = [seen for seen in small if seen.agrees(expected.bias(seen.probe))]
+    return list(dict.fromkeys(seen.call for seen in right or small))
+
+
+def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Failures]:
+    """The observations of all calls, and the calls that failed."""
+    results, failures = try_each(read, calls)
+    return [seen for several in results.values() for seen in several], failures
+
+
+def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
+    """Drop errors of conditions that a function may refuse, and say in notes what was left out.
+
+    These are transposed inputs, and a further size of a head if all calls with it fail. Other
+    errors are faults, and then so are these.
+    """
+    errors = failures.by_fault.get("raises an error", {})
+    refused_sizes = set()
+    for head_dim in {made.head_dim for made in calls} - {calls[0].head_dim}:
+        if all(made in errors for made in calls if made.head_dim == head_dim):
+            refused_sizes.add(head_dim)
+    if not all(made.transposed or made.head_dim in refused_sizes for made in errors):
+        return []
+
+    failures.by_fault.pop("raises an error", None)
+    notes = []
+    for head_dim in sorted(refused_sizes):
+        message = next(errors[made] for made in errors if made.head_dim == head_dim)
+        notes.append(_refusal(f"head_dim {head_dim}", message))
+    of_memory = [message for made, message in errors.items() if made.head_dim not in refused_sizes]
+    if of_memory:
+        notes.append(_refusal("some transposed inputs", of_memory[0]))
+    return notes
+
+
+def _refusal(condition: str, message: str) -> str:
+    return f"Not checked with {condition}, which the function refuses ({message})."
+
+
+def _name_length_cap(failures: Failures, calls: Sequence[Call]) -> list[Finding]:
+    """Findings for the calls that failed: those of only the longest calls are a maximum length."""
+    findings = failures.findings(calls)
+    longest = max((made.probe.key_length, made.probe.query_length) for made in calls)
+    failed = set(failures.calls)
+    short_calls_work = all(made not in failed for made in calls if made.is_short)
+    longest_calls_fail = all(
+        made in failed
+        for made in calls
+        if (made.probe.key_length, made.probe.query_length) == longest
+    )
+    # Not only while decoding
+    if short_calls_work and longest_calls_fail:
         for n, finding in enumerate(findings):
             if finding.name in ("raises an error", "wrong shape"):
                 findings[n] = replace(finding, name="length cap")
-    return results, findings
-
-
-def _name_content(factors: Mapping[Probe, float], reader: AttentionReader) -> list[Finding]:
-    """Name the factors of q . k that were measured in each call."""
-    tolerance = max(reader.precision.absolute, 4e-3)
-    wrong = {probe: factor for probe, factor in factors.items() if abs(factor - 1) > tolerance}
-    if not wrong:
-        return []
-
-    def are_all(predict: Callable[[Probe], float]) -> bool:
-        return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
-
-    if are_all(lambda probe: probe.num_heads**-0.5):
-        name = "content too weak"
-    elif are_all(lambda _: reader.head_dim**0.5):
-        name = "content not scaled"
-    else:
-        name = "content multiplied"
-
-    probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
-    evidence = f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times"
-    if len(wrong) < len(factors):
-        evidence += f" (only with {'; '.join(map(str, wrong))})"
-    return [Finding(name, evidence)]
-
-
-def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> None:
-    """Raise Unusable if padding in front of a sequence changes the weights of its real tokens."""
-    mask = torch.arange(probe.key_length) >= torch.tensor(_PADDING)[:, None]  # [batch, key]
-    tolerance = 8 * reader.precision.absolute
-    output = reader.output(probe, mask)  # [batch, heads, query, key]
-    for padding, weights in zip(_PADDING, output, strict=True):
-        of_real_queries = weights[:, padding:]
-        on_padding = of_real_queries[..., :padding]
-        on_real_keys = of_real_queries[..., padding:]
-        if bool(on_real_keys.isnan().any()):
-            raise Unusable("returns NaN", f"{probe}: weights of real tokens are NaN")
-        if padding:
-            largest = float(on_padding.max())
-            if largest > tolerance:
-                evidence = f"{probe}: padding gets a weight of up to {largest:.3g}"
-                raise Unusable("padding not masked", evidence)
-        sequence = Probe(probe.num_heads, *on_real_keys.shape[1:])
-        correct = expected.bias(sequence).softmax(-1)
-        difference = float((on_real_keys - correct).abs().max())
-        if difference > tolerance:
-            evidence = f"{probe}: a weight is off by {difference:.3g}"
-            raise Unusable("padding changes the bias", evidence)
-
-
-def _check_output(
-    reader: AttentionReader, probe: Probe, expected: Expectation, group_size: int
-) -> None:
-    """Raise Unusable if the output for random inputs is wrong."""
-    heads, query_length, key_length = probe
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
-    key, value = torch.randn(2, 3, heads, key_length, reader.head_dim, generator=generator)
-    output = reader(query, key, value)
-
-    # As the function gets them
-    query = query.to(reader.dtype).double()
-    key = key.to(reader.dtype).double()
-    value = value.to(reader.dtype).double()
-    slopes = expected.slopes(heads)
-    differences = {}  # by the number of heads that share a key
-    for size in range(1, heads + 1):
-        if heads % size:
-            continue
-        shared_key = key[:, ::size].repeat_interleave(size, dim=1)
-        shared_value = value[:, ::size].repeat_interleave(size, dim=1)
-        trace = attention_trace(query, shared_key, slopes, causal=expected.causal)
-        correct = trace.weights @ shared_value
-        differences[size] = float((output - correct).abs().max())
-
-    tolerance = 4 * reader.precision.absolute
-    difference = differences[group_size]
-    if difference <= tolerance:  # False for NaN
-        return
-    evidence = f"{probe}: for random inputs, the output is off by up to {difference:.3g}"
-    for size, of_size in differences.items():
-        if of_size <= tolerance:
-            right = f"right if heads share a key in groups of {size}"
-            raise Unusable("wrong keys", f"{evidence}, but {right}")
-    if reader.dtype.itemsize == 2:
-        evidence += f"; perhaps logits are rounded to {reader.dtype}"
-    raise Unusable("unknown fault", evidence)
+    return findings

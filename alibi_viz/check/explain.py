@@ -1,7 +1,7 @@
 """Explain observed attention weights: find the fewest known faults that reproduce all of them.
 
 Every rule of `rules` is tried, simplest first, with fitted slopes, which `slope_rules` then names.
-If no rule explains all calls together, each wrong call is explained by itself.
+One explanation of all calls is preferred to one of all wrong calls, and that to one for each.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,22 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from alibi_viz.check.probe import SHORT, Observation, Probe
+from alibi_viz.check.beyond import name_unexplained
+from alibi_viz.check.plan import (
+    NO_HEAD_DIM,
+    SHORT,
+    Call,
+    Probe,
+    fault_of_condition,
+    only_condition,
+)
+from alibi_viz.check.probe import Observation
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import ALL_ROWS, Expectation, Limits, Rows, Rule, rules
-from alibi_viz.check.slope_rules import ByHeads, Tolerance, name_slopes
+from alibi_viz.check.rules import ALL_ROWS, Clues, Expectation, Places, Rows, Rule
+from alibi_viz.check.slope_rules import ByGroup, Group, Tolerance, name_slopes
 
 _FEW_ROWS = 8  # compared before all rows: they reject most rules in less time
+_Explanation = list[Finding]
 
 
 def diagnose(
@@ -35,39 +45,117 @@ def diagnose(
     comparison = _worst(wrong, expected)
     findings = _explain_together(observations, expected, evidence=str(comparison))
     if findings is None:
-        findings = _explain_each(wrong, num_calls=len(observations), expected=expected)
+        findings = _explain_wrong_calls(observations, wrong, expected)
     return findings, comparison
+
+
+def _explain_wrong_calls(
+    observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
+) -> list[Finding]:
+    """Explain the wrong calls, all at once if one explanation does, and say which they are."""
+    evidence = str(_worst(wrong, expected))
+    together = _explain_together(wrong, expected, evidence)
+    calls = [observation.call for observation in observations]
+    wrong_calls = [observation.call for observation in wrong]
+    if together is None:
+        fault = fault_of_condition(wrong_calls, calls)
+        if fault is None:
+            return _explain_each(observations, wrong, expected)
+        together = [Finding(fault, evidence)]
+    return [_with_condition(finding, wrong_calls, calls, expected) for finding in together]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Observations, and the clues of each."""
+
+    observations: Sequence[Observation]
+    clues: Sequence[Clues]
+    expected: Expectation
+
+    @classmethod
+    def of(cls, observations: Sequence[Observation], expected: Expectation) -> "_Evidence":
+        longest = max(observations, key=lambda observation: observation.probe.key_length)
+        clues = [
+            Clues.seen_in(longest, observation, expected.slopes) for observation in observations
+        ]
+        return cls(observations, clues, expected)
+
+    def bias(self, n: int, rule: Rule, slopes: Tensor, rows: Rows) -> Tensor:
+        """The bias of a rule in some rows of observation n, float64 [heads, rows, key]."""
+        places = Places.of(self.observations[n].probe, rows)
+        return self.expected.bias_of(rule, slopes, places, self.clues[n])
+
+    def fit(self, rule: Rule) -> dict[Group, Tensor]:
+        """The slopes [heads] with which a rule fits the last query of each call best.
+
+        They are fitted by least squares, for each group of calls that should have the same.
+        """
+        covariance: dict[Group, Tensor] = {}
+        variance: dict[Group, Tensor] = {}
+        for n, observation in enumerate(self.observations):
+            heads = observation.probe.num_heads
+            unit_bias = self.bias(n, rule, torch.ones(heads), rows=[-1])
+            unit_bias = unit_bias.expand(heads, -1, -1)[:, 0]  # [heads, key]
+            log_weights = observation.log_weights[:, -1]  # [heads, key]
+            readable = observation.visible & unit_bias.isfinite()
+            x = _centered(unit_bias, readable)
+            y = _centered(log_weights, readable)
+            group = _group(observation)
+            covariance[group] = covariance.get(group, 0) + (x * y).sum(-1)
+            variance[group] = variance.get(group, 0) + (x * x).sum(-1)
+        slopes = {}
+        for group, of_group in variance.items():
+            # Where no query sees keys with different biases, any slope fits: take the correct one.
+            correct = self.expected.slopes(group.num_heads)
+            fitted = covariance[group] / of_group.clamp(min=1e-12)
+            slopes[group] = fitted.where(of_group > 1e-12, correct)
+        return slopes
+
+    def agrees(self, rule: Rule, slopes: ByGroup) -> bool:
+        """Whether all observed weights are those of the rule's biases."""
+
+        def agrees(n: int, rows: Rows) -> bool:
+            observation = self.observations[n]
+            bias = self.bias(n, rule, slopes[_group(observation)], rows)
+            return observation.agrees(bias, rows)
+
+        numbers = range(len(self.observations))
+        for n in numbers:
+            if not agrees(n, _few_rows(self.observations[n].probe)):
+                return False
+        return all(agrees(n, ALL_ROWS) for n in numbers)
+
+
+def _group(observation: Observation) -> Group:
+    head_dim = observation.call.head_dim
+    return Group(observation.probe.num_heads, None if head_dim == NO_HEAD_DIM else head_dim)
 
 
 def _explain_together(
     observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
+) -> _Explanation | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong.
 
     None if no rule does.
     """
-    longest = max(observations, key=lambda observation: observation.probe.key_length)
-    precision = longest.precision
+    precision = observations[0].precision
     # An error of a slope moves the farthest log weight of a short call by SHORT times as much.
     tolerance = Tolerance(precision.relative, precision.absolute / (2 * SHORT))
-    rules_of_calls = []
-    for observation in observations:
-        limits = Limits.seen_in(longest, observation)
-        rules_of_calls.append(rules(observation.probe, expected, limits))
-
+    seen = _Evidence.of(observations, expected)
     explanations = []
-    # `rules` lists the same rules for every call, so each column is one rule at all sizes.
-    for versions_of_rule in zip(*rules_of_calls, strict=True):
-        slopes = _fit(observations, versions_of_rule)
-        if not _agree(observations, versions_of_rule, slopes):
+    for rule in expected.rules():
+        if not all(rule.makes_sense(clues) for clues in seen.clues):
             continue
-        rule_faults = versions_of_rule[0].faults
+        slopes = seen.fit(rule)
+        if not seen.agrees(rule, slopes):
+            continue
         slope_findings = name_slopes(slopes, expected, tolerance)
-        if not slope_findings and not rule_faults:
+        if not slope_findings and not rule.faults:
             # The rule fits but the weights are wrong, so the slopes must be slightly wrong: look
             # closer.
             slope_findings = name_slopes(slopes, expected, _quarter(tolerance))
-        explanation = slope_findings + [Finding(fault, evidence) for fault in rule_faults]
+        explanation = slope_findings + [Finding(fault, evidence) for fault in rule.faults]
         if len(explanation) == 1:  # there is none with fewer faults
             return explanation
         if explanation:
@@ -79,48 +167,11 @@ def _quarter(tolerance: Tolerance) -> Tolerance:
     return Tolerance(tolerance.relative / 4, tolerance.absolute / 4)
 
 
-def _fit(
-    observations: Sequence[Observation], versions_of_rule: Sequence[Rule]
-) -> dict[int, Tensor]:
-    """The slopes [heads] with which the rules fit the last query of each call best.
-
-    They are fitted by least squares, for every head count.
-    """
-    covariance: dict[int, Tensor] = {}
-    variance: dict[int, Tensor] = {}
-    for observation, rule in zip(observations, versions_of_rule, strict=True):
-        heads = observation.probe.num_heads
-        unit_bias = rule.bias(torch.ones(heads), rows=[-1])[:, 0]  # [heads, key]
-        log_weights = observation.log_weights[:, -1]  # [heads, key]
-        readable = observation.visible & unit_bias.isfinite()
-        x = _centered(unit_bias, readable)
-        y = _centered(log_weights, readable)
-        covariance[heads] = covariance.get(heads, 0) + (x * y).sum(-1)
-        variance[heads] = variance.get(heads, 0) + (x * x).sum(-1)
-    return {heads: covariance[heads] / variance[heads].clamp(min=1e-12) for heads in covariance}
-
-
 def _centered(values: Tensor, readable: Tensor) -> Tensor:
     """Values [heads, key] minus the mean of the readable ones, and 0 for the others."""
     values = values.where(readable, 0.0)
     mean = values.sum(-1, keepdim=True) / readable.sum(-1, keepdim=True)
     return (values - mean).where(readable, 0.0)
-
-
-def _agree(
-    observations: Sequence[Observation], versions_of_rule: Sequence[Rule], slopes: ByHeads
-) -> bool:
-    """Whether all observed weights are those of the rules' biases."""
-
-    def agrees(observation: Observation, rule: Rule, rows: Rows) -> bool:
-        bias = rule.bias(slopes[observation.probe.num_heads], rows)
-        return observation.agrees(bias, rows)
-
-    calls = list(zip(observations, versions_of_rule, strict=True))
-    for observation, rule in calls:
-        if not agrees(observation, rule, _few_rows(observation.probe)):
-            return False
-    return all(agrees(observation, rule, ALL_ROWS) for observation, rule in calls)
 
 
 def _few_rows(probe: Probe) -> list[int]:
@@ -154,33 +205,38 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
 class _Sightings:
     """The calls in which one fault was seen, with the evidence of each."""
 
-    probes: list[Probe] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
 
-    def add(self, probe: Probe, evidence: str) -> None:
-        self.probes.append(probe)
+    def add(self, call: Call, evidence: str) -> None:
+        self.calls.append(call)
         self.evidence.append(evidence)
 
     def extend(self, other: "_Sightings") -> None:
-        self.probes += other.probes
+        self.calls += other.calls
         self.evidence += other.evidence
 
 
 def _explain_each(
-    wrong: Sequence[Observation], num_calls: int, expected: Expectation
+    observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
 ) -> list[Finding]:
-    """Explain each wrong call by itself, and say for which sizes each fault appears."""
+    """Explain each wrong call by itself, and say for which calls each fault appears."""
+    calls = [observation.call for observation in observations]
     sightings: dict[str, _Sightings] = {}
+    unexplained = []
     for observation in wrong:
         evidence = str(_worst([observation], expected))
         findings = _explain_together([observation], expected, evidence)
         if findings is None:
-            name = _name_unexplained(observation, expected, faults_so_far=set(sightings))
-            findings = [Finding(name, evidence)]
+            unexplained.append(observation)
+            continue
         for finding in findings:
-            sightings.setdefault(finding.name, _Sightings()).add(
-                observation.probe, finding.evidence
-            )
+            sightings.setdefault(finding.name, _Sightings()).add(observation.call, finding.evidence)
+    if unexplained:
+        finding = name_unexplained(unexplained, set(sightings), expected)
+        seen = sightings.setdefault(finding.name, _Sightings())
+        for observation in unexplained:
+            seen.add(observation.call, finding.evidence)
 
     # A factor of 1 / length is 1 / sqrt(head_dim) for some length.
     if "bias multiplied" in sightings and "bias before scaling" in sightings:
@@ -191,48 +247,38 @@ def _explain_each(
         finding = Finding(fault, seen.evidence[0])
         if fault == "bias multiplied":
             finding = _with_second_factor(finding, seen)
-        if len(seen.probes) < num_calls:
-            finding = _with_condition(finding, seen.probes, expected)
-        findings.append(finding)
+        findings.append(_with_condition(finding, seen.calls, calls, expected))
     return findings
-
-
-def _name_unexplained(
-    observation: Observation, expected: Expectation, faults_so_far: set[str]
-) -> str:
-    """The name for a call that no rule explains.
-
-    In a long call, if nothing else was wrong before, it is too weak a mask or a maximum length.
-    """
-    probe = observation.probe
-    is_long = probe.key_length > SHORT
-    if not is_long or not faults_so_far <= {"length cap", "future not masked"}:
-        return "unknown fault"
-    first_future_key = 1 + probe.key_length - probe.query_length
-    weight_of_future = float(observation.weights.triu(first_future_key).max())
-    if expected.causal and weight_of_future > 1e-3:
-        return "future not masked"
-    return "length cap"
 
 
 def _with_second_factor(finding: Finding, seen: _Sightings) -> Finding:
     """Add a call with another factor to the evidence, if there is one."""
-    for probe, evidence in zip(seen.probes, seen.evidence, strict=True):
+    for call, evidence in zip(seen.calls, seen.evidence, strict=True):
         if evidence != finding.evidence:
-            both = f"{finding.evidence} with {seen.probes[0]}, but {evidence} with {probe}"
+            both = f"{finding.evidence} with {seen.calls[0]}, but {evidence} with {call}"
             return replace(finding, evidence=both)
     return finding
 
 
-def _with_condition(finding: Finding, probes: list[Probe], expected: Expectation) -> Finding:
+# Faults with a name of their own where only calls with fewer queries than keys have them
+_WHILE_DECODING = {
+    "no bias": "no bias while decoding",
+    "heads share a slope": "slopes of the key heads while decoding",
+}
+
+
+def _with_condition(
+    finding: Finding, wrong: Sequence[Call], calls: Sequence[Call], expected: Expectation
+) -> Finding:
     """Say that a fault appears only in these calls; in some cases that gives it another name."""
-    sizes = "; ".join(str(probe) for probe in probes)
+    if set(wrong) == set(calls):
+        return finding
     name = finding.name
-    has_few_queries = all(probe.query_length < probe.key_length for probe in probes)
-    has_short_call = any(probe.key_length <= SHORT for probe in probes)
+    has_few_queries = all(call.probe.query_length < call.probe.key_length for call in wrong)
+    has_short_call = any(call.is_short for call in wrong)
     if name == "sign reversed":
         name = "sign reversed in one branch"
-    elif name == "no bias" and expected.causal and has_few_queries and has_short_call:
-        # A long call has few queries, too, so it alone would not say that.
-        name = "no bias while decoding"
-    return Finding(name, f"{finding.evidence} (only with {sizes})")
+    elif name in _WHILE_DECODING and expected.causal and has_few_queries and has_short_call:
+        # A long call may have few queries, too, so it alone would not say that.
+        name = _WHILE_DECODING[name]
+    return Finding(name, f"{finding.evidence} (only with {only_condition(wrong, calls)})")

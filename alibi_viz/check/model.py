@@ -15,9 +15,11 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
+from alibi_viz.check.call import CannotCheck
 from alibi_viz.check.checks import examine_attention
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
-from alibi_viz.check.probe import SHORT, AttentionReader, probes
+from alibi_viz.check.plan import SHORT, attention_plan
+from alibi_viz.check.probe import AttentionReader
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
@@ -64,7 +66,8 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         seconds: time limit of a call.
 
     Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has
-    no such layer, shares keys between heads, is quantized, or allows fewer than 16 tokens.
+    no such layer, shares keys between heads, is quantized, allows fewer than 16 tokens, or doesn't
+    call its output projection.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)
@@ -87,6 +90,8 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     family = str(getattr(config, "model_type", ""))
     # What the weights of this family were trained with, by the name of the fault
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
+    options = getattr(config, "attn_config", None)  # of MPT
+    scale = getattr(options, "softmax_scale", None)
     # The sum of q . k and the bias is rounded, too.
     is_rounded = bool(trained) and parameter.dtype != torch.float32
 
@@ -95,16 +100,24 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         reader = AttentionReader(
             attention,
             layout="bhld",
-            head_dim=attention.head_dim,
             dtype=parameter.dtype,
             convert=lambda tensor: tensor.to(parameter.device),
             seconds=seconds,
             read_dtype=read_dtype,
         )
-        expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
-        calls = probes([heads], decoding=True, length=length)
+        expected = Expectation(
+            lambda num_heads: alibi_slopes(num_heads).double() / divisor, scale=scale
+        )
+        calls = attention_plan(
+            [heads],
+            decoding=True,
+            length=length,
+            head_dims=[attention.head_dim],
+            padding=["left"],
+            transposed=False,
+        )
         subject = f"{type(model).__name__}, layer {layer}"
-        return examine_attention(reader, subject, calls, expected, padding=True)
+        return examine_attention(reader, subject, calls, expected)
 
     with torch.device("cpu"):
         read_dtype = torch.bfloat16 if is_rounded else torch.float32
@@ -121,10 +134,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             for finding in examine(SHORT, divisor, torch.bfloat16).findings:
                 findings[finding.name] = finding
 
-    bias_max = getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)
-    if bias_max != 8:
-        asked = f"The config asks for a flattest slope of 2^-{bias_max}"
-        notes.append(f"{asked}; transformers has 2^-8 all the same")
+    notes += _notes_on_options(options)
 
     faults = [finding for name, finding in findings.items() if name not in trained]
     comparison = report.comparison if faults else None
@@ -167,6 +177,31 @@ def _notes_on_training(family: str, trained: Mapping[str, Exhibit], found: set[s
         if name in found:
             source = f"{exhibit.system}, {exhibit.source}"
             notes.append(f"Differs from the paper; {right_for}: {exhibit.effect} ({source})")
+    return notes
+
+
+# Options of MPT's configuration that transformers ignores, by the value that changes nothing
+_IGNORED_OPTIONS: dict[str, object] = {
+    "alibi": True,
+    "alibi_bias_max": 8,
+    "prefix_lm": False,
+    "qk_ln": False,
+}
+
+
+def _notes_on_options(options: Any) -> list[str]:
+    """Notes on the options of MPT: those that transformers ignores, and the scale."""
+    notes = []
+    for name, usual in _IGNORED_OPTIONS.items():
+        value = getattr(options, name, usual)
+        if value != usual:
+            notes.append(
+                f"The config asks for {name}={value}, which transformers ignores: it computes as "
+                f"with {name}={usual}"
+            )
+    scale = getattr(options, "softmax_scale", None)
+    if scale is not None:
+        notes.append(f"q . k is multiplied by {scale:g}, the config's softmax_scale, as it should")
     return notes
 
 
@@ -244,6 +279,12 @@ class _Layer:
         ):
             output = self.model(
                 input_ids=any_tokens, attention_mask=attention_mask, use_cache=True, **cache
+            )
+        if not captured:
+            # BLOOM does so with `slow_but_exact` and `pretraining_tp` above 1.
+            raise CannotCheck(
+                "model must call the output projection of its attention, whose input is read, got "
+                f"one that uses its weight alone: {type(self.output).__name__}"
             )
         return output, captured[0]
 

@@ -1,13 +1,12 @@
 """Learn the attention weights of a function by calling it with chosen inputs.
 
-A call has three sizes, a `Probe`. What it shows is an `Observation`: the weights at equal content,
-where only the bias counts. A bias function returns its logits. An attention function returns only
-its output, but with zero queries all content is equal, and with one-hot values the output is the
-weights themselves.
+What a `Call` shows is an `Observation`: the weights at equal content, where only the bias counts. A
+bias function returns its logits. An attention function returns only its output, but with zero
+queries all content is equal, and with one-hot values the output is the weights themselves.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,46 +17,10 @@ from torch import Tensor
 
 from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, to_tensor
-from alibi_viz.check.words import count
+from alibi_viz.check.plan import NO_PADDING, Call, Probe
+from alibi_viz.check.report import OUTSIDE
 
-SHORT = 16  # keys of the small calls
-_MAX_SQUARE = 512  # keys of the largest call that has as many queries
-_BATCH = 3  # sequences in each call
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
-
-
-class Probe(NamedTuple):
-    """The sizes of one call. The queries are the last positions of the keys."""
-
-    num_heads: int
-    query_length: int
-    key_length: int
-
-    def __str__(self) -> str:
-        return ", ".join(map(count, self, ("head", "query", "key")))
-
-
-def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
-    """The calls of a check.
-
-    There is a short one per head count. With the first head count, there are also some with few
-    queries, as in decoding, and a long one.
-    """
-    first = num_heads[0]
-    is_long = length > SHORT
-    calls = [Probe(heads, SHORT, SHORT) for heads in num_heads]
-    if decoding:
-        calls += [Probe(first, 1, SHORT), Probe(first, 5, SHORT)]
-        if is_long:
-            calls.append(Probe(first, 1, length))
-    if is_long:
-        queries = length
-        if decoding and length > _MAX_SQUARE:
-            # A few queries are enough, and save memory: positions that collide do so for every
-            # query.
-            queries = SHORT
-        calls.append(Probe(first, queries, length))
-    return calls
 
 
 class Precision(NamedTuple):
@@ -85,14 +48,16 @@ def precision(dtype: torch.dtype) -> Precision:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The attention weights of a function at equal content, for one call.
+    """The attention weights of a function at equal content, for one sequence of a call.
 
     Attributes:
-        probe: the sizes of the call.
+        call: its conditions.
+        probe: the sizes of the sequence, without padding.
         logits: float64 [heads, query, key], up to a constant per row; -inf where a key is masked.
         precision: how exactly they could be read.
     """
 
+    call: Call
     probe: Probe
     logits: Tensor
     precision: Precision
@@ -127,6 +92,18 @@ class Observation:
         cap = int(changes.max()) + 1
         largest_distance = self.probe.key_length - 1
         return cap if cap < largest_distance else None
+
+    @property
+    def step(self) -> int | None:
+        """How many neighboring distances have the same bias; None if it differs for each."""
+        by_distance = self.log_weights[:, -1].flip(-1)
+        largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
+        changes = (largest_step > self.precision.absolute / 10).nonzero().flatten() + 1
+        if len(changes) == 0:
+            return None
+        step = int(changes[0])
+        is_regular = bool((changes % step == 0).all())
+        return step if step > 1 and is_regular else None
 
     def normalize(self, bias: Tensor) -> Tensor:
         """The log weights of a bias [heads, query, key].
@@ -167,7 +144,7 @@ class Observation:
 
 def read_bias(
     function: Callable[..., Any],
-    probe: Probe,
+    conditions: Call,
     causal: bool,
     seconds: float,
     read_dtype: torch.dtype = torch.float32,
@@ -177,6 +154,7 @@ def read_bias(
     It is read as exactly as its dtype and `read_dtype` are. Raises Unusable if the function fails,
     or returns something that isn't a bias of these sizes.
     """
+    probe = conditions.probe
     returned = call(function, *probe, seconds=seconds, description=str(probe))
     value, dtype = to_tensor(returned, str(probe))
     visible = causal_mask(probe.query_length, probe.key_length)
@@ -184,7 +162,8 @@ def read_bias(
         visible = torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
     of_dtype = precision(_coarser(dtype, read_dtype))
-    return Observation(probe, logits, of_dtype._replace(floor=_BIAS_FLOOR))
+    of_bias = of_dtype._replace(floor=_BIAS_FLOOR)
+    return Observation(conditions, probe, logits, of_bias)
 
 
 def _coarser(*dtypes: torch.dtype) -> torch.dtype:
@@ -223,7 +202,6 @@ class AttentionReader:
 
     function: Callable[..., Any]
     layout: str = "bhld"
-    head_dim: int = 64
     dtype: torch.dtype = torch.float32
     convert: Callable[[Tensor], Any] = Tensor.detach
     seconds: float = 60.0
@@ -231,78 +209,109 @@ class AttentionReader:
 
     def __post_init__(self) -> None:
         self._coarsen(self.dtype)
+        self.looks_rounded = True  # whether all outputs so far are numbers of bfloat16
 
     def _coarsen(self, dtype: torch.dtype) -> None:
         self.read_dtype = _coarser(self.read_dtype, dtype)
         self.precision = precision(self.read_dtype)  # with which weights can be read
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, conditions: Call | None = None
+    ) -> Tensor:
         """The output for inputs [batch, heads, length, head_dim], in float64.
 
-        A mask is bool [batch, key].
+        `conditions` say how they lie in memory and which tokens are padding: by default none.
         """
-        inputs = (query, key, value, *mask)
+        if conditions is None:
+            sizes = Probe(query.shape[1], query.shape[2], key.shape[2])
+            conditions = Call(sizes, head_dim=query.shape[3], batch=query.shape[0])
+        inputs = [query, key, value]
+        if conditions.padding != NO_PADDING:
+            inputs.append(real_keys(conditions))
         if "b" in self.layout:
-            return self._call("bhld", *inputs)
+            return self._call("bhld", conditions, *inputs)
         sequences = zip(*inputs, strict=True)
-        return torch.stack([self._call("hld", *sequence) for sequence in sequences])
+        return torch.stack([self._call("hld", conditions, *sequence) for sequence in sequences])
 
-    def _call(self, axes: str, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
-        probe = Probe(query.shape[-3], query.shape[-2], key.shape[-2])
-        inputs = []
+    def _call(
+        self,
+        axes: str,
+        conditions: Call,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *mask: Tensor,
+    ) -> Tensor:
+        arguments = []
         for tensor in (query, key, value):
             in_layout = torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype))
-            inputs.append(in_layout)
-        shape = inputs[0].shape
-        # The function may change its arguments, so it gets clones.
-        clones = [tensor.clone(memory_format=torch.contiguous_format) for tensor in inputs]
-        clones += [tensor.clone() for tensor in mask]
+            arguments.append(self._in_memory(in_layout, conditions.transposed))
+        shape = arguments[0].shape
+        arguments += [tensor.clone() for tensor in mask]
 
         def run(*arguments: Tensor) -> Any:
             # Here, so that what `convert` raises becomes a finding
             return self.function(*map(self.convert, arguments))
 
-        result = call(run, *clones, seconds=self.seconds, description=str(probe))
-        output, dtype = to_tensor(result, str(probe), nan=bool(mask))
+        result = call(run, *arguments, seconds=self.seconds, description=str(conditions))
+        output, dtype = to_tensor(result, str(conditions), nan=bool(mask))
         if output.shape != shape:
             expected = f"{list(shape)} ({', '.join(self.layout)})"
             raise Unusable(
-                "wrong shape", f"{probe}: returned {list(output.shape)}, expected {expected}"
+                "wrong shape", f"{conditions}: returned {list(output.shape)}, expected {expected}"
             )
         self._coarsen(dtype)  # nothing can be read more exactly than the output is
+        self.looks_rounded &= is_rounded(output)
         return torch.einsum(f"{self.layout}->{axes}", output)
 
-    def output(
-        self, probe: Probe, *mask: Tensor, query: Tensor | None = None, key: Tensor | None = None
-    ) -> Tensor:
-        """The output for one-hot values, which is the weights: float32 [3, heads, query, key].
+    def _in_memory(self, tensor: Tensor, transposed: bool) -> Tensor:
+        """A copy of a tensor, which the function may change, with or without swapped strides."""
+        if not transposed:
+            return tensor.clone(memory_format=torch.contiguous_format)
+        heads = self.layout.index("h")
+        positions = self.layout.index("l")
+        swapped = tensor.transpose(heads, positions)
+        return swapped.clone(memory_format=torch.contiguous_format).transpose(heads, positions)
 
-        The three sequences are equal. All positions and heads share one `query` [head_dim]; by
-        default it is 0, which makes all content equal, whatever the keys are. All heads share the
-        `key` [key, head_dim], by default random.
+    def output(
+        self, conditions: Call, *, query: Tensor | None = None, key: Tensor | None = None
+    ) -> Tensor:
+        """The output for one-hot values, which is the weights: float32 [batch, heads, query, key].
+
+        All sequences are equal but for their padding. All positions and heads share one `query`
+        [head_dim]; by default it is 0, which makes all content equal, whatever the keys are. All
+        heads share the `key` [key, head_dim], by default random.
         """
-        heads, query_length, key_length = probe
+        heads, query_length, key_length = conditions.probe
+        head_dim = conditions.head_dim
+        batch = conditions.batch
         if query is None:
-            query = torch.zeros(self.head_dim)
+            query = torch.zeros(head_dim)
         if key is None:
             generator = torch.Generator().manual_seed(0)
-            key = torch.randn(key_length, self.head_dim, generator=generator)
-        queries = query.expand(_BATCH, heads, query_length, -1)
-        keys = key.expand(_BATCH, heads, -1, -1)
+            key = torch.randn(key_length, head_dim, generator=generator)
+        queries = query.expand(batch, heads, query_length, -1)
+        keys = key.expand(batch, heads, -1, -1)
 
         # One-hot values for as many keys as fit into head_dim; further keys need further calls.
-        one_hot = torch.eye(key_length, self.head_dim)
+        one_hot = torch.eye(key_length, head_dim)
         outputs = []
-        for first_key in range(0, key_length, self.head_dim):
-            values = one_hot.roll(first_key, dims=0).expand(_BATCH, heads, -1, -1)
-            outputs.append(self(queries, keys, values, *mask).float())
+        for first_key in range(0, key_length, head_dim):
+            values = one_hot.roll(first_key, dims=0).expand(batch, heads, -1, -1)
+            outputs.append(self(queries, keys, values, conditions).float())
         return torch.cat(outputs, dim=-1)[..., :key_length]
 
     def weights(
-        self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None
+        self, conditions: Call, query: Tensor | None = None, key: Tensor | None = None
     ) -> Tensor:
-        """`output` without a mask. Raises Unusable if a row is not a weighted average."""
-        weights = self.output(probe, query=query, key=key)
+        """`output`, with NaN for queries that are padding, for which a function may return anything.
+
+        Raises Unusable if a row is not a weighted average.
+        """
+        weights = self.output(conditions, query=query, key=key)
+        if conditions.padding != NO_PADDING:
+            is_real = real_keys(conditions)[:, -conditions.probe.query_length :]
+            return weights.masked_fill(~is_real[:, None, :, None], torch.nan)
         total = weights.sum(-1)
         worst_total = float(total.flatten()[(total - 1).abs().argmax()])
         smallest = float(weights.min())
@@ -310,52 +319,82 @@ class AttentionReader:
         tolerance = max(self.precision.absolute, 4e-3)
         if smallest >= -tolerance and abs(worst_total - 1) <= tolerance:
             return weights
+        if _have_sinks(weights, tolerance):
+            sink = "weights add up to less than 1, as with an attention sink in the softmax"
+            raise Unusable(OUTSIDE, f"{conditions}: {sink}")
         sums = f"the weights of a query add up to {worst_total:.4g}"
         raise Unusable(
             "not a weighted average",
-            f"{probe}: with one-hot values, {sums}, and the smallest is {smallest:.3g}; "
+            f"{conditions}: with one-hot values, {sums}, and the smallest is {smallest:.3g}; "
             "expected a sum of 1 and no negative weight",
         )
 
-    def observe(self, probe: Probe) -> Observation:
-        """The weights at equal content. Raises Unusable if they cannot be read, or differ within a
-        batch."""
-        weights = self.weights(probe)
+    def observe(self, conditions: Call) -> list[Observation]:
+        """The weights at equal content of each sequence, or of one if there is no padding.
+
+        Raises Unusable if they cannot be read, or differ within a batch.
+        """
+        weights = self.weights(conditions)
+        if conditions.padding != NO_PADDING:
+            return self._observe_padded(conditions, weights)
         difference = float((weights - weights[0]).abs().max())
         if difference > self.precision.absolute:
-            message = f"{probe}: equal sequences differ by {difference:.3g}"
+            message = f"{conditions}: equal sequences differ by {difference:.3g}"
             raise Unusable("batch rows mixed", message)
-        return Observation(probe, weights[0].clamp(min=0).log(), self.precision)
+        logits = weights[0].clamp(min=0).log()
+        return [Observation(conditions, conditions.probe, logits, self.precision)]
 
-    def content_factor(self, probe: Probe) -> float:
-        """The factor of q . k, relative to 1 / sqrt(head_dim); 1 if no query sees two keys.
+    def _observe_padded(self, conditions: Call, weights: Tensor) -> list[Observation]:
+        """The observations of the real tokens. Raises Unusable if they read padding, or NaN."""
+        observations = []
+        for sequence, is_real in zip(weights, real_keys(conditions), strict=True):
+            of_real_queries = sequence[:, is_real[-conditions.probe.query_length :]]
+            if of_real_queries.shape[1] == 0:
+                continue
+            on_real_keys = of_real_queries[..., is_real]
+            on_padding = of_real_queries[..., ~is_real]
+            if bool(on_real_keys.isnan().any()):
+                message = f"{conditions}: weights of real tokens are NaN"
+                raise Unusable("returns NaN", message)
+            largest = float(on_padding.max()) if on_padding.numel() else 0.0
+            if largest > 8 * self.precision.absolute:
+                message = f"{conditions}: padding gets a weight of up to {largest:.3g}"
+                raise Unusable("padding not masked", message)
+            sizes = Probe(conditions.probe.num_heads, *on_real_keys.shape[1:])
+            logits = on_real_keys.clamp(min=0).log()
+            observations.append(Observation(conditions, sizes, logits, self.precision))
+        return observations
+
+    def content_factor(self, conditions: Call) -> float:
+        """The factor of q . k; 1 / sqrt(head_dim) if no query sees two keys.
 
         Raises Unusable if the factor depends on the position.
         """
-        without_content = self.weights(probe)
+        without_content = self.weights(conditions)
         # A small content is for functions that don't scale it.
         for content in (1.0, 0.1):
-            factors = self._factors_of_keys(probe, content, without_content)
+            factors = self._factors_of_keys(conditions, content, without_content)
             of_head = factors.nanmedian(-1).values
             if not bool(of_head.isnan().all()):
-                self._check_equal_factors(probe, content, factors)
+                self._check_equal_factors(conditions, content, factors)
                 return float(of_head.nanmedian())
         return 1.0
 
-    def _factors_of_keys(self, probe: Probe, content: float, without_content: Tensor) -> Tensor:
-        """By which factor each query counts the content of each key: [heads, pairs], NaN where the
-        weights are too small to tell.
+    def _factors_of_keys(self, conditions: Call, content: float, without_content: Tensor) -> Tensor:
+        """By which factor, relative to 1 / sqrt(head_dim), each query counts the content of each
+        key: [heads, pairs], NaN where the weights are too small to tell.
 
         Every third key gets a content, and the others none. The log weight of a key changes by its
         content, and by a constant of the row, which the other keys show. `without_content` are the
         weights without any.
         """
+        head_dim = conditions.head_dim
         generator = torch.Generator().manual_seed(0)
-        direction = torch.randn(self.head_dim, generator=generator)
-        has_content = torch.arange(probe.key_length) % 3 == 1
+        direction = torch.randn(head_dim, generator=generator)
+        has_content = torch.arange(conditions.probe.key_length) % 3 == 1
         keys = has_content[:, None] * direction
-        query = content * direction * self.head_dim**0.5 / direction.square().sum()
-        with_content = self.weights(probe, query, keys)  # [batch, heads, query, key]
+        query = content * direction * head_dim**0.5 / direction.square().sum()
+        with_content = self.weights(conditions, query, keys)  # [batch, heads, query, key]
 
         smallest = math.exp(max(self.precision.floor, -15.0))
         is_readable = (with_content > smallest) & (without_content > smallest)
@@ -364,7 +403,7 @@ class AttentionReader:
         of_row = change.where(~has_content, torch.nan).nanmean(-1, keepdim=True)
         return (change - of_row)[..., has_content].flatten(1)
 
-    def _check_equal_factors(self, probe: Probe, content: float, factors: Tensor) -> None:
+    def _check_equal_factors(self, conditions: Call, content: float, factors: Tensor) -> None:
         """Check that the factors [heads, pairs] of each head are equal. Raises Unusable."""
         of_head = factors.nanmedian(-1, keepdim=True).values
         largest = max(1.0, float(of_head.abs().nan_to_num(0.0).max()))
@@ -375,5 +414,32 @@ class AttentionReader:
             return
         low, high = factors[~factors.isnan()].aminmax()
         scores = f"between {float(low):.3g} and {float(high):.3g}"
-        message = f"{probe}: equal queries and keys score {scores}, expected 1"
+        message = f"{conditions}: equal queries and keys score {scores}, expected 1"
         raise Unusable("content depends on position", message)
+
+
+def _have_sinks(weights: Tensor, tolerance: float) -> bool:
+    """Whether what is missing from a sum of 1 is e^s for a logit s of each head, as with a sink.
+
+    The weight of the query's own key is e^0, divided by the same sum.
+    """
+    own = weights.diagonal(weights.shape[3] - weights.shape[2], -2, -1)  # [batch, heads, query]
+    missing = 1 - weights.sum(-1)
+    sinks = missing / own
+    mean = sinks.mean(-1, keepdim=True)
+    is_constant = bool(((sinks - mean).abs() <= 0.02 * mean).all())
+    return float(weights.min()) >= -tolerance and float(missing.min()) > 0 and is_constant
+
+
+def is_rounded(values: Tensor) -> bool:
+    """Whether all values are numbers of bfloat16."""
+    return torch.equal(values.bfloat16().double(), values)
+
+
+def real_keys(conditions: Call) -> Tensor:
+    """The mask of a call, True for a real token: bool [batch, key]."""
+    places = torch.arange(conditions.probe.key_length)
+    padded = torch.tensor(conditions.padded_tokens)[:, None]
+    if conditions.padding == "left":
+        return places >= padded
+    return places < conditions.probe.key_length - padded

@@ -1,59 +1,27 @@
 """The rules that a bias may follow: how it depends on the distance, and which keys are visible.
 
 A faulty bias has three independent parts: the slopes (see `slope_rules`), the distance that they
-are multiplied by, and the keys that a query sees. To add a fault of the second kind, add a line to
-`_distances`; to add one of the third, add a line to `_views`. Every combination is tried.
+are multiplied by, and the keys that a query sees. To add a fault of the second kind, add a `Law` to
+`LAWS`; to add one of the third, add a `View` to `CAUSAL_VIEWS` or `ENCODER_VIEWS`. Every
+combination is tried.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.probe import Observation, Probe
+from alibi_viz.check.gallery import EXHIBITS, Exhibit
+from alibi_viz.check.plan import Probe
+from alibi_viz.check.probe import Observation
 
 Rows = slice | list[int]
 ALL_ROWS = slice(None)
 Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
-
-
-class Rule(NamedTuple):
-    """A bias of -slope * distance, where visible. `faults` is empty for the correct rule."""
-
-    faults: tuple[str, ...]
-    distance: Tensor  # float64 [query, key] or [heads, query, key]
-    visible: Tensor  # bool [query, key] or [heads, query, key]
-
-    def bias(self, slopes: Tensor, rows: Rows = ALL_ROWS) -> Tensor:
-        """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
-        bias = -slopes.double()[:, None, None] * self.distance[..., rows, :]
-        return bias.masked_fill(~self.visible[..., rows, :], -math.inf)
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the function should compute, and what helps to explain why it doesn't.
-
-    Attributes:
-        slopes: the correct slopes.
-        causal: whether keys after the query should be masked. Otherwise the bias should be
-            symmetric.
-        head_dim: channels of one head, if known. They identify a bias that was divided by their
-            square root.
-    """
-
-    slopes: Slopes
-    causal: bool = True
-    head_dim: int | None = None
-
-    def bias(self, probe: Probe) -> Tensor:
-        """The correct bias with the causal mask, float64 [heads, query, key]."""
-        return correct_rule(Places.of(probe), self.causal).bias(self.slopes(probe.num_heads))
 
 
 @dataclass(frozen=True)
@@ -71,8 +39,9 @@ class Places:
     key: Tensor
 
     @classmethod
-    def of(cls, probe: Probe) -> "Places":
-        row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
+    def of(cls, probe: Probe, rows: Rows = ALL_ROWS) -> "Places":
+        """The places of a call, or of some of its queries."""
+        row = torch.arange(probe.query_length, dtype=torch.float64)[rows, None]
         key = torch.arange(probe.key_length, dtype=torch.float64)[None]
         return cls(row, row + probe.key_length - probe.query_length, key)
 
@@ -81,38 +50,44 @@ class Places:
         """Steps from a key to the query, [query, key]; negative for keys after the query."""
         return self.query - self.key
 
-    @property
-    def everything(self) -> Tensor:
-        return torch.ones_like(self.offset, dtype=torch.bool)
-
-    @property
-    def past(self) -> Tensor:
-        return self.key <= self.query
-
 
 @dataclass(frozen=True)
-class Limits:
-    """Where the biases or the keys of a function seem to end.
+class Clues:
+    """What the weights of a function suggest about the rule that it follows.
 
     Attributes:
+        slopes: the correct slopes, [heads, 1, 1].
         cap: the distance from which on the bias stays the same; None if it goes on.
+        step: how many neighboring distances have the same bias; None if it differs for each.
         window: how many keys a query sees; None for all.
-        last_key: [heads]: how many of the first keys the last query sees.
+        last_key: [heads, 1, 1]: how many of the first keys the last query sees.
     """
 
+    slopes: Tensor
     cap: int | None = None
+    step: int | None = None
     window: int | None = None
     last_key: Tensor | None = None
 
     @classmethod
-    def seen_in(cls, longest: Observation, observation: Observation) -> "Limits":
-        """The limits seen in the longest of several observations, and in one of them."""
+    def seen_in(cls, longest: Observation, observation: Observation, slopes: Slopes) -> "Clues":
+        """The clues in the longest of several observations, and in one of them."""
         widest = int(longest.visible.sum(-1).max())
-        window = widest if widest < longest.probe.key_length else None
-        return cls(cap=longest.cap, window=window, last_key=observation.last_key)
+        return cls(
+            slopes=slopes(observation.probe.num_heads)[:, None, None],
+            cap=longest.cap,
+            step=longest.step,
+            window=widest if widest < longest.probe.key_length else None,
+            last_key=observation.last_key[:, None, None],
+        )
 
 
-NO_LIMITS = Limits()
+class Law(NamedTuple):
+    """What the slopes are multiplied by."""
+
+    fault: str  # "" for the distance of ALiBi
+    offset: Callable[[Places, Clues], Tensor]  # [query, key] or [heads, query, key]
+    needs: str = ""  # the clue without which the law makes no sense
 
 
 class View(NamedTuple):
@@ -122,90 +97,172 @@ class View(NamedTuple):
     `torch.relu` as distance 0, `torch.clone` as negative distances, and `torch.neg` reverses both.
     """
 
-    fault: str
-    visible: Tensor  # bool [query, key] or [heads, query, key]
-    of_offset: Callable[[Tensor], Tensor]
+    fault: str  # "" for the keys that ALiBi shows
+    visible: Callable[[Places, Clues], Tensor]  # bool, broadcastable to [heads, query, key]
+    of_offset: Callable[[Tensor], Tensor] = torch.abs
+    needs: str = ""
 
 
-def correct_rule(places: Places, causal: bool) -> Rule:
-    """The rule of ALiBi: the distance to each earlier key, and for an encoder also to later
-    ones."""
-    visible = places.past if causal else places.everything
-    return Rule((), places.offset.abs(), visible)
+class Rule(NamedTuple):
+    """A bias of -slope * distance, where visible."""
+
+    law: Law
+    view: View
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The names of its faults; none for the correct rule."""
+        return tuple(fault for fault in (self.law.fault, self.view.fault) if fault)
+
+    @property
+    def seen_in(self) -> list[Exhibit]:
+        """Public systems whose bias followed this rule, with dates and sources."""
+        return [exhibit for exhibit in EXHIBITS if exhibit.fault in self.faults]
+
+    def makes_sense(self, clues: Clues) -> bool:
+        """Whether the clues that the rule needs were seen."""
+        needed = [name for name in (self.law.needs, self.view.needs) if name]
+        return all(getattr(clues, name) is not None for name in needed)
+
+    def bias(self, slopes: Tensor, places: Places, clues: Clues) -> Tensor:
+        """The bias for slopes [heads] at these places, float64 [heads, query, key]."""
+        distance = self.view.of_offset(self.law.offset(places, clues))
+        visible = self.view.visible(places, clues)
+        bias = -slopes.double()[:, None, None] * distance
+        return bias.masked_fill(~visible, -math.inf)
 
 
-def rules(probe: Probe, expected: Expectation, limits: Limits = NO_LIMITS) -> Iterator[Rule]:
-    """All rules, the simplest first."""
-    places = Places.of(probe)
-    correct = correct_rule(places, expected.causal)
-    yield correct
-
-    faulty = []
-    distances = _distances(places, limits)
-    views = _views(places, expected.causal, limits)
-    for (distance_fault, distance), view in product(distances.items(), views):
-        faults = [fault for fault in (distance_fault, view.fault) if fault]
-        if faults:
-            faulty.append(Rule(tuple(faults), view.of_offset(distance), view.visible))
-    yield from sorted(faulty, key=lambda rule: len(rule.faults))
-
-    # A head with the slope 0 has no products that could collide.
-    slopes = expected.slopes(probe.num_heads)[:, None, None]
-    slopes = slopes.where(slopes != 0, 1.0)
-    for distance in _rounded_distances(places, slopes):
-        yield Rule(("colliding positions",), distance.expand(probe), correct.visible)
+# The laws of distance
 
 
-def _distances(places: Places, limits: Limits) -> dict[str, Tensor]:
-    """Offsets by the name of the fault that makes them; "" are the correct ones."""
-    offset = places.offset
-    distances = {
-        "": offset,
-        "wrong corner of the cache": (places.row - places.key).abs(),
-        "square root of the distance": offset.sign() * offset.abs().sqrt(),
-    }
-    if limits.cap is not None:
-        distances["length cap"] = offset.clamp(-limits.cap, limits.cap)
-    return distances
+def _offset(places: Places, clues: Clues) -> Tensor:
+    return places.offset
 
 
-def _views(places: Places, causal: bool, limits: Limits) -> list[View]:
-    """All views, the correct one first, with the name ""."""
-    row = places.row
-    query = places.query
-    key = places.key
-    everything = places.everything
-    past = places.past
-    correct = past if causal else everything
-    views = [View("", correct, torch.abs)]
-    if causal:
-        views += [
-            View("future not masked", everything, torch.abs),
-            View("future not masked", everything, torch.relu),
-            View("causal mask in the wrong corner", key <= row, torch.abs),
-            View("query can't see itself", key < query, torch.abs),
-            View("one key ahead", key <= query + 1, torch.abs),
-            View("one key ahead", key <= query + 1, torch.relu),
-            View("one key ahead", key <= query + 1, torch.clone),
-        ]
-    else:
-        views += [
-            View("only earlier keys", past, torch.abs),
-            View("one direction only", everything, torch.relu),
-            View("one direction only", everything, _steps_ahead),
-        ]
-    views += [
-        View("rewarded future", everything, torch.clone),
-        View("rewarded past", everything, torch.neg),
-    ]
-    if limits.window is not None and limits.last_key is not None:
-        within_window = places.offset.abs() < limits.window
-        among_first = key < limits.last_key[:, None, None]
-        views += [
-            View("window", correct & within_window, torch.abs),
-            View("first keys only", correct & among_first, torch.abs),
-        ]
-    return views
+def _from_the_first_query(places: Places, clues: Clues) -> Tensor:
+    return (places.row - places.key).abs()
+
+
+def _square_root(places: Places, clues: Clues) -> Tensor:
+    return places.offset.sign() * places.offset.abs().sqrt()
+
+
+def _capped(places: Places, clues: Clues) -> Tensor:
+    assert clues.cap is not None
+    return places.offset.clamp(-clues.cap, clues.cap)
+
+
+def _steps(places: Places, clues: Clues) -> Tensor:
+    """How many whole steps away a key is."""
+    assert clues.step is not None
+    whole_steps = (places.offset.abs() / clues.step).floor()
+    return places.offset.sign() * whole_steps
+
+
+def _steps_in_tokens(places: Places, clues: Clues) -> Tensor:
+    assert clues.step is not None
+    return clues.step * _steps(places, clues)
+
+
+LAWS = [
+    Law("", _offset),
+    Law("wrong corner of the cache", _from_the_first_query),
+    Law("square root of the distance", _square_root),
+    Law("length cap", _capped, needs="cap"),
+    Law("distance in steps", _steps, needs="step"),
+    Law("distance in steps", _steps_in_tokens, needs="step"),
+]
+
+# Laws in which positions, or their products with slopes, are rounded to half precision. They are
+# correct up to a constant per row, which cancels in the softmax.
+
+
+def _nonzero(slopes: Tensor) -> Tensor:
+    """A head with the slope 0 has no products that could collide."""
+    return slopes.where(slopes != 0, 1.0)
+
+
+def _rounded_product(dtype: torch.dtype, places: Places, clues: Clues) -> Tensor:
+    slopes = _nonzero(clues.slopes)
+    return -(slopes * places.key).to(dtype).double() / slopes
+
+
+def _rounded_factors(dtype: torch.dtype, places: Places, clues: Clues) -> Tensor:
+    slopes = _nonzero(clues.slopes)
+    return -(slopes.to(dtype) * places.key.to(dtype)).double() / slopes
+
+
+def _rounded_product_from_the_end(dtype: torch.dtype, places: Places, clues: Clues) -> Tensor:
+    slopes = _nonzero(clues.slopes)
+    from_the_end = places.key - places.key[:, -1:]
+    return -(slopes * from_the_end).to(dtype).double() / slopes
+
+
+def _rounded_positions(dtype: torch.dtype, places: Places, clues: Clues) -> Tensor:
+    return (places.query.to(dtype).double() - places.key.to(dtype).double()).abs()
+
+
+def _rounded_difference(dtype: torch.dtype, places: Places, clues: Clues) -> Tensor:
+    return (places.query.to(dtype) - places.key.to(dtype)).double().abs()
+
+
+ROUNDED_LAWS = [
+    Law("colliding positions", partial(law, dtype))
+    for dtype in (torch.bfloat16, torch.float16)
+    for law in (
+        _rounded_product,
+        _rounded_factors,
+        _rounded_product_from_the_end,
+        _rounded_positions,
+        _rounded_difference,
+    )
+]
+
+
+# The keys that a query sees
+
+
+def _everything(places: Places, clues: Clues) -> Tensor:
+    return torch.ones_like(places.offset, dtype=torch.bool)
+
+
+def _past(places: Places, clues: Clues) -> Tensor:
+    return places.key <= places.query
+
+
+def _past_of_the_row(places: Places, clues: Clues) -> Tensor:
+    return places.key <= places.row
+
+
+def _past_without_itself(places: Places, clues: Clues) -> Tensor:
+    return places.key < places.query
+
+
+def _past_and_one_ahead(places: Places, clues: Clues) -> Tensor:
+    return places.key <= places.query + 1
+
+
+def _past_of_new_keys(places: Places, clues: Clues) -> Tensor:
+    cached = places.query - places.row  # how many keys the cache holds
+    return (places.key >= cached) & _past(places, clues)
+
+
+def _window(places: Places, clues: Clues) -> Tensor:
+    assert clues.window is not None
+    return places.offset.abs() < clues.window
+
+
+def _first_keys(places: Places, clues: Clues) -> Tensor:
+    assert clues.last_key is not None
+    return places.key < clues.last_key
+
+
+def _past_window(places: Places, clues: Clues) -> Tensor:
+    return _past(places, clues) & _window(places, clues)
+
+
+def _past_first_keys(places: Places, clues: Clues) -> Tensor:
+    return _past(places, clues) & _first_keys(places, clues)
 
 
 def _steps_ahead(offset: Tensor) -> Tensor:
@@ -213,16 +270,107 @@ def _steps_ahead(offset: Tensor) -> Tensor:
     return torch.relu(-offset)
 
 
-def _rounded_distances(places: Places, slopes: Tensor) -> Iterator[Tensor]:
-    """Distances whose positions, or products with slopes, were rounded to half precision.
+CAUSAL_VIEWS = [
+    View("", _past),
+    View("future not masked", _everything),
+    View("future not masked", _everything, torch.relu),
+    View("causal mask in the wrong corner", _past_of_the_row),
+    View("query can't see itself", _past_without_itself),
+    View("cache not read", _past_of_new_keys),
+    View("one key ahead", _past_and_one_ahead),
+    View("one key ahead", _past_and_one_ahead, torch.relu),
+    View("one key ahead", _past_and_one_ahead, torch.clone),
+    View("rewarded future", _everything, torch.clone),
+    View("rewarded past", _everything, torch.neg),
+    View("window", _past_window, needs="window"),
+    View("first keys only", _past_first_keys, needs="window"),
+]
+ENCODER_VIEWS = [
+    View("", _everything),
+    View("only earlier keys", _past),
+    View("one direction only", _everything, torch.relu),
+    View("one direction only", _everything, _steps_ahead),
+    View("rewarded future", _everything, torch.clone),
+    View("rewarded past", _everything, torch.neg),
+    View("window", _window, needs="window"),
+    View("first keys only", _first_keys, needs="window"),
+]
 
-    They are correct up to a constant per row, which cancels in the softmax.
+
+def _all_rules(views: list[View]) -> list[Rule]:
+    """All rules, the simplest first."""
+    combined = [Rule(law, view) for law in LAWS for view in views]
+    combined.sort(key=lambda rule: len(rule.faults))
+    # Rounded distances are not offsets, so nothing is made of them.
+    unchanged = View("", views[0].visible, torch.clone)
+    return combined + [Rule(law, unchanged) for law in ROUNDED_LAWS]
+
+
+_CAUSAL_RULES = _all_rules(CAUSAL_VIEWS)
+_ENCODER_RULES = _all_rules(ENCODER_VIEWS)
+
+
+def rules(causal: bool) -> list[Rule]:
+    """All rules for a decoder or an encoder: the correct one first, then the simplest."""
+    return _CAUSAL_RULES if causal else _ENCODER_RULES
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the function should compute.
+
+    Attributes:
+        slopes: the correct slopes.
+        causal: whether keys after the query should be masked. Otherwise the bias should be
+            symmetric.
+        window: how many keys a query should see, with its own; None for all.
+        scale: the factor of q . k; None for 1 / sqrt(head_dim).
+        factor: a further factor of q . k.
+        softcap: c, if the content should be c * tanh(content / c); None without such a cap.
     """
-    query = places.query
-    key = places.key
-    for dtype in (torch.bfloat16, torch.float16):
-        yield -(slopes * key).to(dtype).double() / slopes
-        yield -(slopes.to(dtype) * key.to(dtype)).double() / slopes
-        yield -(slopes * (key - key[:, -1:])).to(dtype).double() / slopes
-        yield (query.to(dtype).double() - key.to(dtype).double()).abs()
-        yield (query.to(dtype) - key.to(dtype)).double().abs()
+
+    slopes: Slopes
+    causal: bool = True
+    window: int | None = None
+    scale: float | None = None
+    factor: float = 1.0
+    softcap: float | None = None
+
+    def bias(self, probe: Probe, rows: Rows = ALL_ROWS) -> Tensor:
+        """The correct bias with its mask, float64 [heads, query, key]."""
+        places = Places.of(probe, rows)
+        slopes = self.slopes(probe.num_heads)
+        clues = Clues(slopes[:, None, None])
+        return self.bias_of(rules(self.causal)[0], slopes, places, clues)
+
+    def bias_of(self, rule: Rule, slopes: Tensor, places: Places, clues: Clues) -> Tensor:
+        """The bias of a rule [heads, query, key], within the window if there should be one."""
+        bias = rule.bias(slopes, places, clues)
+        if self.window is None or rule.view.fault == "window":
+            return bias
+        return bias.masked_fill(places.offset.abs() >= self.window, -math.inf)
+
+    def rules(self) -> list[Rule]:
+        """The rules to try: with a window by design, also those that forget it."""
+        possible = rules(self.causal)
+        if self.window is None:
+            return possible
+        without_window = View("window", possible[0].view.visible)
+        return possible + [Rule(law, without_window) for law in LAWS]
+
+    def scaling(self, head_dim: int) -> float:
+        """The correct factor of q . k."""
+        scale = head_dim**-0.5 if self.scale is None else self.scale
+        return scale * self.factor
+
+    def weights(self, query: Tensor, key: Tensor) -> Tensor:
+        """The correct weights, float64 [batch, heads, query, key], of queries and keys."""
+        probe = Probe(query.shape[1], query.shape[2], key.shape[2])
+        scores = self.capped(query @ key.mT * self.scaling(query.shape[3]))
+        return (scores + self.bias(probe)).softmax(-1)
+
+    def capped(self, scores: Tensor) -> Tensor:
+        """The content with the soft cap, if there should be one."""
+        if self.softcap is None:
+            return scores
+        return self.softcap * (scores / self.softcap).tanh()

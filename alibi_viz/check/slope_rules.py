@@ -5,8 +5,10 @@ and they may be multiplied by a factor. To add a scheme, add a line to `_schemes
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +19,16 @@ from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.slopes import alibi_slopes
 
 Names = tuple[str, ...]
-ByHeads = Mapping[int, Tensor]  # {num_heads: [heads]}
+
+
+class Group(NamedTuple):
+    """Calls that should have the same slopes; the size of a head may be unknown."""
+
+    num_heads: int
+    head_dim: int | None = None
+
+
+ByGroup = Mapping[Group, Tensor]  # {group: [heads]}
 
 # Sizes of a head that are tried if it is unknown
 _HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)
@@ -41,7 +52,7 @@ class Tolerance:
 
 
 def name_slopes(
-    slopes: ByHeads, expected: Expectation, tolerance: Tolerance, *, factors: bool = True
+    slopes: ByGroup, expected: Expectation, tolerance: Tolerance, *, factors: bool = True
 ) -> list[Finding]:
     """Name the faults of slopes: those of the rule with the fewest. Empty if they are correct.
 
@@ -49,7 +60,7 @@ def name_slopes(
     its sign and size.
     """
     observed = torch.cat(list(slopes.values()))
-    correct = torch.cat([expected.slopes(heads) for heads in slopes])
+    correct = torch.cat([expected.slopes(group.num_heads) for group in slopes])
     evidence = _worst_slope(slopes, expected)
     if tolerance.allows(observed, torch.zeros_like(observed)):
         has_bias = bool(correct.any())
@@ -65,19 +76,20 @@ def name_slopes(
 
     # No rule explains all head counts: perhaps one explains those that are wrong.
     wrong = {}
-    for heads, values in slopes.items():
-        if not tolerance.allows(values, expected.slopes(heads)):
-            wrong[heads] = values
+    for group, values in slopes.items():
+        if not tolerance.allows(values, expected.slopes(group.num_heads)):
+            wrong[group] = values
     if len(wrong) == len(slopes):
         return [Finding("other slopes", evidence)]
     return name_slopes(wrong, expected, tolerance, factors=factors)
 
 
-def _worst_slope(slopes: ByHeads, expected: Expectation) -> str:
+def _worst_slope(slopes: ByGroup, expected: Expectation) -> str:
     """The slope with the largest relative error, in words."""
     largest_error = -1.0
     words = ""
-    for heads, values in slopes.items():
+    for group, values in slopes.items():
+        heads = group.num_heads
         correct_values = expected.slopes(heads).tolist()
         pairs = zip(values.tolist(), correct_values, strict=True)
         for head, (slope, correct) in enumerate(pairs, start=1):
@@ -108,18 +120,17 @@ def _name_in_report(fault: str, factors: bool) -> str:
 
 
 def _explanations(
-    slopes: ByHeads, expected: Expectation, smallest: float
+    slopes: ByGroup, expected: Expectation, smallest: float
 ) -> Iterator[tuple[Names, Tensor]]:
-    """Names of faults and the slopes that they give, for all head counts one after another.
+    """Names of faults and the slopes that they give, for all groups one after another.
 
     The likeliest come first. Slopes up to `smallest` count as none.
     """
     observed = torch.cat(list(slopes.values()))
-    head_dims = [expected.head_dim] if expected.head_dim else list(_HEAD_DIMS)
-    named_factors = list(_factors(head_dims))
-    for scheme_faults, scheme in _schemes(slopes, expected.slopes, head_dims, smallest):
+    named_factors = list(_factors(slopes))
+    for scheme_faults, scheme in _schemes(slopes, expected.slopes, smallest):
         try:
-            exact = [scheme(heads) for heads in slopes]
+            exact = [scheme(group) for group in slopes]
         except Exception:  # the caller's own slopes may be known for these numbers of heads only
             continue
         for rounding_faults, dtype in _ROUNDINGS:
@@ -136,55 +147,89 @@ def _explanations(
             yield (*faults, *sign, "bias multiplied"), fitted * rounded
 
 
-def _factors(head_dims: list[int]) -> Iterator[tuple[Names, float]]:
-    """Factors of a bias with the names of their faults, first the positive ones."""
-    positive: list[tuple[Names, float]] = [((), 1.0)]
-    for head_dim in head_dims:
-        positive.append((("bias before scaling",), head_dim**-0.5))
-    for faults, factor in list(positive):
-        # With guessed sizes, twice the factor of one is that of another.
-        is_ambiguous = len(head_dims) > 1 and faults
-        if not is_ambiguous:
-            positive.append((("added twice", *faults), 2 * factor))
+def _factors(slopes: ByGroup) -> Iterator[tuple[Names, Tensor]]:
+    """Factors of a bias, one per slope, with the names of their faults: first the positive ones."""
+
+    def per_slope(factor: Callable[[Group], float]) -> Tensor:
+        return torch.cat(
+            [torch.full_like(values, factor(group)) for group, values in slopes.items()]
+        )
+
+    is_known = _knows_head_dim(slopes)
+    unchanged: tuple[Names, Tensor] = ((), per_slope(lambda _: 1.0))
+    scaled: list[tuple[Names, Tensor]] = []
+    if is_known:
+        scaled.append((("bias before scaling",), per_slope(_scaling)))
+    else:
+        for head_dim in _HEAD_DIMS:
+            factor = per_slope(partial(_scaling_of, head_dim))
+            scaled.append((("bias before scaling",), factor))
+
+    positive = [unchanged, *scaled]
+    # With guessed sizes, twice the factor of one is that of another.
+    for faults, factor in [unchanged, *(scaled if is_known else [])]:
+        positive.append((("added twice", *faults), 2 * factor))
     yield from positive
     for faults, factor in positive:
         yield ("sign reversed", *faults), -factor
 
 
-def _schemes(
-    slopes: ByHeads, correct: Slopes, head_dims: list[int], smallest: float
-) -> Iterator[tuple[Names, Slopes]]:
+def _knows_head_dim(slopes: ByGroup) -> bool:
+    return all(group.head_dim is not None for group in slopes)
+
+
+def _scaling(group: Group) -> float:
+    assert group.head_dim is not None
+    return group.head_dim**-0.5
+
+
+def _scaling_of(head_dim: int, group: Group) -> float:
+    return head_dim**-0.5
+
+
+Scheme = Callable[[Group], Tensor]  # the slopes of a group, float64 [heads]
+
+
+def _schemes(slopes: ByGroup, correct: Slopes, smallest: float) -> Iterator[tuple[Names, Scheme]]:
     """Schemes that give slopes, without a factor, by the names of their faults.
 
     The likeliest come first. The order of the heads and heads without a bias are taken from the
     observed `slopes`.
     """
 
-    def reordered(heads: int) -> Tensor:
+    def reordered(group: Group) -> Tensor:
         """The correct slopes in the observed order: the steepest where the steepest is."""
-        from_flat_to_steep = correct(heads)[correct(heads).abs().argsort()]
-        rank = slopes[heads].abs().argsort().argsort()  # 0 for the flattest head
+        of_group = correct(group.num_heads)
+        from_flat_to_steep = of_group[of_group.abs().argsort()]
+        rank = slopes[group].abs().argsort().argsort()  # 0 for the flattest head
         return from_flat_to_steep[rank]
 
-    def partly_zero(heads: int) -> Tensor:
-        has_bias = slopes[heads].abs() > smallest
-        return correct(heads) * has_bias
+    def partly_zero(group: Group) -> Tensor:
+        has_bias = slopes[group].abs() > smallest
+        return correct(group.num_heads) * has_bias
 
-    yield (), correct
-    yield ("geometric slopes",), _geometric
-    yield ("halving slopes",), _halving
-    yield ("first slope is 1",), _first_is_one
-    yield ("halving slopes", "first slope is 1"), _halving_from_one
-    yield ("first slope is 1",), _first_is_one_in_both_parts
-    yield ("first slope is 1",), _geometric_from_one
-    for devices in range(2, min(slopes)):
-        if all(heads % devices == 0 for heads in slopes):
-            yield ("slopes of a head slice",), _SlopesOfASlice(correct, devices, of_few_heads=True)
-            yield ("slopes of a head slice",), _SlopesOfASlice(correct, devices, of_few_heads=False)
-    for head_dim in head_dims:
-        yield ("bias before scaling",), _DividedByModelWidth(correct, head_dim)
+    yield (), _of_heads(correct)
+    yield ("geometric slopes",), _of_heads(_geometric)
+    yield ("halving slopes",), _of_heads(_halving)
+    yield ("first slope is 1",), _of_heads(_first_is_one)
+    yield ("halving slopes", "first slope is 1"), _of_heads(_halving_from_one)
+    yield ("first slope is 1",), _of_heads(_first_is_one_in_both_parts)
+    yield ("first slope is 1",), _of_heads(_geometric_from_one)
+    for parts in range(2, min(group.num_heads for group in slopes)):
+        if all(group.num_heads % parts == 0 for group in slopes):
+            yield ("slopes of a head slice",), partial(_slice_of_few_heads, correct, parts)
+            yield ("slopes of a head slice",), partial(_first_slice, correct, parts)
+            yield ("heads share a slope",), partial(_of_key_heads, correct, parts)
+    for head_dim in [0] if _knows_head_dim(slopes) else _HEAD_DIMS:
+        yield ("bias before scaling",), partial(_divided_by_model_width, correct, head_dim)
     yield ("heads in another order",), reordered
     yield ("heads without a bias",), partly_zero
+    if max(group.num_heads for group in slopes) > 1:
+        yield ("heads share a slope",), partial(_one_slope, slopes)
+
+
+def _of_heads(slopes: Slopes) -> Scheme:
+    return lambda group: slopes(group.num_heads)
 
 
 def _geometric(heads: int) -> Tensor:
@@ -214,29 +259,33 @@ def _geometric_from_one(heads: int) -> Tensor:
     return 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
 
 
-@dataclass(frozen=True)
-class _SlopesOfASlice:
-    """Each of several devices has a slice of the heads, and they all use the same slopes."""
-
-    correct: Slopes
-    devices: int
-    of_few_heads: bool  # each computes the slopes for its own number of heads, or takes the first
-
-    def __call__(self, heads: int) -> Tensor:
-        heads_per_device = heads // self.devices
-        if self.of_few_heads:
-            slopes = self.correct(heads_per_device)
-        else:
-            slopes = self.correct(heads)[:heads_per_device]
-        return slopes.repeat(self.devices)
+def _slice_of_few_heads(correct: Slopes, devices: int, group: Group) -> Tensor:
+    """Each of several devices computes the slopes for its own number of heads."""
+    heads_per_device = group.num_heads // devices
+    return correct(heads_per_device).repeat(devices)
 
 
-@dataclass(frozen=True)
-class _DividedByModelWidth:
-    """The bias was divided by the square root of d_model, the width of all heads together."""
+def _first_slice(correct: Slopes, devices: int, group: Group) -> Tensor:
+    """Each of several devices takes the first slopes."""
+    heads_per_device = group.num_heads // devices
+    return correct(group.num_heads)[:heads_per_device].repeat(devices)
 
-    correct: Slopes
-    head_dim: int
 
-    def __call__(self, heads: int) -> Tensor:
-        return self.correct(heads) * (self.head_dim * heads) ** -0.5
+def _of_key_heads(correct: Slopes, group_size: int, group: Group) -> Tensor:
+    """Neighboring heads, which share a key head, also share its slope."""
+    key_heads = group.num_heads // group_size
+    return correct(key_heads).repeat_interleave(group_size)
+
+
+def _one_slope(slopes: ByGroup, group: Group) -> Tensor:
+    """All heads have the slope that is observed in the first."""
+    return slopes[group][:1].expand(group.num_heads)
+
+
+def _divided_by_model_width(correct: Slopes, guess: int, group: Group) -> Tensor:
+    """The bias was divided by the square root of d_model, the width of all heads together.
+
+    `guess` is the size of a head if it is unknown.
+    """
+    head_dim = guess if group.head_dim is None else group.head_dim
+    return correct(group.num_heads) * (head_dim * group.num_heads) ** -0.5

@@ -33,7 +33,8 @@ from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.checks import examine_attention, examine_bias, slopes
-from alibi_viz.check.probe import AttentionReader, Probe, read_bias
+from alibi_viz.check.plan import Call, Probe
+from alibi_viz.check.probe import AttentionReader, Observation, read_bias
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
 from alibi_viz.files import write
@@ -41,9 +42,19 @@ from alibi_viz.slopes import alibi_slopes
 
 _FORMAT = {"format": "alibi-vectors", "version": 1}
 _HEADS = range(1, 129)
-_BIAS_CALLS = [Probe(8, 16, 16), Probe(12, 16, 16), Probe(8, 1, 16), Probe(8, 5, 16)]
-_ATTENTION_CALLS = [Probe(4, 8, 8), Probe(6, 8, 8), Probe(4, 1, 8), Probe(4, 3, 8)]
 _HEAD_DIM = 8
+_BIAS_CALLS = [
+    Call(Probe(8, 16, 16)),
+    Call(Probe(12, 16, 16)),
+    Call(Probe(8, 1, 16)),
+    Call(Probe(8, 5, 16)),
+]
+_ATTENTION_CALLS = [
+    Call(Probe(4, 8, 8), _HEAD_DIM),
+    Call(Probe(6, 8, 8), _HEAD_DIM),
+    Call(Probe(4, 1, 8), _HEAD_DIM),
+    Call(Probe(4, 3, 8), _HEAD_DIM),
+]
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 # The inputs of the cases of each list, in the order of the checker's arguments
 _INPUTS = {
@@ -66,9 +77,9 @@ def write_vectors(path: str | Path) -> None:
     attention_cases = []
     for causal in (True, False):
         expected = Expectation(_reference, causal)
-        for probe in _BIAS_CALLS:
-            result = _to_lists(expected.bias(probe))
-            bias_cases.append({**probe._asdict(), "causal": causal, "result": result})
+        for call in _BIAS_CALLS:
+            result = _to_lists(expected.bias(call.probe))
+            bias_cases.append({**call.probe._asdict(), "causal": causal, "result": result})
         attention_cases += _record_attention(causal)
     document = {
         **_FORMAT,
@@ -95,12 +106,11 @@ def check_vectors(path: str | Path) -> Report:
         for causal in (True, False):
             expected = Expectation(_reference, causal)
             if "bias" in tables:
-                bias = _look_up(tables["bias"], causal)
-                read = partial(read_bias, bias, causal=causal, seconds=60.0)
+                read = partial(_read_bias, _look_up(tables["bias"], causal), causal)
                 reports.append(examine_bias(read, "bias", _BIAS_CALLS, expected))
             if "attention" in tables:
                 attention = _look_up(tables["attention"], causal)
-                reader = AttentionReader(attention, head_dim=_HEAD_DIM)
+                reader = AttentionReader(attention)
                 reports.append(examine_attention(reader, "attention", _ATTENTION_CALLS, expected))
 
     findings = {}
@@ -110,6 +120,10 @@ def check_vectors(path: str | Path) -> Report:
             findings[finding.name] = finding
         comparison = report.comparison or comparison
     return Report(str(path), list(findings.values()), comparison=comparison)
+
+
+def _read_bias(function: Callable[..., Tensor], causal: bool, call: Call) -> list[Observation]:
+    return [read_bias(function, call, causal, seconds=60.0)]
 
 
 def _record_attention(causal: bool) -> list[dict[str, Any]]:
@@ -129,7 +143,7 @@ def _record_attention(causal: bool) -> list[dict[str, Any]]:
         }
         return output.float()
 
-    reader = AttentionReader(attention, head_dim=_HEAD_DIM)
+    reader = AttentionReader(attention)
     expected = Expectation(_reference, causal)
     examine_attention(reader, "", _ATTENTION_CALLS, expected).raise_for_faults()
     return list(cases.values())

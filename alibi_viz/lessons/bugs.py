@@ -26,7 +26,8 @@ from alibi_viz.arguments import check_choice, check_instance, check_positive
 from alibi_viz.bias import alibi_bias
 from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
-from alibi_viz.check.probe import AttentionReader, Probe, read_bias
+from alibi_viz.check.plan import Call, Probe
+from alibi_viz.check.probe import AttentionReader, read_bias
 from alibi_viz.slopes import alibi_slopes
 
 HEAD_DIM = 64
@@ -113,10 +114,12 @@ class View:
         """The weights that an attention function gives to its values: [heads, query, key]."""
         query, key = self._query_and_key()
         one_hot_values = torch.eye(self.key_length, HEAD_DIM)
-        inputs = [
-            matrix.expand(1, self.num_heads, -1, -1) for matrix in (query, key, one_hot_values)
-        ]
-        outputs = AttentionReader(function, seconds=seconds)(*inputs)
+
+        def of_all_heads(matrix: Tensor) -> Tensor:
+            return matrix.expand(1, self.num_heads, -1, -1)
+
+        reader = AttentionReader(function, seconds=seconds)
+        outputs = reader(of_all_heads(query), of_all_heads(key), of_all_heads(one_hot_values))
         return outputs[0, ..., : self.key_length]
 
     def _weights_from_bias(
@@ -125,7 +128,7 @@ class View:
         """The weights that follow from the bias of a function: [heads, query, key]."""
         query, key = self._query_and_key()
         sizes = Probe(self.num_heads, self.query_length, self.key_length)
-        bias = read_bias(function, sizes, causal, seconds).logits
+        bias = read_bias(function, Call(sizes), causal, seconds).logits
         return (query @ key.T / HEAD_DIM**0.5 + bias).softmax(-1)
 
     def _query_and_key(self) -> tuple[Tensor, Tensor]:

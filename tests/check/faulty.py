@@ -58,7 +58,7 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "": lambda heads, width: 1,
         "content too weak": lambda heads, width: heads**-0.5,
         "content not scaled": lambda heads, width: width**0.5,
-        "content multiplied": lambda heads, width: 0.3,
+        "content multiplied": lambda heads, width: -1,  # a positive factor may be by design
     },
 }
 

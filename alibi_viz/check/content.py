@@ -1,0 +1,241 @@
+"""Check what a function makes of the content: its scale, and the output for random inputs."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.call import Unusable, try_each
+from alibi_viz.check.plan import NO_PADDING, Call, fault_of_condition, only_condition
+from alibi_viz.check.probe import AttentionReader, real_keys
+from alibi_viz.check.report import Finding
+from alibi_viz.check.rules import Expectation
+
+# Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
+_STRONGEST_CAP = 2.0
+_WEAKEST_CAP = 500.0
+_CAP_STEPS = 30  # of the search
+
+
+@dataclass
+class Content:
+    """What was found about the content, and the expectation for further calls."""
+
+    expected: Expectation
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expectation) -> Content:
+    """Measure the factors of q . k, and name what is wrong with them."""
+    factors, failures = try_each(reader.content_factor, calls)
+    if failures.by_fault:
+        return Content(expected, failures.findings(calls))
+
+    tolerance = max(reader.precision.absolute, 4e-3)
+    relative = {}  # to the correct factor
+    for call, factor in factors.items():
+        score = expected.scaling(call.head_dim) * math.sqrt(call.head_dim)
+        correct = float(expected.capped(torch.tensor(score, dtype=torch.float64)))
+        relative[call] = factor / correct
+    wrong = {call: factor for call, factor in relative.items() if abs(factor - 1) > tolerance}
+    if not wrong:
+        return Content(expected)
+
+    designed = None
+    if expected.scale is None and len(wrong) == len(factors):
+        designed = _by_design(wrong, expected, tolerance)
+    if designed is not None:
+        return designed
+    call, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
+    evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
+    if len(wrong) < len(factors):
+        evidence += f" (only with {only_condition(list(wrong), list(factors))})"
+    return Content(expected, [Finding(_fault_of(wrong, tolerance), evidence)])
+
+
+def _are_all(
+    factors: Mapping[Call, float], predict: Callable[[Call], float], tolerance: float
+) -> bool:
+    return all(abs(factor / predict(call) - 1) <= tolerance for call, factor in factors.items())
+
+
+def _fault_of(factors: Mapping[Call, float], tolerance: float) -> str:
+    """The name of the fault that gives these factors."""
+    if _are_all(factors, lambda call: call.probe.num_heads**-0.5, tolerance):
+        return "content too weak"
+    if _are_all(factors, lambda call: call.head_dim**0.5, tolerance):
+        return "content not scaled"
+    return "content multiplied"
+
+
+def _by_design(
+    factors: Mapping[Call, float], expected: Expectation, tolerance: float
+) -> Content | None:
+    """What to expect if the same scale or factor in all calls is by design.
+
+    None if it isn't the same, or is that of a known mistake.
+    """
+    call, factor = next(iter(factors.items()))
+    if factor <= 0 or _fault_of(factors, tolerance) != "content multiplied":
+        return None
+    scale = factor * call.head_dim**-0.5
+    if _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
+        note = _scale_note(f"with {scale:.4g}", f"scale={scale:.4g}")
+        return Content(replace(expected, scale=scale), notes=[note])
+    if _are_all(factors, lambda _: factor, tolerance):
+        note = _scale_note(f"with {factor:.4g} / sqrt(head_dim)", "`scale` and one `head_dim`")
+        return Content(replace(expected, factor=factor), notes=[note])
+    return None
+
+
+def _scale_note(observed: str, argument: str) -> str:
+    return (
+        f"Observed: q . k is multiplied {observed}, where 1 / sqrt(head_dim) is usual. If that is "
+        f"by design, as with muP, pass {argument}; all else was checked with it."
+    )
+
+
+def check_outputs(
+    reader: AttentionReader, calls: Sequence[Call], expected: Expectation, group_size: int
+) -> Content:
+    """Compare the outputs for random inputs with the correct ones."""
+
+    def check(call: Call) -> None:
+        _check_output(reader, call, expected, group_size)
+
+    _, failures = try_each(check, calls)
+    if not failures.by_fault:
+        return Content(expected)
+
+    if expected.softcap is None and set(failures.by_fault) == {"unknown fault"}:
+        capped = _with_fitted_cap(reader, failures.calls[0], expected, group_size)
+        if capped is not None:
+            with_cap = check_outputs(reader, calls, capped, group_size)
+            if not with_cap.findings:
+                return Content(capped, notes=[_cap_note(capped, failures.by_fault)])
+
+    fault = fault_of_condition(failures.calls, calls)
+    if fault is None:
+        return Content(expected, failures.findings(calls))
+    messages = next(iter(failures.by_fault.values()))
+    evidence = next(iter(messages.values()))
+    return Content(expected, [Finding(fault, evidence)])
+
+
+def _cap_note(capped: Expectation, failures: dict[str, dict[Call, str]]) -> str:
+    evidence = next(iter(failures["unknown fault"].values()))
+    return (
+        "Observed: the bias is right, but something else changes the scores, as a soft cap of about "
+        f"{capped.softcap:.3g} does ({evidence}). If that is by design, pass "
+        f"softcap={capped.softcap:.3g}."
+    )
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Random inputs and the function's output, float64 [batch, heads, length, head_dim]."""
+
+    call: Call
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+
+    @classmethod
+    def of(cls, reader: AttentionReader, call: Call) -> "_Sample":
+        heads, query_length, key_length = call.probe
+        generator = torch.Generator().manual_seed(0)
+        batch = call.batch
+        query = torch.randn(batch, heads, query_length, call.head_dim, generator=generator)
+        key, value = torch.randn(2, batch, heads, key_length, call.head_dim, generator=generator)
+        output = reader(query, key, value, call)
+        # The inputs as the function gets them
+        query = query.to(reader.dtype).double()
+        key = key.to(reader.dtype).double()
+        value = value.to(reader.dtype).double()
+        return cls(call, query, key, value, output)
+
+    def difference(self, expected: Expectation, key_heads: Tensor) -> float:
+        """The largest error of the outputs of real tokens, if heads read these key heads [heads]."""
+        key = self.key[:, key_heads]
+        value = self.value[:, key_heads]
+        if self.call.padding == NO_PADDING:
+            correct = expected.weights(self.query, key) @ value
+            return float((self.output - correct).abs().max())
+        largest = 0.0
+        for n, is_real in enumerate(real_keys(self.call)):
+            queries = is_real[-self.call.probe.query_length :]
+            if not bool(queries.any()):
+                continue
+            real = slice(n, n + 1)
+            weights = expected.weights(self.query[real][:, :, queries], key[real][:, :, is_real])
+            correct = weights @ value[real][:, :, is_real]
+            error = (self.output[real][:, :, queries] - correct).abs().max()
+            largest = max(largest, float(error))
+            if bool(error.isnan()):
+                return math.nan
+        return largest
+
+
+def _neighbors(heads: int, size: int) -> Tensor:
+    """The key head of each head if neighbors share one: 0 0 0 3 3 3 for six heads in threes."""
+    return torch.arange(heads) // size * size
+
+
+def _in_turn(heads: int, size: int) -> Tensor:
+    """The key head of each head if they take turns: 0 3 0 3 0 3 for six heads in threes."""
+    return torch.arange(0, heads, size).repeat(size)
+
+
+def _check_output(
+    reader: AttentionReader, call: Call, expected: Expectation, group_size: int
+) -> None:
+    """Raise Unusable if the output for random inputs is wrong."""
+    sample = _Sample.of(reader, call)
+    heads = call.probe.num_heads
+    tolerance = 4 * reader.precision.absolute
+    difference = sample.difference(expected, _neighbors(heads, group_size))
+    if difference <= tolerance:  # False for NaN
+        return
+
+    evidence = f"{call}: for random inputs, the output is off by up to {difference:.3g}"
+    for size in range(1, heads + 1):
+        if heads % size:
+            continue
+        if sample.difference(expected, _neighbors(heads, size)) <= tolerance:
+            right = f"right if heads share a key in groups of {size}"
+            raise Unusable("wrong keys", f"{evidence}, but {right}")
+        if sample.difference(expected, _in_turn(heads, size)) <= tolerance:
+            right = f"right if heads take turns on {heads // size} key heads"
+            raise Unusable("key heads in another order", f"{evidence}, but {right}")
+    if reader.dtype.itemsize == 2:
+        evidence += f"; perhaps logits are rounded to {reader.dtype}"
+    raise Unusable("unknown fault", evidence)
+
+
+def _with_fitted_cap(
+    reader: AttentionReader, call: Call, expected: Expectation, group_size: int
+) -> Expectation | None:
+    """The expectation with the soft cap that explains the output best; None if it doesn't."""
+    sample = _Sample.of(reader, call)
+    key_heads = _neighbors(call.probe.num_heads, group_size)
+
+    def difference(cap: float) -> float:
+        return sample.difference(replace(expected, softcap=cap), key_heads)
+
+    # Ternary search: the error grows on both sides of the right cap.
+    low = math.log(_STRONGEST_CAP)
+    high = math.log(_WEAKEST_CAP)
+    for _ in range(_CAP_STEPS):
+        third = (high - low) / 3
+        if difference(math.exp(low + third)) < difference(math.exp(high - third)):
+            high -= third
+        else:
+            low += third
+    cap = math.exp((low + high) / 2)
+    if difference(cap) > 4 * reader.precision.absolute:
+        return None
+    return replace(expected, softcap=float(f"{cap:.3g}"))

@@ -1,0 +1,376 @@
+"""The plan of a check: which calls are made of the function under test.
+
+Implementations switch on many things: whether a batch has one sequence, whether one query meets a
+long cache, how the memory is laid out. Each of them is a condition with a few values. Trying all
+combinations would take hundreds of calls. But a branch rarely depends on more than two conditions,
+so a plan has just enough calls for every two values to meet in one of them ("pairwise testing",
+Cohen et al. 1997). To try a further condition, add a line to `attention_plan`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from alibi_viz.check.words import count
+
+SHORT = 16  # keys of a small call
+ODD = 17  # keys of another small call
+FEW = 5  # queries that meet more keys
+BLOCK_AND_A_BIT = 130  # queries: kernels work in blocks of up to 128
+MAX_SQUARE = 512  # keys of the largest call that has as many queries
+# Tokens of padding of the sequences of a batch: some, many, and none
+PADDED_TOKENS = (3, 7, 0)
+NO_PADDING = "none"
+NO_HEAD_DIM = 0
+_VARIED_HEADS = 2  # numbers of heads that meet all other conditions
+
+
+class Probe(NamedTuple):
+    """The sizes of one call. The queries are the last positions of the keys."""
+
+    num_heads: int
+    query_length: int
+    key_length: int
+
+    def __str__(self) -> str:
+        return ", ".join(map(count, self, ("head", "query", "key")))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The conditions of one call of the function under test.
+
+    Attributes:
+        probe: its sizes.
+        head_dim: the size of a head; `NO_HEAD_DIM` for a bias function.
+        batch: how many sequences.
+        transposed: whether heads and positions are swapped in memory, as in a view of
+            [batch, length, heads, head_dim].
+        padding: "none"; or "left" or "right", the side on which sequences are padded.
+        after_longer: whether it is made once more after longer calls, which a function may have
+            remembered.
+    """
+
+    probe: Probe
+    head_dim: int = NO_HEAD_DIM
+    batch: int = 3
+    transposed: bool = False
+    padding: str = NO_PADDING
+    after_longer: bool = False
+
+    def __str__(self) -> str:
+        words = [str(self.probe)]
+        words += [describe(self) for describe in UNUSUAL if describe(self)]
+        return ", ".join(words)
+
+    @property
+    def is_short(self) -> bool:
+        return self.probe.key_length <= ODD
+
+    @property
+    def padded_tokens(self) -> tuple[int, ...]:
+        """Tokens of padding of each sequence of the batch."""
+        if self.padding == NO_PADDING:
+            return (0,) * self.batch
+        return PADDED_TOKENS[: self.batch]
+
+
+def _batch(call: Call) -> str:
+    return "a batch of one" if call.batch == 1 else ""
+
+
+def _memory(call: Call) -> str:
+    return "transposed inputs" if call.transposed else ""
+
+
+def _padding(call: Call) -> str:
+    return {"left": "padding in front", "right": "padding behind"}.get(call.padding, "")
+
+
+def _history(call: Call) -> str:
+    return "after longer calls" if call.after_longer else ""
+
+
+# What a call says beside its sizes
+UNUSUAL = (_batch, _memory, _padding, _history)
+
+
+def bias_plan(num_heads: Sequence[int], decoding: bool, length: int) -> list[Call]:
+    """The calls of a check of a bias function."""
+    conditions = {"sizes": _sizes(decoding, length), "heads": num_heads[:_VARIED_HEADS]}
+    calls = []
+    for choice in pairwise(conditions):
+        queries, keys = choice["sizes"]
+        calls.append(Call(Probe(choice["heads"], queries, keys)))
+    return _in_order(calls) + _further_heads(num_heads, NO_HEAD_DIM)
+
+
+def attention_plan(
+    num_heads: Sequence[int],
+    decoding: bool,
+    length: int,
+    head_dims: Sequence[int],
+    padding: Sequence[str] = (),
+    *,
+    batches: Sequence[int] = (3, 1),
+    transposed: bool = True,
+) -> list[Call]:
+    """The calls of a check of an attention function. `padding` has the sides that are padded."""
+    conditions = {
+        "sizes": _sizes(decoding, length),
+        "heads": num_heads[:_VARIED_HEADS],
+        "head_dim": head_dims,
+        "batch": batches,
+        "transposed": (False, True) if transposed else (False,),
+        "padding": (NO_PADDING, *padding),
+    }
+    calls = []
+    for choice in pairwise(conditions, _query_is_padding):
+        queries, keys = choice["sizes"]
+        call = Call(
+            probe=Probe(choice["heads"], queries, keys),
+            head_dim=choice["head_dim"],
+            batch=choice["batch"],
+            transposed=choice["transposed"],
+            padding=choice["padding"],
+        )
+        calls.append(call)
+    return _in_order(calls) + _further_heads(num_heads, head_dims[0])
+
+
+def _in_order(calls: Sequence[Call]) -> list[Call]:
+    """The calls with the same number of heads together, and some of them again after longer ones.
+
+    So a function that remembers the bias of the longest call is seen to cut it.
+    """
+    ordered = []
+    for heads in dict.fromkeys(call.probe.num_heads for call in calls):
+        of_heads = [call for call in calls if call.probe.num_heads == heads]
+        ordered += of_heads
+        if all(call.is_short for call in of_heads):
+            continue
+        for queries in (SHORT, FEW, 1):
+            sizes = Probe(heads, queries, SHORT)
+            again = next((call for call in of_heads if call.probe == sizes), None)
+            if again is not None:
+                ordered.append(replace(again, after_longer=True))
+    return ordered
+
+
+def _further_heads(num_heads: Sequence[int], head_dim: int) -> list[Call]:
+    """A small call for each further number of heads."""
+    return [Call(Probe(heads, SHORT, SHORT), head_dim) for heads in num_heads[_VARIED_HEADS:]]
+
+
+def _query_is_padding(name: str, value: Any, other_name: str, other: Any) -> bool:
+    """Whether these two conditions leave no query that is not padding."""
+    if (name, other_name) != ("sizes", "padding"):
+        return False
+    queries, _ = value
+    return other == "right" and queries <= PADDED_TOKENS[0]
+
+
+def _sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
+    """How many queries meet how many keys: one, a few, a block and a bit, or all."""
+    key_lengths = [SHORT]
+    if length >= ODD:
+        key_lengths += [ODD, length]
+    sizes = []
+    for keys in dict.fromkeys(key_lengths):
+        is_large = decoding and keys > MAX_SQUARE
+        if not is_large:
+            sizes.append((keys, keys))
+        if decoding:
+            sizes += [(queries, keys) for queries in (1, FEW, BLOCK_AND_A_BIT) if queries < keys]
+    return sizes
+
+
+Forbids = Callable[[str, Any, str, Any], bool]
+
+
+def _forbids_nothing(name: str, value: Any, other_name: str, other: Any) -> bool:
+    return False
+
+
+def pairwise(
+    conditions: Mapping[str, Sequence[Any]], forbids: Forbids = _forbids_nothing
+) -> list[dict[str, Any]]:
+    """Few choices of a value per condition in which every two values meet.
+
+    The first choice has the first value of each condition. `forbids` tells whether two values, of
+    conditions in their order, can't be chosen together.
+
+    >>> from alibi_viz.check.plan import pairwise
+    >>> for choice in pairwise({"batch": [3, 1], "queries": [16, 1], "heads": [8, 12]}):
+    ...     print(choice)
+    {'batch': 3, 'queries': 16, 'heads': 8}
+    {'batch': 3, 'queries': 1, 'heads': 12}
+    {'batch': 1, 'queries': 16, 'heads': 12}
+    {'batch': 1, 'queries': 1, 'heads': 8}
+    """
+    options = tuple((name, tuple(values)) for name, values in conditions.items())
+    return [dict(choice) for choice in _pairwise(options, forbids)]
+
+
+Setting = tuple[str, Any]  # a condition and one of its values
+Options = tuple[tuple[str, tuple[Any, ...]], ...]
+
+
+@lru_cache(maxsize=32)
+def _pairwise(options: Options, forbids: Forbids) -> list[tuple[Setting, ...]]:
+    # A dict, because the order of a set changes from run to run
+    unmet = dict.fromkeys(_pairs(options, forbids))
+    choices = []
+    while unmet:
+        choice = _next_choice(options, unmet, forbids)
+        for pair in combinations(choice, 2):
+            unmet.pop(pair, None)
+        choices.append(choice)
+    return choices
+
+
+def _pairs(options: Options, forbids: Forbids) -> Iterator[tuple[Setting, Setting]]:
+    """Every two values of different conditions that may meet."""
+    for (name, values), (other_name, others) in combinations(options, 2):
+        for value in values:
+            for other in others:
+                if not forbids(name, value, other_name, other):
+                    yield (name, value), (other_name, other)
+
+
+def _next_choice(
+    options: Options, unmet: Mapping[tuple[Setting, Setting], Any], forbids: Forbids
+) -> tuple[Setting, ...]:
+    """A value for each condition: two that haven't met, and others that meet many new ones."""
+    chosen = dict(next(iter(unmet)))
+    for name, values in options:
+        if name in chosen:
+            continue
+        best_value = None
+        most_new = -1
+        for value in values:
+            trial = _in_condition_order(options, {**chosen, name: value})
+            pairs = list(combinations(trial, 2))
+            if any(forbids(*setting, *other) for setting, other in pairs):
+                continue
+            new = sum(pair in unmet for pair in pairs)
+            if new > most_new:  # the first of equal ones
+                best_value = value
+                most_new = new
+        chosen[name] = best_value
+    return _in_condition_order(options, chosen)
+
+
+def _in_condition_order(options: Options, chosen: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """The chosen settings in the order of the conditions."""
+    return tuple((name, chosen[name]) for name, _ in options if name in chosen)
+
+
+# What the calls that show a fault may have in common: a property of a call, and its values in words
+
+
+def _sides(values: Sequence[Any]) -> str:
+    words = {NO_PADDING: "no padding", "left": "padding in front", "right": "padding behind"}
+    return _alternatives([words[value] for value in values])
+
+
+def _inputs(values: Sequence[Any]) -> str:
+    return "transposed inputs" if values == [True] else "contiguous inputs"
+
+
+def _histories(values: Sequence[Any]) -> str:
+    return "calls after longer ones" if values == [True] else "first calls"
+
+
+def _batches(values: Sequence[Any]) -> str:
+    return "a batch of one" if values == [1] else "a batch of several"
+
+
+def _numbers(unit: str) -> Callable[[Sequence[Any]], str]:
+    def words(values: Sequence[Any]) -> str:
+        last = count(values[-1], unit)
+        return _alternatives([*map(str, values[:-1]), last])
+
+    return words
+
+
+def _fewer(values: Sequence[Any]) -> str:
+    return "fewer queries than keys" if values == [True] else "as many queries as keys"
+
+
+def _head_dim_words(values: Sequence[Any]) -> str:
+    return f"head_dim {_alternatives(list(map(str, values)))}"
+
+
+def _alternatives(words: Sequence[str]) -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+class Property(NamedTuple):
+    """Something that the calls with a fault may have in common."""
+
+    value: Callable[[Call], Any]
+    words: Callable[[Sequence[Any]], str]  # for one or several values
+
+
+PROPERTIES = [
+    Property(lambda call: call.padding, _sides),
+    Property(lambda call: call.transposed, _inputs),
+    Property(lambda call: call.after_longer, _histories),
+    Property(lambda call: call.batch, _batches),
+    Property(lambda call: call.head_dim, _head_dim_words),
+    Property(lambda call: call.probe.num_heads, _numbers("head")),
+    Property(lambda call: call.probe.query_length < call.probe.key_length, _fewer),
+    Property(lambda call: call.probe.query_length, _numbers("query")),
+    Property(lambda call: call.probe.key_length, _numbers("key")),
+]
+_MOST_VALUES = 3  # of a property in words
+_MOST_CALLS = 3  # listed if there is no common property
+
+
+def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
+    """What some of the calls have in common, but none of the others, in words.
+
+    One property is tried before two, and without any the calls are listed.
+    """
+    right = [call for call in calls if call not in wrong]
+    for properties in [*combinations(PROPERTIES, 1), *combinations(PROPERTIES, 2)]:
+        of_wrong = {tuple(prop.value(call) for prop in properties) for call in wrong}
+        of_right = {tuple(prop.value(call) for prop in properties) for call in right}
+        if of_wrong & of_right:
+            continue
+        values_by_property = [
+            sorted({values[n] for values in of_wrong}) for n in range(len(properties))
+        ]
+        is_product = len(of_wrong) == math.prod(len(values) for values in values_by_property)
+        if is_product and max(map(len, values_by_property)) <= _MOST_VALUES:
+            words = [
+                prop.words(values)
+                for prop, values in zip(properties, values_by_property, strict=True)
+            ]
+            return " and ".join(words)
+    listed = "; ".join(map(str, dict.fromkeys(wrong[:_MOST_CALLS])))
+    further = len(set(wrong)) - len(set(wrong[:_MOST_CALLS]))
+    return f"{listed}; and {further} more" if further else listed
+
+
+def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:
+    """The name of the fault if only calls with padding, or with transposed inputs, are wrong.
+
+    None if others are, too, or if all calls are like that.
+    """
+    right = [call for call in calls if call not in wrong]
+    if all(call.transposed for call in wrong) and not all(call.transposed for call in right):
+        return "strides ignored"
+    if all(_is_padded(call) for call in wrong) and not all(_is_padded(call) for call in right):
+        return "padding changes the bias"
+    return None
+
+
+def _is_padded(call: Call) -> bool:
+    return call.padding != NO_PADDING

@@ -1,0 +1,220 @@
+"""The plan of a check: every two conditions meet, and what wrong calls have in common is said."""
+
+from collections.abc import Callable
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+from alibi_viz.check.plan import (
+    Call,
+    Probe,
+    attention_plan,
+    bias_plan,
+    fault_of_condition,
+    only_condition,
+    pairwise,
+)
+
+CONDITIONS: dict[str, list[Any]] = {
+    "sizes": ["square", "one query", "few queries"],
+    "batch": [3, 1],
+    "padding": ["none", "left", "right"],
+    "transposed": [False, True],
+}
+
+
+def pairs_of(choice: dict[str, Any]) -> set[Any]:
+    return set(combinations(choice.items(), 2))
+
+
+def all_pairs(conditions: dict[str, list[Any]]) -> set[Any]:
+    pairs = set()
+    for (name, values), (other_name, others) in combinations(conditions.items(), 2):
+        for value, other in product(values, others):
+            pairs.add(((name, value), (other_name, other)))
+    return pairs
+
+
+def test_every_two_values_meet() -> None:
+    met = set().union(*map(pairs_of, pairwise(CONDITIONS)))
+    assert met == all_pairs(CONDITIONS)
+
+
+def test_far_fewer_choices_than_combinations() -> None:
+    assert len(pairwise(CONDITIONS)) <= 12  # of 36; 9 are the fewest possible
+
+
+def test_first_choice_has_the_first_value_of_each_condition() -> None:
+    first = pairwise(CONDITIONS)[0]
+    assert first == {"sizes": "square", "batch": 3, "padding": "none", "transposed": False}
+
+
+def test_forbidden_values_never_meet() -> None:
+    def forbids(name: str, value: Any, other_name: str, other: Any) -> bool:
+        return (value, other) == ("one query", "right")
+
+    choices = pairwise(CONDITIONS, forbids)
+    assert all((choice["sizes"], choice["padding"]) != ("one query", "right") for choice in choices)
+    met = set().union(*map(pairs_of, choices))
+    forbidden = {(("sizes", "one query"), ("padding", "right"))}
+    assert met == all_pairs(CONDITIONS) - forbidden
+
+
+def plan(**options: Any) -> list[Call]:
+    defaults: dict[str, Any] = {
+        "num_heads": [8, 12],
+        "decoding": True,
+        "length": 300,
+        "head_dims": [64, 96],
+        "padding": ["left", "right"],
+    }
+    return attention_plan(**{**defaults, **options})
+
+
+def test_first_call_of_attention_is_small_and_plain() -> None:
+    assert plan()[0] == Call(Probe(8, 16, 16), head_dim=64)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [
+        pytest.param(1, 16, id="one query, few keys"),
+        pytest.param(5, 16, id="few queries, few keys"),
+        pytest.param(17, 17, id="odd"),
+        pytest.param(1, 300, id="one query, many keys"),
+        pytest.param(130, 300, id="a block and a bit"),
+        pytest.param(300, 300, id="all of many"),
+    ],
+)
+@pytest.mark.parametrize("padding", ["none", "left"])
+def test_attention_is_called_with_these_sizes_and_padding(
+    queries: int, keys: int, padding: str
+) -> None:
+    sizes = [call.probe[1:] for call in plan() if call.padding == padding]
+    assert (queries, keys) in sizes
+
+
+def test_a_single_query_is_never_padding() -> None:
+    for call in plan():
+        assert call.padding != "right" or call.probe.query_length > 3
+
+
+def test_without_decoding_there_are_as_many_queries_as_keys() -> None:
+    for call in plan(decoding=False):
+        assert call.probe.query_length == call.probe.key_length
+
+
+def test_more_than_512_keys_meet_few_queries() -> None:
+    longest = [call.probe for call in plan(length=2000) if call.probe.key_length == 2000]
+    assert {probe.query_length for probe in longest} == {1, 5, 130}
+
+
+def test_a_short_length_makes_only_the_small_calls() -> None:
+    assert {call.probe.key_length for call in plan(length=16)} == {16}
+
+
+def test_small_calls_come_again_after_longer_ones() -> None:
+    calls = bias_plan([8], decoding=True, length=300)
+    again = [call for call in calls if call.after_longer]
+    longest = next(n for n, call in enumerate(calls) if call.probe == (8, 300, 300))
+    assert {call.probe for call in again} == {(8, 16, 16), (8, 5, 16), (8, 1, 16)}
+    assert all(calls.index(call) > longest for call in again)
+
+
+def test_further_numbers_of_heads_get_a_small_call() -> None:
+    calls = bias_plan([8, 12, 40], decoding=True, length=300)
+    assert [call.probe for call in calls if call.probe.num_heads == 40] == [(40, 16, 16)]
+
+
+# What wrong calls have in common
+
+
+def has_one_sequence(call: Call) -> bool:
+    return call.batch == 1
+
+
+def is_transposed(call: Call) -> bool:
+    return call.transposed
+
+
+def has_large_heads(call: Call) -> bool:
+    return call.head_dim == 96
+
+
+def has_12_heads(call: Call) -> bool:
+    return call.probe.num_heads == 12
+
+
+def has_one_query(call: Call) -> bool:
+    return call.probe.query_length == 1
+
+
+def decodes(call: Call) -> bool:
+    return call.probe.query_length < call.probe.key_length
+
+
+def has_many_queries(call: Call) -> bool:
+    return call.probe.query_length > 100
+
+
+def is_padded_in_front(call: Call) -> bool:
+    return call.padding == "left"
+
+
+def is_padded(call: Call) -> bool:
+    return call.padding != "none"
+
+
+def has_one_query_and_padding_in_front(call: Call) -> bool:
+    return has_one_query(call) and is_padded_in_front(call)
+
+
+@pytest.mark.parametrize(
+    ("is_wrong", "words"),
+    [
+        (has_one_sequence, "a batch of one"),
+        (is_transposed, "transposed inputs"),
+        (has_large_heads, "head_dim 96"),
+        (has_12_heads, "12 heads"),
+        (has_one_query, "1 query"),
+        (decodes, "fewer queries than keys"),
+        (has_many_queries, "130 or 300 queries"),
+        (is_padded_in_front, "padding in front"),
+        (is_padded, "padding in front or padding behind"),
+        (has_one_query_and_padding_in_front, "padding in front and 1 query"),
+    ],
+)
+def test_common_condition_is_said_in_words(is_wrong: Callable[[Call], bool], words: str) -> None:
+    calls = plan()
+    wrong = [call for call in calls if is_wrong(call)]
+    assert only_condition(wrong, calls) == words
+
+
+def test_calls_without_a_common_condition_are_listed() -> None:
+    calls = plan()
+    some = [calls[0], calls[7]]
+    assert only_condition(some, calls) == f"{calls[0]}; {calls[7]}"
+
+
+def test_of_many_calls_only_the_first_are_listed() -> None:
+    calls = plan()
+    assert only_condition(calls[2:12], calls).endswith("; and 7 more")
+
+
+def test_wrong_calls_that_are_all_transposed_ignore_strides() -> None:
+    calls = plan()
+    assert fault_of_condition([call for call in calls if call.transposed], calls) == (
+        "strides ignored"
+    )
+
+
+def test_wrong_calls_that_are_all_padded_are_a_fault_of_padding() -> None:
+    calls = plan()
+    padded = [call for call in calls if call.padding != "none"]
+    assert fault_of_condition(padded, calls) == "padding changes the bias"
+
+
+def test_other_wrong_calls_are_no_fault_of_a_condition() -> None:
+    calls = plan()
+    assert fault_of_condition(calls[:5], calls) is None

@@ -1,0 +1,428 @@
+"""Situations that were reported in public, and what the checker answers.
+
+Each function is a re-creation of our own, in a few lines. A wrong one is named with the condition
+under which it is wrong; a right one is not accused.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_slopes, check
+from tests.check.faulty import names
+
+
+def steps(queries: int, keys: int) -> Tensor:
+    """Key position minus query position, where the queries are the last positions."""
+    query = torch.arange(queries)[:, None] + keys - queries
+    return torch.arange(keys) - query
+
+
+def linear(heads: int, queries: int, keys: int) -> Tensor:
+    """ALiBi's bias in both directions: [heads, query, key]."""
+    return -alibi_slopes(heads)[:, None, None] * steps(queries, keys).abs()
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    mask: Tensor | None = None,
+    causal: bool = True,
+) -> Tensor:
+    """Attention with ALiBi, or with another bias or scale."""
+    _, heads, queries, head_dim = query.shape
+    keys = key.shape[2]
+    scores = query @ key.mT * (head_dim**-0.5 if scale is None else scale)
+    scores = scores + (linear(heads, queries, keys) if bias is None else bias)
+    if causal:
+        scores = scores.masked_fill(steps(queries, keys) > 0, -math.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None], -math.inf)
+    return scores.softmax(-1).nan_to_num(0) @ value
+
+
+def masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return attend(query, key, value, mask=mask)
+
+
+def encoder(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return attend(query, key, value, mask=mask, causal=False)
+
+
+# Wrong for some calls
+
+
+def mask_forgotten_for_one_query(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    return attend(query, key, value, mask=None if query.shape[2] == 1 else mask)
+
+
+def mask_forgotten_for_a_batch_of_one(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    return attend(query, key, value, mask=None if len(query) == 1 else mask)
+
+
+def as_if_contiguous(tensor: Tensor) -> Tensor:
+    """The tensor as code without strides reads it."""
+    _, heads, length, head_dim = tensor.shape
+    strides = (heads * length * head_dim, length * head_dim, head_dim, 1)
+    return torch.as_strided(tensor, tensor.shape, strides)
+
+
+def strides_ignored(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(as_if_contiguous(query), as_if_contiguous(key), as_if_contiguous(value))
+
+
+def strides_of_queries_ignored(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(as_if_contiguous(query), key, value)
+
+
+def scale_of_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, scale=0.125)
+
+
+def first_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query[..., :64], key[..., :64], value, scale=query.shape[-1] ** -0.5)
+
+
+def no_bias_for_a_batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    bias = torch.zeros(1, 1, 1) if len(query) == 1 else None
+    return attend(query, key, value, bias=bias)
+
+
+def no_bias_for_few_queries_and_many_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    is_special = 1 < query.shape[2] < 8 and key.shape[2] > 100
+    return attend(query, key, value, bias=torch.zeros(1, 1, 1) if is_special else None)
+
+
+def reversed_beyond_a_block(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    _, heads, queries, _ = query.shape
+    keys = key.shape[2]
+    is_special = 128 < queries < keys
+    return attend(query, key, value, bias=-linear(heads, queries, keys) if is_special else None)
+
+
+def slopes_of_the_key_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Four heads share a key head, and with one query also its slope."""
+    _, heads, queries, _ = query.shape
+    if queries > 1:
+        return attend(query, key, value)
+    slopes = alibi_slopes(heads // 4).repeat_interleave(4)
+    return attend(query, key, value, bias=slopes[:, None, None] * steps(1, key.shape[2]))
+
+
+def key_heads_in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Of the key heads of groups of four, neighbors take different ones."""
+    return attend(query, key[:, ::4].repeat(1, 4, 1, 1), value[:, ::4].repeat(1, 4, 1, 1))
+
+
+def additive_mask_of_20(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """A mask that the bias of steep heads outweighs ahead."""
+    _, heads, queries, head_dim = query.shape
+    ahead = steps(queries, key.shape[2])
+    bias = alibi_slopes(heads)[:, None, None] * ahead - 20.0 * (ahead > 0)
+    return (query @ key.mT * head_dim**-0.5 + bias).softmax(-1) @ value
+
+
+WRONG = [
+    pytest.param(
+        mask_forgotten_for_one_query,
+        {"padding": True},
+        "padding not masked",
+        "padding in front and 1 query",
+        id="mask forgotten for one query",
+    ),
+    pytest.param(
+        mask_forgotten_for_a_batch_of_one,
+        {"padding": True},
+        "padding not masked",
+        "a batch of one",
+        id="mask forgotten for a batch of one",
+    ),
+    pytest.param(strides_ignored, {}, "strides ignored", "transposed inputs", id="strides ignored"),
+    pytest.param(
+        strides_of_queries_ignored,
+        {},
+        "strides ignored",
+        "transposed inputs",
+        id="strides of queries ignored",
+    ),
+    pytest.param(
+        scale_of_64_channels, {}, "content multiplied", "head_dim 96", id="scale of 64 channels"
+    ),
+    pytest.param(
+        first_64_channels, {}, "content multiplied", "head_dim 96", id="first 64 channels"
+    ),
+    pytest.param(
+        no_bias_for_a_batch_of_one, {}, "no bias", "a batch of one", id="no bias for a batch of one"
+    ),
+    pytest.param(
+        no_bias_for_few_queries_and_many_keys,
+        {},
+        "no bias",
+        "5 queries and 300 keys",
+        id="no bias for few queries of many keys",
+    ),
+    pytest.param(
+        reversed_beyond_a_block,
+        {},
+        "sign reversed in one branch",
+        "130 queries",
+        id="reversed beyond a block",
+    ),
+    pytest.param(
+        slopes_of_the_key_heads,
+        {},
+        "slopes of the key heads while decoding",
+        "1 query",
+        id="slopes of the key heads",
+    ),
+    pytest.param(
+        key_heads_in_turn,
+        {"group_size": 4},
+        "key heads in another order",
+        "take turns on 2 key heads",
+        id="key heads in turn",
+    ),
+    pytest.param(
+        additive_mask_of_20,
+        {},
+        "mask too weak for some heads",
+        "sees keys after the query",
+        id="additive mask",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "options", "fault", "words"), WRONG)
+def test_wrong_attention_is_named_with_its_condition(
+    function: Callable[..., Tensor], options: dict[str, Any], fault: str, words: str
+) -> None:
+    (finding,) = check.attention(function, **options).findings
+    assert finding.name == fault
+    assert words in finding.evidence
+
+
+# Wrong biases
+
+
+def in_steps_of_25(heads: int, queries: int, keys: int) -> Tensor:
+    """FaceFormer's bias, by design: the distance in periods, rounded down."""
+    periods = steps(queries, keys).abs() // 25
+    return -alibi_slopes(heads)[:, None, None] * periods
+
+
+def wrapping_at_256(heads: int, queries: int, keys: int) -> Tensor:
+    """Distances in an unsigned integer of 8 bits."""
+    distance = steps(queries, keys).abs().to(torch.uint8)
+    return -alibi_slopes(heads)[:, None, None] * distance
+
+
+class CutFromTheStart:
+    """A cached bias: a larger one is cut from the start, a smaller one is built again."""
+
+    def __init__(self) -> None:
+        self.bias = torch.empty(0, 0, 0)
+
+    def __call__(self, heads: int, queries: int, keys: int) -> Tensor:
+        is_too_small = self.bias.shape[-1] < keys
+        if len(self.bias) != heads or is_too_small:
+            self.bias = linear(heads, keys, keys)
+            return self.bias[:, -queries:]
+        return self.bias[:, :queries, :keys]
+
+
+def on_a_grid(heads: int, queries: int, keys: int) -> Tensor:
+    """Patches of an image in rows of four."""
+    query = torch.arange(keys - queries, keys)[:, None]
+    key = torch.arange(keys)
+    distance = (query // 4 - key // 4).abs() + (query % 4 - key % 4).abs()
+    return -alibi_slopes(heads)[:, None, None] * distance
+
+
+def learned(heads: int, queries: int, keys: int) -> Tensor:
+    """A table of a number for each distance."""
+    generator = torch.Generator().manual_seed(heads)
+    table = 0.3 * torch.randn(heads, 1000, generator=generator).cumsum(-1)
+    return table[:, steps(queries, keys).abs()]
+
+
+@pytest.mark.parametrize(
+    ("function", "fault", "words"),
+    [
+        pytest.param(in_steps_of_25, "distance in steps", "", id="steps"),
+        pytest.param(
+            wrapping_at_256,
+            "right up to a distance, then a jump",
+            "right up to a distance of 255",
+            id="8 bits",
+        ),
+        pytest.param(
+            CutFromTheStart(),
+            "wrong corner of the cache",
+            "",
+            id="cached",
+        ),
+        pytest.param(
+            on_a_grid,
+            "outside of what this checker knows",
+            "a grid, 4 keys wide",
+            id="grid",
+        ),
+        pytest.param(
+            learned,
+            "outside of what this checker knows",
+            "depends on the distance alone",
+            id="learned",
+        ),
+    ],
+)
+def test_wrong_bias_has_one_name(function: Callable[..., Tensor], fault: str, words: str) -> None:
+    (finding,) = check.bias(function).findings
+    assert finding.name == fault
+    assert words in finding.evidence
+
+
+def one_slope(heads: int) -> Tensor:
+    return torch.full((heads,), 0.125)
+
+
+def of_groups_of_four(heads: int) -> Tensor:
+    return alibi_slopes(heads // 4).repeat_interleave(4)
+
+
+@pytest.mark.parametrize("function", [one_slope, of_groups_of_four])
+def test_heads_that_share_a_slope_are_named(function: Callable[[int], Tensor]) -> None:
+    assert names(check.slopes(function, [8, 12, 16])) == {"heads share a slope"}
+
+
+# Right by design
+
+
+def soft_cap_of_50(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    _, heads, queries, head_dim = query.shape
+    scores = query @ key.mT * head_dim**-0.5
+    bias = linear(heads, queries, key.shape[2])
+    capped = 50 * (scores / 50).tanh() + bias
+    future = steps(queries, key.shape[2]) > 0
+    return capped.masked_fill(future, -math.inf).softmax(-1) @ value
+
+
+def scale_of_mup(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value, scale=1 / 64)
+
+
+def window_of_128(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    _, heads, queries, _ = query.shape
+    keys = key.shape[2]
+    bias = linear(heads, queries, keys)
+    too_far = steps(queries, keys) <= -128
+    return attend(query, key, value, bias=bias.masked_fill(too_far, -math.inf))
+
+
+def encoder_that_takes_lengths(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    if mask is None:
+        return encoder(query, key, value)
+    lengths = mask.sum(-1, keepdim=True)
+    is_real = torch.arange(key.shape[2]) < lengths
+    return encoder(query, key, value, is_real)
+
+
+def needs_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    assert query.shape[-1] == 64, "64 channels"
+    return attend(query, key, value)
+
+
+def needs_contiguous_inputs(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    query.view(-1)
+    return attend(query, key, value)
+
+
+RIGHT = [
+    pytest.param(attend, {}, id="ALiBi"),
+    pytest.param(masked, {"padding": True}, id="padding on both sides"),
+    pytest.param(masked, {"padding": "left"}, id="padding in front"),
+    pytest.param(encoder, {"padding": True, "causal": False}, id="encoder"),
+    pytest.param(
+        encoder_that_takes_lengths, {"padding": "right", "causal": False}, id="lengths, right"
+    ),
+    pytest.param(encoder_that_takes_lengths, {"padding": True, "causal": False}, id="lengths"),
+    pytest.param(soft_cap_of_50, {"softcap": 50}, id="soft cap"),
+    pytest.param(scale_of_mup, {"scale": 1 / 64}, id="scale"),
+    pytest.param(window_of_128, {"window": 128}, id="window"),
+    pytest.param(needs_64_channels, {}, id="one head_dim"),
+    pytest.param(needs_contiguous_inputs, {}, id="contiguous inputs only"),
+]
+
+
+@pytest.mark.parametrize(("function", "options"), RIGHT)
+def test_right_attention_is_not_accused(
+    function: Callable[..., Tensor], options: dict[str, Any]
+) -> None:
+    check.attention(function, **options).raise_for_faults()
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "fault"),
+    [
+        pytest.param(attend, {"scale": 1 / 64}, "content multiplied", id="scale"),
+        pytest.param(window_of_128, {"window": 100}, "window", id="a longer window"),
+        pytest.param(window_of_128, {"window": 200}, "window", id="a shorter window"),
+        pytest.param(attend, {"window": 128}, "window", id="no window"),
+        pytest.param(soft_cap_of_50, {"softcap": 30}, "unknown fault", id="soft cap"),
+        pytest.param(
+            encoder_that_takes_lengths,
+            {"padding": "left", "causal": False},
+            "padding not masked",
+            id="side of padding",
+        ),
+    ],
+)
+def test_what_is_said_to_be_by_design_is_checked(
+    function: Callable[..., Tensor], options: dict[str, Any], fault: str
+) -> None:
+    assert names(check.attention(function, **options)) == {fault}
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        pytest.param(scale_of_mup, "pass scale=0.01562", id="scale"),
+        pytest.param(soft_cap_of_50, "pass softcap=50", id="soft cap"),
+        pytest.param(needs_64_channels, "Not checked with head_dim 96", id="head_dim"),
+        pytest.param(needs_contiguous_inputs, "Not checked with some transposed", id="memory"),
+    ],
+)
+def test_what_may_be_by_design_is_a_note(function: Callable[..., Tensor], words: str) -> None:
+    report = check.attention(function)
+    assert report.ok
+    (note,) = report.notes
+    assert words in note
+
+
+def with_sinks(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Each head has a logit more in its softmax, whose value is 0."""
+    _, heads, queries, head_dim = query.shape
+    keys = key.shape[2]
+    scores = query @ key.mT * head_dim**-0.5 + linear(heads, queries, keys)
+    scores = scores.masked_fill(steps(queries, keys) > 0, -math.inf)
+    sinks = torch.linspace(-1, 1, heads)[:, None, None].expand(len(query), -1, queries, 1)
+    return torch.cat([scores, sinks], dim=-1).softmax(-1)[..., :-1] @ value
+
+
+def test_sinks_are_outside_of_what_the_checker_knows() -> None:
+    (finding,) = check.attention(with_sinks).findings
+    assert finding.name == "outside of what this checker knows"
+    assert "attention sink" in finding.evidence
