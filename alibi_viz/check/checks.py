@@ -13,7 +13,7 @@ from alibi_viz import arguments
 from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
 from alibi_viz.check.content import check_outputs, name_content
 from alibi_viz.check.explain import diagnose
-from alibi_viz.check.plan import SHORT, Call, Probe, attention_plan, bias_plan
+from alibi_viz.check.plan import NO_PADDING, SHORT, Call, Probe, attention_plan, bias_plan
 from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
 from alibi_viz.check.report import OUTSIDE, Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
@@ -442,10 +442,19 @@ def examine_attention(
 
 
 def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
-    """The small calls in which content is measured: where the bias is right, if it is in any."""
-    small = [seen for seen in observations if seen.call.is_short]
-    right = [seen for seen in small if seen.agrees(expected.bias(seen.probe))]
-    return list(dict.fromkeys(seen.call for seen in right or small))
+    """The small calls in which content is measured.
+
+    Of those with padding only the ones whose bias is right: otherwise a wrong mask would look like
+    wrong content.
+    """
+    calls = []
+    for seen in observations:
+        if not seen.call.is_short:
+            continue
+        is_plain = seen.call.padding == NO_PADDING
+        if is_plain or seen.agrees(expected.bias(seen.probe)):
+            calls.append(seen.call)
+    return list(dict.fromkeys(calls))
 
 
 def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Failures]:
