@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.slopes import alibi_slopes
 
@@ -81,3 +82,20 @@ def leet_gpu_2026(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     distance = torch.arange(query.shape[2])[:, None] - torch.arange(key.shape[2])
     bias = alibi_slopes(query.shape[1])[:, None, None] * distance
     return (query @ key.mT / math.sqrt(query.shape[-1]) + bias).softmax(-1) @ value
+
+
+def flash_attention_hd256_2026(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Correct attention on tensors whose memory is read as if they were contiguous."""
+    read_query, read_key, read_value = (
+        torch.as_strided(tensor, tensor.shape, torch.empty(tensor.shape).stride())
+        for tensor in (query, key, value)
+    )
+    return alibi_attention(read_query, read_key, read_value, alibi_slopes(query.shape[1]))
+
+
+def jax_js_2026(query: Tensor, key: Tensor, value: Tensor, group_size: int = 4) -> Tensor:
+    """Correct attention, but the heads take turns on the key heads: 0 1 0 1 instead of 0 0 1 1."""
+    in_turn = (1, group_size, 1, 1)
+    keys = key[:, ::group_size].repeat(in_turn)
+    values = value[:, ::group_size].repeat(in_turn)
+    return alibi_attention(query, keys, values, alibi_slopes(query.shape[1]))

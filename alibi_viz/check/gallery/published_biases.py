@@ -128,3 +128,10 @@ def xformers_pattern(
     text."""
     bias = alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
     return torch.zeros_like(bias).masked_fill(bias >= threshold, -math.inf)
+
+
+def faceformer(num_heads: int, query_length: int, key_length: int, period: int = 25) -> Tensor:
+    """-m floor((i - j) / period): one step of the bias for each period of the video."""
+    query = torch.arange(key_length - query_length, key_length)[:, None]
+    periods = (query - torch.arange(key_length)).abs() // period
+    return -alibi_slopes(num_heads)[:, None, None] * periods
