@@ -8,29 +8,40 @@ from torch import Tensor
 
 from alibi_viz import minimal
 
-FORMULAS = {
-    "relative": lambda m, i, j, last: -m * (i - j),
-    "key": lambda m, i, j, last: m * j,
-    "end": lambda m, i, j, last: m * (j - last),
-    "symmetric": lambda m, i, j, last: -m * abs(i - j),
-}
+
+def _bias_of_pair(form: str, slope: float, query: int, key: int, last: int) -> float:
+    """The bias of one query and one key in a form that is the same for all heads."""
+    if form == "relative":
+        return -slope * (query - key)
+    if form == "key":
+        return slope * key
+    if form == "end":
+        return slope * (key - last)
+    assert form == "symmetric"
+    return -slope * abs(query - key)
+
+
+def _bias_of_split_pair(slope: float, query: int, key: int, *, looks_back: bool) -> float:
+    """The bias of one query and one key in a head that looks only back, or only ahead."""
+    is_masked = key > query if looks_back else key < query
+    return -math.inf if is_masked else -slope * abs(query - key)
 
 
 def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: str) -> Tensor:
     """float64 [heads, query, key] for positions of queries and keys, pair by pair from the
     definition of each form."""
-
-    def bias(head: int, m: float, i: int, j: int) -> float:
-        if form != "split":
-            return float(FORMULAS[form](m, i, j, max(keys)))
-        is_masked = j > i if head < math.ceil(len(slopes) / 2) else j < i
-        return -math.inf if is_masked else -m * abs(i - j)
-
-    table = [
-        [[bias(head, m, i, j) for j in keys] for i in queries]
-        for head, m in enumerate(slopes.double().tolist())
-    ]
-    return torch.tensor(table, dtype=torch.float64).reshape(len(slopes), len(queries), len(keys))
+    bias = torch.empty(len(slopes), len(queries), len(keys), dtype=torch.float64)
+    heads_that_look_back = math.ceil(len(slopes) / 2)
+    for head, slope in enumerate(slopes.double().tolist()):
+        for row, query in enumerate(queries):
+            for column, key in enumerate(keys):
+                if form == "split":
+                    looks_back = head < heads_that_look_back
+                    value = _bias_of_split_pair(slope, query, key, looks_back=looks_back)
+                else:
+                    value = _bias_of_pair(form, slope, query, key, last=max(keys))
+                bias[head, row, column] = value
+    return bias
 
 
 def reference_attention(
@@ -49,18 +60,22 @@ def reference_attention(
     The queries are the last positions of the keys. `bias` broadcasts to the weights, and `is_real`
     is a padding mask [batch, key]. Neighboring heads may share a key head.
     """
-    rows, columns, group = query.shape[2], key.shape[2], query.shape[1] // key.shape[1]
-    query, key, value, bias = (tensor.double() for tensor in (query, key, value, bias))
+    query_length = query.shape[2]
+    key_length = key.shape[2]
+    group_size = query.shape[1] // key.shape[1]
+    query = query.double()
+    key = key.double().repeat_interleave(group_size, dim=1)
+    value = value.double().repeat_interleave(group_size, dim=1)
+    bias = bias.double()
+    if bias.ndim == 3:
+        bias = bias[None]  # [1, heads, query, key]
+
     if causal:
-        bias = bias.masked_fill(
-            torch.arange(columns) > torch.arange(columns - rows, columns)[:, None], -math.inf
-        )
+        query_positions = torch.arange(key_length - query_length, key_length)
+        is_future = torch.arange(key_length) > query_positions[:, None]
+        bias = bias.masked_fill(is_future, -math.inf)
     if is_real is not None:
-        bias = (bias[None] if bias.ndim == 3 else bias).masked_fill(
-            ~is_real[:, None, None], -math.inf
-        )
-    if scale is not None:
+        bias = bias.masked_fill(~is_real[:, None, None], -math.inf)
+    if scale is not None:  # in place of 1 / sqrt(head_dim)
         query = query * scale * math.sqrt(query.shape[-1])
-    return minimal.attention(
-        query, *(t.repeat_interleave(group, dim=1) for t in (key, value)), bias
-    )
+    return minimal.attention(query, key, value, bias)

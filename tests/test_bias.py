@@ -19,29 +19,30 @@ FAR = st.integers(-(2**40), 2**40) | st.integers(-500, 500)
 
 
 @given(LENGTHS)
-def test_queries_are_the_last_keys_and_see_those_up_to_themselves(lengths: list[int]) -> None:
-    rows, columns = lengths
-    queries, keys = right_aligned(rows, columns)
-    assert queries.dtype == keys.dtype == torch.int64 and keys.tolist() == list(range(columns))
-    assert queries.tolist() == list(range(columns))[columns - rows :]
-    assert causal_mask(rows, columns).tolist() == [
-        [j <= i for j in range(columns)] for i in queries.tolist()
-    ]
+def test_queries_are_the_last_keys(lengths: list[int]) -> None:
+    query_length, key_length = lengths
+    queries, keys = right_aligned(query_length, key_length)
+    assert queries.dtype == torch.int64
+    assert keys.dtype == torch.int64
+    assert keys.tolist() == list(range(key_length))
+    assert queries.tolist() == list(range(key_length - query_length, key_length))
+
+
+def test_causal_mask_shows_keys_up_to_the_query_itself() -> None:
+    assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
 
 
 @pytest.mark.parametrize("form", FORMS)
 @given(lengths=LENGTHS, heads=st.integers(1, 7))
 def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: int) -> None:
-    rows, columns = lengths
+    query_length, key_length = lengths
     slopes = alibi_slopes(heads)
-    expected = reference_bias(
-        slopes, list(range(columns))[columns - rows :], list(range(columns)), form
-    )
-    actual = alibi_bias(slopes, rows, columns, form=form)
+    keys = list(range(key_length))
+    expected = reference_bias(slopes, keys[key_length - query_length :], keys, form)
+    actual = alibi_bias(slopes, query_length, key_length, form=form)
     assert actual.dtype == torch.float32
-    assert actual.shape == (
-        (heads, 1, columns) if form in ("key", "end") else (heads, rows, columns)
-    )
+    rows = 1 if form in ("key", "end") else query_length  # these are the same for all queries
+    assert actual.shape == (heads, rows, key_length)
     assert torch.equal(actual.double().expand_as(expected), expected)
     assert not actual[actual == 0].signbit().any(), "no -0."
 
@@ -51,26 +52,32 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
     form: str, keys: list[int], data: st.DataObject, dtype: torch.dtype
 ) -> None:
     keys = [int(torch.tensor(key).to(dtype)) for key in keys]  # wraps around
-    rows, slopes = data.draw(st.integers(0, len(keys))), torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
-    expected = reference_bias(slopes, keys[len(keys) - rows :], keys, form)
-    actual = alibi_bias(
-        slopes, rows, positions=torch.tensor(keys, dtype=dtype), form=form, dtype=torch.float64
-    )
+    query_length = data.draw(st.integers(0, len(keys)))
+    slopes = torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
+    expected = reference_bias(slopes, keys[len(keys) - query_length :], keys, form)
+    positions = torch.tensor(keys, dtype=dtype)
+    actual = alibi_bias(slopes, query_length, positions=positions, form=form, dtype=torch.float64)
     assert torch.allclose(actual.expand_as(expected), expected, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_positions_with_a_batch_axis_give_a_bias_per_row(form: str) -> None:
-    slopes, positions = alibi_slopes(3), torch.tensor([[0, 4, 9], [-3, 1, 2]])
-    actual = alibi_bias(slopes, 2, positions=positions, form=form)
-    expected = torch.stack(
-        [reference_bias(slopes, keys[1:], keys, form) for keys in positions.tolist()]
-    )
+    slopes = alibi_slopes(3)
+    positions = [[0, 4, 9], [-3, 1, 2]]
+    actual = alibi_bias(slopes, 2, positions=torch.tensor(positions), form=form)
+    expected = torch.stack([reference_bias(slopes, keys[1:], keys, form) for keys in positions])
     assert torch.equal(actual.double().expand_as(expected), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("slopes", [alibi_slopes(8), alibi_slopes(12), torch.tensor([0.3, 0.0101])])
+@pytest.mark.parametrize(
+    "slopes",
+    [
+        pytest.param(alibi_slopes(8), id="8 heads"),
+        pytest.param(alibi_slopes(12), id="12 heads"),
+        pytest.param(torch.tensor([0.3, 0.0101]), id="others"),
+    ],
+)
 def test_half_precision_bias_is_rounded_once_and_last(
     slopes: torch.Tensor, dtype: torch.dtype
 ) -> None:
@@ -93,20 +100,39 @@ def test_cached_bias_equals_a_new_one_at_any_lengths(
         assert torch.equal(cached(rows, columns, dtype=dtype).expand_as(fresh), fresh)
 
 
-def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_a_larger_bias_contains() -> (
-    None
-):
+def memory_of(bias: torch.Tensor) -> int:
+    """Where the numbers lie that this tensor is a view of."""
+    return bias.untyped_storage().data_ptr()
+
+
+def test_cache_grows_by_doubling() -> None:
     bias = AlibiBias(2)
-    storages = [bias(length).untyped_storage().data_ptr() for length in range(1, 130)]
-    assert (
-        sum(first != second for first, second in pairwise(storages)) == 8
-    )  # at 2, 3, 5, 9, 17, 33, 65, 129
-    assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
-    assert bias(1, 3000).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
-    bias(256, 4096)
-    assert [tuple(entry.shape) for entries in bias._cache.values() for entry in entries] == [
-        (2, 256, 4096)
+    addresses = [memory_of(bias(length)) for length in range(1, 130)]
+    new_at = [
+        length
+        for length, (before, after) in enumerate(pairwise(addresses), start=2)
+        if before != after
     ]
+    assert new_at == [2, 3, 5, 9, 17, 33, 65, 129]
+
+
+def test_cache_serves_smaller_sizes_from_a_larger_bias() -> None:
+    bias = AlibiBias(2)
+    assert memory_of(bias(129)) == memory_of(bias(7, 100))
+
+
+def test_cache_has_few_rows_for_few_queries() -> None:
+    bias = AlibiBias(2)(1, 3000)
+    assert bias.untyped_storage().nbytes() == 2 * 1 * 4096 * 4  # heads, queries, keys, bytes
+
+
+def test_cache_drops_what_a_larger_bias_contains() -> None:
+    bias = AlibiBias(2)
+    bias(129)
+    bias(1, 3000)
+    bias(256, 4096)
+    shapes = [tuple(entry.shape) for entries in bias._cache.values() for entry in entries]
+    assert shapes == [(2, 256, 4096)]
 
 
 def test_causal_module_includes_the_mask() -> None:
@@ -114,26 +140,49 @@ def test_causal_module_includes_the_mask() -> None:
     assert torch.equal(AlibiBias(2, causal=True)(3, 5), expected)
 
 
-def test_module_keeps_float32_slopes_on_any_device_and_an_empty_state_dict() -> None:
+def test_module_copies_the_slopes_it_is_given() -> None:
     slopes = torch.tensor([0.3, 0.1])
-    module = AlibiBias(2, slopes=(given_slopes := slopes.clone()))
-    given_slopes.zero_()  # the module has copied them
-    assert torch.equal(module(4), alibi_bias(slopes, 4))
-    assert (
-        list(module.state_dict()) == []
-        and str(module) == "AlibiBias(2 heads, form='relative', causal=False)"
-    )
-    for moved in (module.half(), module.to(torch.bfloat16), module.double()):
-        assert moved(5).dtype == torch.float32 and torch.equal(moved.slopes, slopes)
-    assert module.to("meta")(4).device.type == "meta"
+    module = AlibiBias(2, slopes=slopes)
+    slopes.zero_()
+    assert torch.equal(module(4), alibi_bias(torch.tensor([0.3, 0.1]), 4))
+
+
+def test_module_has_an_empty_state_dict() -> None:
+    assert list(AlibiBias(2).state_dict()) == []
+
+
+def test_module_says_what_it_is() -> None:
+    assert str(AlibiBias(2)) == "AlibiBias(2 heads, form='relative', causal=False)"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_module_keeps_float32_slopes_in_a_model_of_any_dtype(dtype: torch.dtype) -> None:
+    slopes = torch.tensor([0.3, 0.1])
+    module = AlibiBias(2, slopes=slopes).to(dtype)
+    assert module(5).dtype == torch.float32
+    assert torch.equal(module.slopes, slopes)
+
+
+def test_module_on_the_meta_device_has_its_values_back_elsewhere() -> None:
+    slopes = torch.tensor([0.3, 0.1])
+    module = AlibiBias(2, slopes=slopes).to("meta")
+    assert module(4).device.type == "meta"
     assert torch.equal(module.to_empty(device="cpu")(5), alibi_bias(slopes, 5))
+
+
+def test_module_with_values_stays_where_it_is_when_a_state_is_loaded() -> None:
+    module = AlibiBias(2)
     with torch.device("meta"):
-        without_values = AlibiBias(2, slopes=alibi_slopes(2))
         module.load_state_dict({})
-    assert module.slopes.is_cpu, "a module with values stays where it is"
-    without_values.to_empty(device="cpu")
+    assert module.slopes.is_cpu
+
+
+def test_slopes_that_were_given_on_the_meta_device_have_no_values() -> None:
+    with torch.device("meta"):
+        module = AlibiBias(2, slopes=alibi_slopes(2))
+    module.to_empty(device="cpu")
     with pytest.raises(ValueError, match="slopes were given on the meta device"):
-        without_values(4)
+        module(4)
 
 
 def test_slopes_cannot_be_assigned() -> None:
@@ -147,7 +196,8 @@ class Pretrained(PreTrainedModel):
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__(config)
-        self.bias, self.linear = AlibiBias(2), torch.nn.Linear(1, 1)
+        self.bias = AlibiBias(2)
+        self.linear = torch.nn.Linear(1, 1)
         self.post_init()
 
 
@@ -156,27 +206,33 @@ def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -
     assert torch.equal(Pretrained.from_pretrained(tmp_path).bias(4), alibi_bias(alibi_slopes(2), 4))
 
 
-SLOPES, POSITIONS = alibi_slopes(4), torch.arange(3)
-INVALID: list[tuple[str, dict[str, Any]]] = [
-    *(
-        ("slopes", {"slopes": wrong})
-        for wrong in ([0.5], SLOPES.long(), SLOPES[None], SLOPES * math.nan)
-    ),
-    *(("query_length", {"query_length": wrong}) for wrong in (-1, 4, 2.0)),
-    ("key_length", {"key_length": 3.0}),
-    *(
-        ("positions", {"positions": wrong})
-        for wrong in (POSITIONS.float(), POSITIONS[0], torch.arange(4))
-    ),
-    *(("dtype", {"dtype": wrong}) for wrong in (torch.int64, "float32")),
-    ("form", {"form": "absolute"}),
-]
+SLOPES = alibi_slopes(4)
+POSITIONS = torch.arange(3)
 
 
-@pytest.mark.parametrize(("name", "wrong"), INVALID)
-def test_invalid_arguments_raise_with_their_name(name: str, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param("slopes", [0.5], id="slopes that are a list"),
+        pytest.param("slopes", SLOPES.long(), id="integer slopes"),
+        pytest.param("slopes", SLOPES[None], id="slopes with two axes"),
+        pytest.param("slopes", SLOPES * math.nan, id="slopes that are NaN"),
+        pytest.param("query_length", -1, id="negative query_length"),
+        pytest.param("query_length", 4, id="more queries than keys"),
+        pytest.param("query_length", 2.0, id="float query_length"),
+        pytest.param("key_length", 3.0, id="float key_length"),
+        pytest.param("positions", POSITIONS.float(), id="float positions"),
+        pytest.param("positions", POSITIONS[0], id="positions without an axis"),
+        pytest.param("positions", torch.arange(4), id="too many positions"),
+        pytest.param("dtype", torch.int64, id="integer dtype"),
+        pytest.param("dtype", "float32", id="dtype as text"),
+        pytest.param("form", "absolute", id="unknown form"),
+    ],
+)
+def test_invalid_argument_is_named(name: str, wrong: object) -> None:
+    arguments: dict[str, Any] = {"slopes": SLOPES, "query_length": 3, "key_length": 3, name: wrong}
     with pytest.raises((TypeError, ValueError), match=f"^{name} must .*, got "):
-        alibi_bias(**{"slopes": SLOPES, "query_length": 3, "key_length": 3} | wrong)
+        alibi_bias(**arguments)
 
 
 def test_invalid_arguments_of_the_module_raise_with_their_name() -> None:

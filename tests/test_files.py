@@ -1,14 +1,15 @@
-"""Files are written whole or not at all, however often the writer is killed, and reading them runs
-no code."""
+"""Files are written whole or not at all, whenever the writer is killed, and reading them runs no
+code."""
 
 import os
-import random
 import re
 import signal
-import time
+import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,16 @@ from alibi_viz.train.results import read_records, save_record
 from tests.tables import SMALL
 from tests.test_house import FILES, PACKAGE
 
-KILLS = 50  # for results and again for a saved run
-ROWS = [{"value": each} for each in range(2_000)]  # 30 kB, which take a while
+ROWS = [{"value": value} for value in range(20)]
 RUN = {"task": "text", "label": "alibi", "seed": 0}
-MODEL = lab.make_model("alibi", **SMALL)
 
 
-def forked(work: Callable[[], object]) -> int:
+def record(**others: Any) -> dict[str, Any]:
+    """The record of a run, with a few rows."""
+    return {"run": RUN, "text": "", "error": None, "rows": ROWS} | others
+
+
+def fork(work: Callable[[], object]) -> int:
     """The id of a process that does this work; it inherits the modules, so it starts at once."""
     process = os.fork()
     if process == 0:
@@ -35,92 +39,108 @@ def forked(work: Callable[[], object]) -> int:
     return process
 
 
-def result(folder: Path, number: int) -> None:
-    save_record({"run": RUN, "text": "", "error": number, "rows": ROWS}, folder)
+PIECE = "tests.piece"
+OPERATIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", PIECE}
 
 
-def run(folder: Path, number: int) -> None:
-    lab.save_run(folder / f"{number}-{time.monotonic_ns()}", MODEL, settings={"number": number})
-
-
-def check_result(folder: Path) -> None:
-    assert all(record["rows"] == ROWS for record in read_records(folder))
-
-
-def in_pieces(path: Path, content: bytes) -> None:
-    """A slow `Path.write_bytes`, which is easy to interrupt."""
+def write_in_pieces(path: Path, content: bytes) -> None:
+    """`Path.write_bytes` in several operations, between which it can be killed."""
     with path.open("wb", buffering=0) as file:
-        for start in range(0, len(content), 64):
-            file.write(content[start : start + 64])
+        for start in range(0, len(content), 100):
+            sys.audit(PIECE, str(path))
+            file.write(content[start : start + 100])
 
 
-def check_run(folder: Path) -> None:
-    for path in folder.glob("[!.]*"):
-        saved = lab.load_run(path)
-        assert (
-            saved.settings == {"number": int(path.name[0])} and saved.model.config == MODEL.config
+def is_killed_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
+    """Do this work in another process, which is killed before one of its operations on files.
+
+    Only those in the folder are counted, from 1 on. False if the work takes fewer.
+    """
+    numbers = count(1)
+
+    def kill(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in OPERATIONS or not str(arguments[0]).startswith(str(folder)):
+            return
+        if next(numbers) == operation:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def work_until_killed() -> None:
+        Path.write_bytes = write_in_pieces  # type: ignore[assignment, method-assign]
+        sys.addaudithook(kill)
+        work()
+
+    _, status = os.waitpid(fork(work_until_killed), 0)
+    return os.WIFSIGNALED(status)
+
+
+def test_a_writer_killed_at_any_operation_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+    save_record(record(error="0"), tmp_path)
+    previous = "0"
+    replaced_at = []
+    for operation in count(1):
+        new = str(operation)
+        was_killed = is_killed_at(
+            operation, tmp_path, partial(save_record, record(error=new), tmp_path)
         )
-        path.rename(path.parent.parent / path.name)  # checked
-
-
-@pytest.mark.parametrize(("writes", "check"), [(result, check_result), (run, check_run)])
-def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
-    writes: Callable[[Path, int], None], check: Callable[[Path], None], tmp_path: Path
-) -> None:
-    folder, chance, (reader, writer) = tmp_path / "folder", random.Random(0), os.pipe()
-    folder.mkdir()
-
-    def forever() -> None:
-        Path.write_bytes = in_pieces  # type: ignore[assignment, method-assign]  # in this process
-        for number in count():
-            writes(folder, number % 10)
-            if not number:
-                os.write(writer, b".")
-
-    for kills in count(1):
-        start, process = time.monotonic(), forked(forever)
-        os.read(reader, 1)  # it has written once
-        time.sleep(
-            chance.uniform(0, time.monotonic() - start)
-        )  # so it's killed at some moment of the second time
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        check(folder)
-        killed_in_the_middle = len(list(folder.glob(".*")))
-        if (
-            kills >= KILLS and killed_in_the_middle > KILLS / 10
-        ):  # on a busy machine it takes more kills
+        (saved,) = read_records(tmp_path)
+        assert saved["rows"] == ROWS
+        assert saved["error"] in (previous, new)
+        if saved["error"] == new:
+            replaced_at.append(operation)
+        previous = saved["error"]
+        if not was_killed:
             break
-    writes(folder, 1)
-    check(folder)
+    assert operation > 5, "the writer is killed between the pieces of the content, too"
+    assert replaced_at[-1] == operation, "a writer that isn't killed replaces the file"
+    assert len(list(tmp_path.glob(".*"))) > 0, "no killed writer has left a part of a file"
+
+
+def test_a_run_whose_writer_is_killed_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    model = lab.make_model("alibi", **SMALL)
+    saved_at = []
+    for operation in count(1):
+        path = tmp_path / str(operation)
+        settings = {"number": operation}
+        was_killed = is_killed_at(
+            operation, tmp_path, partial(lab.save_run, path, model, settings=settings)
+        )
+        if path.exists():
+            saved = lab.load_run(path)
+            assert saved.settings == settings
+            assert saved.model.config == model.config
+            saved_at.append(operation)
+        if not was_killed:
+            break
+    assert operation > 3, "the writer is killed before and after the weights"
+    assert saved_at[-1] == operation, "a writer that isn't killed saves the run"
 
 
 def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> None:
     def save(process: int) -> None:
-        for number in range(50):
-            save_record(
-                {
-                    "run": {**RUN, "seed": f"{process}-{number}"},
-                    "text": "",
-                    "error": None,
-                    "rows": ROWS,
-                },
-                tmp_path,
-            )
+        for number in range(20):
+            settings = {**RUN, "seed": f"{process}-{number}"}
+            save_record(record(run=settings), tmp_path)
 
-    for each in [forked(lambda process=process: save(process)) for process in range(4)]:  # type: ignore[misc]
-        assert os.waitpid(each, 0)[1] == 0
-    seeds = {record["run"]["seed"] for record in read_records(tmp_path)}
-    assert seeds == {f"{process}-{number}" for process in range(4) for number in range(50)}
+    processes = [fork(partial(save, process)) for process in range(4)]
+    for process in processes:
+        _, status = os.waitpid(process, 0)
+        assert status == 0
+    seeds = {saved["run"]["seed"] for saved in read_records(tmp_path)}
+    assert seeds == {f"{process}-{number}" for process in range(4) for number in range(20)}
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    """A link to a file with the content "old", in a folder that has nothing else."""
+    (tmp_path / "file").write_text("old")
+    path = tmp_path / "link"
+    path.symlink_to(tmp_path / "file")
+    return path
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link, file = tmp_path / "link", tmp_path / "file"
-    file.write_text("old")
-    link.symlink_to(file)
-
     def disk_full(path: Path, content: bytes) -> None:
         path.touch()
         raise OSError("disk full")
@@ -128,29 +148,59 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
         patch.setattr(Path, "write_bytes", disk_full)
         write(link, "new")
-    assert file.read_text() == "old" and set(tmp_path.iterdir()) == {link, file}
-    write(link, "new \ud800")
-    assert link.is_symlink() and file.read_text() == "new ?"
+    assert link.read_text() == "old"
+    assert {path.name for path in link.parent.iterdir()} == {"link", "file"}
+
+
+def test_a_link_is_kept_and_the_file_behind_it_replaced(link: Path) -> None:
+    write(link, "new")
+    assert link.is_symlink()
+    assert (link.parent / "file").read_text() == "new"
+
+
+def test_text_that_utf_8_cannot_represent_is_replaced(tmp_path: Path) -> None:
+    write(tmp_path / "file", "new \ud800")
+    assert (tmp_path / "file").read_text() == "new ?"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=f"there is no folder: '{tmp_path}/missing'"):
         write(tmp_path / "missing" / "file", "new")
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match=f"is a folder: '{tmp_path}'"):
         write(tmp_path, "new")
+
+
+def test_a_pipe_is_written_to() -> None:
     reader, writer = os.pipe()
     write(f"/dev/fd/{writer}", "new")
-    assert os.read(reader, 9) == b"new", "a pipe is written to"
+    assert os.read(reader, 9) == b"new"
 
 
-SAFE = {  # file: what it may do that others must not, and why
+# {file: what it may do that others must not}
+SAFE = {
     "files.py": {"write_bytes"},
     "train/saved_models.py": {"write_text"},  # into a folder that gets its name afterwards
     "train/sweep.py": {"pickle.loads"},  # what this process has sent to its own workers
     "lessons/bugs.py": {"exec("},  # the reader's own lines in `SpotTheBug`
 }
 DANGEROUS = re.compile(
-    r"write_text|write_bytes|(?<![\w.])(?:open|eval|exec)\(|pickle\.loads?\b|torch\.load|read_pickle|allow_pickle"
+    r"""
+    write_text | write_bytes
+    | (?<![\w.]) (?:open|eval|exec) \(
+    | pickle\.loads?\b | torch\.load | read_pickle | allow_pickle
+    """,
+    re.VERBOSE,
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def name_in_the_package(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_in_the_package)
 def test_files_are_written_in_one_place_and_no_code_is_run_from_them(path: Path) -> None:
-    assert {*DANGEROUS.findall(path.read_text())} == SAFE.get(str(path.relative_to(PACKAGE)), set())
+    dangerous = set(DANGEROUS.findall(path.read_text()))
+    assert dangerous == SAFE.get(name_in_the_package(path), set())

@@ -10,57 +10,96 @@ from alibi_viz import minimal
 from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 
-@given(st.integers(1, 300), st.floats(0.5, 16))
-def test_official_slopes_equal_the_minimal_implementation_and_follow_bias_max(
-    num_heads: int, bias_max: float
-) -> None:
+@given(st.integers(1, 300))
+def test_official_slopes_equal_the_minimal_implementation(num_heads: int) -> None:
     exact = torch.tensor(minimal.slopes(num_heads), dtype=torch.float64)
     assert torch.equal(alibi_slopes(num_heads), exact.float())
-    assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx(
-        (exact ** (bias_max / 8)).tolist()
-    )
 
 
-def test_other_schemes_equal_their_formulas_and_any_number_of_heads_has_slopes() -> None:
+@given(st.integers(1, 300), st.floats(0.5, 16))
+def test_official_slopes_follow_bias_max(num_heads: int, bias_max: float) -> None:
+    expected = [slope ** (bias_max / 8) for slope in minimal.slopes(num_heads)]
+    assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx(expected)
+
+
+def test_halving_slopes_are_powers_of_one_half() -> None:
     assert alibi_slopes(5, "halving").tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
+
+
+def test_geometric_slopes_follow_bias_max() -> None:
     assert alibi_slopes(3, "geometric", bias_max=6.0).tolist() == [1 / 4, 1 / 16, 1 / 64]
+
+
+def test_the_largest_number_of_heads_has_slopes() -> None:
     assert len(alibi_slopes(MAX_HEADS)) == MAX_HEADS
 
 
-def test_half_life_equals_its_formula_also_for_numbers() -> None:
-    slopes = torch.tensor([0.5, 1 / 256, 0.0])
-    assert half_life(slopes).tolist() == pytest.approx(
-        [2 * math.log(2), 256 * math.log(2), math.inf]
-    )
-    assert [float(half_life(m)) for m in slopes.tolist()] == pytest.approx(
-        half_life(slopes).tolist()
-    )
-
-
-def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
-    module = LearnedSlopes(alibi_slopes(8))
-    assert torch.allclose(module(), alibi_slopes(8), rtol=1e-6)
-    optimizer = torch.optim.SGD(module.parameters(), lr=100.0)
-    module().sum().backward()
-    optimizer.step()
-    assert bool((module() > 0).all() and (module() < alibi_slopes(8)).all())
-
-
-INVALID: list[tuple[str, dict[str, Any]]] = [
-    *(("num_heads", {"num_heads": wrong}) for wrong in (0, MAX_HEADS + 1, 8.0, "8", None, True)),
-    *(("bias_max", {"bias_max": wrong}) for wrong in ("8", 0.0, -8.0, math.nan, math.inf)),
-    ("scheme", {"scheme": "offical"}),
-    ("bias_max is not supported", {"scheme": "halving", "bias_max": 4.0}),
+HALF_LIVES = [
+    pytest.param(0.5, 2 * math.log(2), id="steep"),
+    pytest.param(1 / 256, 256 * math.log(2), id="flat"),
+    pytest.param(0.0, math.inf, id="no slope"),
 ]
 
 
-@pytest.mark.parametrize(("message", "wrong"), INVALID)
-def test_invalid_arguments_raise_with_their_name(message: str, wrong: dict[str, Any]) -> None:
-    with pytest.raises((TypeError, ValueError), match=f"^{message}.*, got "):
-        alibi_slopes(**{"num_heads": 8} | wrong)
+@pytest.mark.parametrize(("slope", "expected"), HALF_LIVES)
+def test_half_life_of_a_number(slope: float, expected: float) -> None:
+    assert float(half_life(slope)) == pytest.approx(expected)
+
+
+def test_half_life_of_a_tensor_has_its_shape() -> None:
+    half_lives = half_life(torch.tensor([[0.5], [1 / 256]]))
+    assert half_lives.shape == (2, 1)
+    assert half_lives.flatten().tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2)])
+
+
+def test_learned_slopes_start_at_the_initial_slopes() -> None:
+    assert torch.allclose(LearnedSlopes(alibi_slopes(8))(), alibi_slopes(8), rtol=1e-6)
+
+
+def test_learned_slopes_stay_positive() -> None:
+    module = LearnedSlopes(alibi_slopes(8))
+    optimizer = torch.optim.SGD(module.parameters(), lr=100.0)
+    module().sum().backward()
+    optimizer.step()
+    slopes = module()
+    assert bool((slopes > 0).all())
+    assert bool((slopes < alibi_slopes(8)).all()), "the step has made all slopes smaller"
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"),
+    [
+        ("num_heads", 0),
+        ("num_heads", MAX_HEADS + 1),
+        ("num_heads", 8.0),
+        ("num_heads", "8"),
+        ("num_heads", None),
+        ("num_heads", True),
+        ("bias_max", "8"),
+        ("bias_max", 0.0),
+        ("bias_max", -8.0),
+        ("bias_max", math.nan),
+        ("bias_max", math.inf),
+        ("scheme", "offical"),
+    ],
+)
+def test_invalid_argument_is_named(argument: str, wrong: object) -> None:
+    arguments: dict[str, Any] = {"num_heads": 8, argument: wrong}
+    with pytest.raises((TypeError, ValueError), match=f"^{argument}.*, got "):
+        alibi_slopes(**arguments)
+
+
+def test_bias_max_of_halving_slopes_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^bias_max is not supported .*, got 4\.0"):
+        alibi_slopes(8, "halving", bias_max=4.0)
+
+
+def test_learned_slopes_that_start_at_0_are_refused() -> None:
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
-    with pytest.raises(
-        TypeError, match=r"slopes must be a floating-point or integer tensor .* got torch\.bool"
-    ):
+
+
+def test_half_life_of_a_bool_is_refused() -> None:
+    message = r"slopes must be a floating-point or integer tensor .* got torch\.bool"
+    with pytest.raises(TypeError, match=message):
         half_life(torch.tensor([True]))

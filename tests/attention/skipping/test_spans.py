@@ -55,18 +55,21 @@ def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
 def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
     """Change queries and keys in place so that a bound that ignores some of the content would be
     wrong."""
-    direction, far_key = torch.ones(query.shape[-1], dtype=query.dtype), far % key.shape[2]
+    direction = torch.ones(query.shape[-1], dtype=query.dtype)
+    far_key = far % key.shape[2]
     if content == "far match":  # one key that some queries match far better than all others
         key[:, :, far_key] = 30 * key.abs().amax() * direction
         query[:, :, far % query.shape[2]] = 3 * query.abs().amax() * direction
     elif content == "near orthogonal":  # only keys in the first half match the queries
-        query[..., 1:], key[..., 0] = 0, 0
+        query[..., 1:] = 0
+        key[..., 0] = 0
         key[:, :, : key.shape[2] // 2, 0] = 3 * key.abs().amax() * query[:, :1, -1:, 0].sign()
     elif content == "own opposite":
         key[:, :, -query.shape[2] :] = -query[:, : key.shape[1]]
     elif content == "first queries":  # in the symmetric form, they see keys far ahead
         query *= 0.01
-        query[:, :, :3], key[:, :, far_key] = 10 * direction, 10 * direction
+        query[:, :, :3] = 10 * direction
+        key[:, :, far_key] = 10 * direction
     elif content == "shifted":
         key += 100 * direction
     elif content == "zero":
@@ -80,29 +83,24 @@ def calls(draw: st.DrawFn) -> AttentionInputs:
     batch = draw(st.integers(1, 2))
     key_heads = draw(st.integers(1, 2))
     group_size = draw(st.integers(1, 3))
-    head_dim, heads, seed = (
-        draw(st.integers(1, 16)),
-        key_heads * group_size,
-        draw(st.integers(0, 10**6)),
-    )
-    query = normal(batch, heads, query_length, head_dim, seed=seed) * 10 ** draw(st.floats(-2, 2))
-    key = normal(batch, key_heads, key_length, head_dim, seed=seed + 1) * 10 ** draw(
-        st.floats(-2, 2)
-    )
+    heads = key_heads * group_size
+    head_dim = draw(st.integers(1, 16))
+    seed = draw(st.integers(0, 10**6))
+    size_of_queries = 10 ** draw(st.floats(-2, 2))
+    size_of_keys = 10 ** draw(st.floats(-2, 2))
+    query = size_of_queries * normal(batch, heads, query_length, head_dim, seed=seed)
+    key = size_of_keys * normal(batch, key_heads, key_length, head_dim, seed=seed + 1)
     with_content(query, key, draw(st.sampled_from(CONTENTS)), draw(st.integers(0, 400)))
-    dtype, slopes = (
-        draw(st.sampled_from(DTYPES)),
-        [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)],
-    )
-    tensors = (
+    dtype = draw(st.sampled_from(DTYPES))
+    slopes = [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)]
+    return AttentionInputs(
         query.to(dtype),
         key.to(dtype),
         key.to(dtype),
         torch.tensor(slopes, dtype=torch.float64),
-    )
-    causal, scale = draw(st.booleans()), draw(st.sampled_from([None, 1.0, -0.3]))
-    return AttentionInputs(
-        *tensors, causal, scale=scale, tolerance=draw(st.sampled_from([None, 0.9, 1e-2, 1e-5]))
+        draw(st.booleans()),  # causal
+        scale=draw(st.sampled_from([None, 1.0, -0.3])),
+        tolerance=draw(st.sampled_from([None, 0.9, 1e-2, 1e-5])),
     )
 
 
@@ -118,16 +116,17 @@ def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInpu
 def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal: bool) -> None:
     """The same with slopes so steep that even extreme content has spans shorter than the
     sequence."""
-    query, key = normal(1, 4, 600, 8), normal(1, 2, 600, 8, seed=1)
+    query = normal(1, 4, 600, 8)
+    key = normal(1, 2, 600, 8, seed=1)
     with_content(query, key, content, far=599 if content == "first queries" else 40)
-    slopes = torch.tensor([4.0, 1.0, 0.5, 0.2]) * (
-        8 if content in ("far match", "first queries", "shifted") else 1
-    )
+    is_extreme = content in ("far match", "first queries", "shifted")
+    slopes = torch.tensor([4.0, 1.0, 0.5, 0.2])
+    if is_extreme:
+        slopes *= 8
     inputs = AttentionInputs(query.float(), key.float(), key.float(), slopes, causal=causal)
     spans = spans_of(inputs)
-    assert min(spans) < 600 and spans == spans_of(
-        inputs._replace(tolerance=2.0**-24)
-    )  # the default for float32
+    assert min(spans) < 600
+    assert spans == spans_of(inputs._replace(tolerance=2.0**-24)), "the default for float32"
     assert_negligible(inputs, spans)
 
 
@@ -135,7 +134,10 @@ def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal
 def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
     """The last query of a group matches the 64 keys before it, and even more all beyond its span;
     others oppose it."""
-    length, position, slopes, tolerance = 3000, 1408 + 63, torch.tensor([0.02]), 1e-3
+    length = 3000
+    position = 1408 + 63  # the last of a group of 64 queries
+    slopes = torch.tensor([0.02])
+    tolerance = 1e-3
     query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
     query[:, :, position] = 1.0
     key[:] = 5.0
@@ -180,14 +182,13 @@ def test_spans_of_grouped_heads_are_those_of_the_formula(
     rows: int, length: int, causal: bool, scale: float
 ) -> None:
     slopes = torch.tensor([0.5, 3.0, 0.02, 0.1, 0.02, 0.0, -0.3, 1e-5], dtype=torch.float64)
-    query, key = normal(2, 8, rows, 4), normal(2, 4, length, 4, seed=1) + 9
-    query[:, 4, 64 if rows == 190 else 0 :] *= (
-        0.01  # the first 64 of 190 have fewer than 64 keys before them
-    )
+    query = normal(2, 8, rows, 4)
+    key = normal(2, 4, length, 4, seed=1) + 9
+    # The first 64 of 190 queries have fewer than 64 keys before them.
+    query[:, 4, 64 if rows == 190 else 0 :] *= 0.01
     inputs = AttentionInputs(query, key, key, slopes, causal, scale=scale, tolerance=0.9)
-    spans = [
-        span_by_the_formula(inputs, head, n) for head, n in enumerate((2, 1, 64, 8, 64))
-    ]  # n is about 1 / slope
+    near_keys = (2, 1, 64, 8, 64)  # about 1 / slope
+    spans = [span_by_the_formula(inputs, head, n) for head, n in enumerate(near_keys)]
     assert spans_of(inputs) == (*spans, length, length, length)
 
 
@@ -195,10 +196,9 @@ def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
     """It changes all logits of a query equally, so the output stays the same."""
     query, key = normal(2, 1, 4, 2000, 16)
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
-    spans, shifted = (spans_of(AttentionInputs(query, k, k, slopes)) for k in (key, key + 50))
-    assert all(
-        abs(one - other) <= 1 + 0.02 * one for one, other in zip(spans, shifted, strict=True)
-    )
+    spans = spans_of(AttentionInputs(query, key, key, slopes))
+    shifted = spans_of(AttentionInputs(query, key + 50, key + 50, slopes))
+    assert shifted == pytest.approx(spans, rel=0.02, abs=1)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -206,9 +206,11 @@ def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype
     query, key = normal(2, 1, 2, 600, 64).float()
     key = 0.05 * key + 10 * normal(64).float()
     inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
-    expected, radius = spans_of(inputs), KeyBall.of(key, key).radius
+    expected = spans_of(inputs)
+    radius = KeyBall.of(key, key).radius
     with torch.autocast("cpu", dtype):
-        assert spans_of(inputs) == expected and torch.equal(KeyBall.of(key, key).radius, radius)
+        assert spans_of(inputs) == expected
+        assert torch.equal(KeyBall.of(key, key).radius, radius)
     precision = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
@@ -229,10 +231,11 @@ def test_the_ball_contains_all_keys(
     key = (normal(2, 3, length, 5) * spread + center).to(dtype)
     ball = KeyBall.of(key, key)
     distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
-    assert ball.radius.shape == (2, 3) and bool((ball.radius * (1 + 1e-6) >= distances).all())
-    assert bool(
-        (ball.radius <= distances * (1 + 1e-4) + 1e-4 * key.double().norm(dim=-1).amax(-1)).all()
-    )
+    assert ball.radius.shape == (2, 3)
+    assert bool((ball.radius * (1 + 1e-6) >= distances).all())
+    largest_key = key.double().norm(dim=-1).amax(-1)
+    not_much_larger = distances * (1 + 1e-4) + 1e-4 * largest_key
+    assert bool((ball.radius <= not_much_larger).all())
 
 
 @given(calls())
@@ -242,10 +245,8 @@ def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
     query, key, _, slopes, causal = inputs[:5]
     trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
     tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
-    smallest, bound = (
-        trace.spans(2 * tolerance),
-        spans_of(inputs),
-    )  # twice: for the rounding of sums in float64
+    smallest = trace.spans(2 * tolerance)  # twice: for the rounding of sums in float64
+    bound = spans_of(inputs)
     assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
     exact = trace.spans(tolerance)
     for head, span in enumerate(exact):
@@ -255,12 +256,21 @@ def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
             assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
 
 
-def test_spans_of_a_trace_without_queries_are_zero_and_with_nan_all_keys() -> None:
-    for batch, rows, columns in ((0, 3, 5), (2, 0, 5), (2, 0, 0)):
-        trace = attention_trace(
-            torch.zeros(batch, 2, rows, 4), torch.zeros(batch, 2, columns, 4), torch.ones(2)
-        )
-        assert trace.spans() == (0, 0)
+@pytest.mark.parametrize(
+    ("batch", "rows", "columns"),
+    [
+        pytest.param(0, 3, 5, id="no sequences"),
+        pytest.param(2, 0, 5, id="no queries"),
+        pytest.param(2, 0, 0, id="no tokens"),
+    ],
+)
+def test_spans_of_a_trace_without_weights_are_zero(batch: int, rows: int, columns: int) -> None:
+    query = torch.zeros(batch, 2, rows, 4)
+    key = torch.zeros(batch, 2, columns, 4)
+    assert attention_trace(query, key, torch.ones(2)).spans() == (0, 0)
+
+
+def test_span_of_a_trace_with_nan_is_all_keys() -> None:
     weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
     weights[0, 1, 2, 1] = math.nan
     assert AttentionTrace(*[weights] * 4).spans(0.0) == (0, 4)

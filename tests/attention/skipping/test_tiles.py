@@ -20,7 +20,8 @@ def rectangles(parts: Iterable[Tile]) -> Iterator[tuple[Tile, slice, slice]]:
     for tile in parts:
         assert min(tile.rows, tile.width, tile.count) >= 1, tile
         for index in range(tile.count):
-            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
+            query = tile.query + index * tile.query_step
+            key = tile.key + index * tile.key_step
             assert min(query, key) >= 0, tile
             yield tile, slice(query, query + tile.rows), slice(key, key + tile.width)
 
@@ -41,12 +42,12 @@ def signed_distance(query_length: int, key_length: int) -> Tensor:
 
 
 def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool) -> Tensor:
-    counts, distance = (
-        times_covered(tiles(*lengths, span, causal=causal), *lengths),
-        signed_distance(*lengths),
-    )
-    within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
-    assert bool((counts[within] == 1).all() and (counts <= 1).all())
+    counts = times_covered(tiles(*lengths, span, causal=causal), *lengths)
+    distance = signed_distance(*lengths)
+    first_distance = 0 if causal else -span
+    is_within = (first_distance <= distance) & (distance <= span)
+    assert bool((counts[is_within] == 1).all())
+    assert bool((counts <= 1).all())
     return counts
 
 
@@ -78,21 +79,25 @@ def test_wide_spans_leave_out_pairs_beyond_the_band_on_one_or_both_sides(
 
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, causal: bool) -> None:
-    parts, distance = tiles(*lengths, span, causal=causal), signed_distance(*lengths)
+    parts = tiles(*lengths, span, causal=causal)
+    distance = signed_distance(*lengths)
     sides = [tile.side for tile in parts]
-    assert sides == sorted(sides, key=["own", "before", "after"].index) and causal <= (
-        "after" not in sides
-    )
+    assert sides == sorted(sides, key=["own", "before", "after"].index)
+    if causal:
+        assert "after" not in sides
     own = torch.zeros(lengths[0], dtype=torch.int32)
     for tile, queries, keys in rectangles(parts):
         of_tile = distance[queries, keys]
         if tile.side == "own":
             own[queries] += 1
             assert bool((of_tile == 0).any(1).all())  # each query's own key
-            # a causal mask hides at most the keys of later queries of the block
-            assert not causal or int(of_tile[-1].min()) == 0
+            if causal:
+                # A causal mask hides at most the keys of later queries of the block.
+                assert int(of_tile[-1].min()) == 0
+        elif tile.side == "before":
+            assert bool((of_tile > 0).all())
         else:
-            assert bool((of_tile > 0).all() if tile.side == "before" else (of_tile < 0).all())
+            assert bool((of_tile < 0).all())
     assert bool((own == 1).all())
 
 
