@@ -40,7 +40,7 @@ SLOT = re.compile(r"\{(?:(a|new) )?([^{}]+?)(?: (noun|[Hh]e|[Hh]is|[Hh]im))?\}")
 WORD = re.compile(r"\b\w+\b")
 
 
-class Fact(NamedTuple):
+class Recall(NamedTuple):
     """A place where a tale recalls a fact, in bytes from the start of the text."""
 
     start: int
@@ -78,22 +78,22 @@ class Sentence(NamedTuple):
     subject: str  # the person whom a pronoun refers to before the sentence names one, or ""
 
 
-def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Fact]]:
-    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall.
+def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Recall]]:
+    """Whole tales of at least `size` bytes together, in ASCII, and where they recall facts.
 
-    The facts are in the order of the text. With `variety`, at least 4, the tales have only so many
+    The recalls are in the order of the text. With `variety`, at least 4, the tales have only so many
     values of each fact, words of each list, and sentences of each part, and three times as many in
     the middle: easier to learn for a model that has little time.
 
     >>> from alibi_viz.data.tales import write_tales
-    >>> text, facts = write_tales(1000, seed=1)
-    >>> text[:29], text[facts[0].start : facts[0].stop]
+    >>> text, recalls = write_tales(1000, seed=1)
+    >>> text[:29], text[recalls[0].start : recalls[0].stop]
     ('This is the story of Emma, a ', 'Leo')
     """
     writer = _Writer(Random(seed), variety)
     while writer.length < size:
         writer.write_tale()
-    return "".join(writer.pieces), writer.facts
+    return "".join(writer.pieces), writer.recalls
 
 
 def mentions(text: str) -> list[Mention]:
@@ -191,7 +191,7 @@ class _Writer:
         self._variety = variety
         self.pieces: list[str] = []
         self.length = 0  # of all pieces
-        self.facts: list[Fact] = []
+        self.recalls: list[Recall] = []
         self._recalled: Counter[int] = Counter()  # facts by the bits of their distance, its octave
 
         # Of the tale that is being written, see `_cast`:
@@ -269,18 +269,26 @@ class _Writer:
 
         It recalls facts from distances that have been rare so far.
         """
-        possible = [
-            sentence
-            for sentence in self._sentences(part)
-            if (part in PLOTS or sentence.needs <= self._told.keys())
-            and sentence not in self._used
-            and sentence.subject in ("", self._last_person)
-        ]
-        if not possible:  # a long tale has used them all
+        possible = self._possible(part)
+        while not possible:
+            # A long tale has used them all: allow those of its first half again.
             self._used = self._used[len(self._used) // 2 :]
-            return self._choose(part)
+            possible = self._possible(part)
         candidates = [self._pick(possible) for _ in range(CANDIDATES)]
         return min(candidates, key=self._how_common)
+
+    def _possible(self, part: str) -> list[Sentence]:
+        """The unused sentences of a part whose facts and pronouns a reader would understand."""
+        possible = []
+        for sentence in self._sentences(part):
+            if sentence in self._used:
+                continue
+            if sentence.subject not in ("", self._last_person):
+                continue
+            # A plot introduces its own facts.
+            if part in PLOTS or sentence.needs <= self._told.keys():
+                possible.append(sentence)
+        return possible
 
     def _how_common(self, sentence: Sentence) -> float:
         """How often facts were recalled from such distances before; 1 is the mean."""
@@ -348,7 +356,7 @@ class _Writer:
             told = self._told[slot.name]
             distance = start - told
             if SHORTEST <= distance <= LONGEST:
-                self.facts.append(Fact(start, self.length, told, distance, slot.name))
+                self.recalls.append(Recall(start, self.length, told, distance, slot.name))
                 self._recalled[distance.bit_length()] += 1
         self._told[slot.name] = start
         if slot.name in self._is_female:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
-from alibi_viz.data.tales import Fact, write_tales
+from alibi_viz.data.tales import Recall, write_tales
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
 MAX_BYTES = 20_000_000
@@ -37,13 +37,13 @@ class Text:
     Attributes:
         name: where the text came from, for titles and messages.
         train, validation: uint8 [bytes], in UTF-8.
-        recalled: for tales, the facts that the validation part recalls; None for other texts.
+        recalled: for tales, where the validation part recalls facts; None for other texts.
     """
 
     name: str
     train: Tensor
     validation: Tensor
-    recalled: tuple[Fact, ...] | None = None
+    recalled: tuple[Recall, ...] | None = None
     vocabulary: ClassVar[int] = 256  # of a model of bytes
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Text:
             raise ValueError(
                 f"{self.name} has no recorded facts: only the tales have, see `lab.tales_text`"
             )
-        return pd.DataFrame(self.recalled, columns=Fact._fields)
+        return pd.DataFrame(self.recalled, columns=Recall._fields)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -193,12 +193,12 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     check_integer("seed", seed, 0)
     _check_size("tales", train + validation)
     train_tales, _ = write_tales(train, 2 * seed)
-    validation_tales, facts = write_tales(validation, 2 * seed + 1)
+    validation_tales, recalls = write_tales(validation, 2 * seed + 1)
     return Text(
         name="tales" if seed == 0 else f"tales, seed {seed}",
         train=_to_tensor(train_tales[:train].encode()),
         validation=_to_tensor(validation_tales[:validation].encode()),
-        recalled=tuple(fact for fact in facts if fact.stop <= validation),
+        recalled=tuple(recall for recall in recalls if recall.stop <= validation),
     )
 
 
