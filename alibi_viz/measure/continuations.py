@@ -17,11 +17,11 @@ from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 
 # The words of a single continuation are too few to count.
-SAMPLES = 8
+CONTINUATIONS = 8
 # Small models repeat themselves at 0, and misspell most words at 1.
 TEMPERATURE = 0.4
-# In bytes. A model without a cache reads the whole text again for each new byte.
-LONGEST = 256
+# Of a prompt with its continuation. A model without a cache reads all of it for each new byte.
+MOST_BYTES = 256
 # Three or more letters between other characters. Shorter words also occur in random letters.
 WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")
 
@@ -57,7 +57,7 @@ def continuations(
     arguments.check_integer("length", length, 2)
     arguments.check_seed(seed)
 
-    end = max(2 * length, min(8 * length, LONGEST))
+    end = max(2 * length, min(8 * length, MOST_BYTES))
     if not model.is_defined_at(end):
         end = length
 
@@ -70,7 +70,7 @@ def continuations(
         )
 
     with evaluating(model) as device:
-        prompts = prompt.long().to(device).expand(SAMPLES, -1)
+        prompts = prompt.long().to(device).expand(CONTINUATIONS, -1)
         generator = torch.Generator(device).manual_seed(seed)
         written = model.generate(
             prompts, end - prompt_length, temperature=TEMPERATURE, generator=generator
