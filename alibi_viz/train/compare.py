@@ -111,7 +111,10 @@ class Comparison:
         for (first, second), rows in self.differences.groupby(["first", "second"], sort=False):
             clauses = []
             for verdict, group in rows.groupby("verdict", sort=False):
-                lengths = [f"{row.x:,} ({_cell(row, '+z.3f')})" for row in group.itertuples()]
+                lengths = []
+                for row in group.itertuples():
+                    difference = _cell(row, number_format="+z.3f")
+                    lengths.append(f"{row.x:,} ({difference})")
                 clauses.append(f"{verdict} at {join(lengths)}")
             sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
         return sentences
@@ -245,11 +248,11 @@ def _check_single(counts: pd.Series, cure: str) -> None:
         raise ValueError(f"results must have one {join(mixed)}: choose by that column{cure}")
 
 
-def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:
+def _cell(row: Any, number_format: str = ".3f", *, both_ends: bool = False) -> str:
     """The mean and interval in a row of `over_seeds`."""
     if row.seeds == 0:
         return "not defined"
     if math.isnan(row.half_width):
-        return f"{row.mean:{number}}"
+        return f"{row.mean:{number_format}}"
     interval = f"({row.low:.3f} to {row.high:.3f})" if both_ends else f"± {row.half_width:.3f}"
-    return f"{row.mean:{number}} {interval}"
+    return f"{row.mean:{number_format}} {interval}"
