@@ -7,6 +7,8 @@ or absent.
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -137,26 +139,32 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     OSError if the folder has no run.json, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
-    try:
+    with _reading(path):
         content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise BadRun(
-                f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz"
-            )
-        if content["custom"]:
-            _register(path, content["config"]["position"], content["custom"], method)
-        model = LanguageModel(TransformerConfig(**content["config"]))
+        format_of_file = content["format"]
+    if format_of_file != FORMAT:
+        raise BadRun(
+            f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz"
+        )
+
+    with _reading(path):
+        custom = content["custom"]
+        config = content["config"]
+        if custom:
+            name = config["position"]
+            # Earlier versions saved a fingerprint, and more than the text of the method as its
+            # source, which can't be compared.
+            source = None if "fingerprint" in custom else custom["source"]
+    # Not while reading: what is wrong with the method that was passed is no damage of the folder.
+    if custom:
+        _register(path, name, source, method)
+
+    with _reading(path):
+        model = LanguageModel(TransformerConfig(**config))
         load_model(model, str(path / WEIGHTS_FILE))
         rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
         results = results_table(rows.to_dict("records"))
         run = SavedRun(model, content["settings"], results)
-    except BadRun:
-        raise
-    # RuntimeError includes RecursionError, for JSON that is nested too deeply.
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise BadRun(
-            f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}"
-        ) from None
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
         raise BadRun(
             f"{str(path)!r} has weights that are NaN or infinite: its training has diverged"
@@ -164,10 +172,22 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     return run
 
 
-def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise BadRun for whatever a damaged file raises while it is read."""
+    try:
+        yield
+    # RuntimeError includes RecursionError, for JSON that is nested too deeply.
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise BadRun(
+            f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}"
+        ) from None
+
+
+def _register(path: Path, name: str, source: str | None, method: Method | None) -> None:
     """Register the position method of a saved run.
 
-    Raises BadRun if it is missing, or has another name or text.
+    Raises BadRun if it is missing, or has another name, or another text than `source`.
     """
     own_method = None if method is None else custom_method(register_method(method))
     if own_method is None or own_method.__name__ != name:
@@ -175,12 +195,9 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
             f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, "
             f"{name})"
         )
-    # Earlier versions saved a fingerprint, and more than the text of the method as its source.
-    is_comparable = "fingerprint" not in saved
-    if is_comparable and source_text(own_method) != saved["source"]:
+    if source is not None and source_text(own_method) != source:
         raise BadRun(
-            f"position method {name!r} has changed since {str(path)!r} was saved "
-            f"with\n{saved['source']}"
+            f"position method {name!r} has changed since {str(path)!r} was saved with\n{source}"
         )
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,25 +67,35 @@ def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -
     pd.testing.assert_frame_equal(saved.results, results.assign(origin="run"))
 
 
-def test_nothing_is_overwritten_and_nothing_left_by_a_failure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, model = content(folder.parent), lab.make_model("rotary", **SMALL)
+def test_a_saved_run_is_not_overwritten(folder: Path) -> None:
+    before = content(folder)
     with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
-        lab.save_run(folder, model)
+        lab.save_run(folder, lab.make_model("rotary", **SMALL))
+    assert content(folder) == before
+
+
+def test_settings_that_json_cannot_represent_leave_nothing(tmp_path: Path) -> None:
+    model = lab.make_model("rotary", **SMALL)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        lab.save_run(folder.parent / "run", model, settings={"rate": math.inf})
+        lab.save_run(tmp_path / "run", model, settings={"rate": math.inf})
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_by_block_leave_nothing(tmp_path: Path) -> None:
+    by_block = study.published_results(by_block=True)
     with pytest.raises(ValueError, match="got blocks of text"):
-        lab.save_run(folder.parent / "run", model, results=study.published_results(by_block=True))
-    monkeypatch.setattr(
-        "alibi_viz.train.saved_models.save_model",
-        lambda *_: (_ for _ in ()).throw(OSError("disk full")),
-    )
+        lab.save_run(tmp_path / "run", lab.make_model("rotary", **SMALL), results=by_block)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(model: torch.nn.Module, file: str) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("alibi_viz.train.saved_models.save_model", fail)
     with pytest.raises(OSError, match="disk full"):
-        lab.save_run(folder.parent / "run", model)
-    assert content(folder.parent) == before and [path.name for path in folder.parent.iterdir()] == [
-        "saved"
-    ]
+        lab.save_run(tmp_path / "run", lab.make_model("rotary", **SMALL))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("position", ["alibi", "rotary"])
@@ -109,28 +120,43 @@ def edit(folder: Path, removed: str = "", **changes: Any) -> None:
     path.write_text(json.dumps({key: value for key, value in settings.items() if key != removed}))
 
 
+def cut_settings(folder: Path) -> None:
+    (folder / SETTINGS_FILE).write_bytes(b"{")
+
+
+def replace_settings_by_a_list(folder: Path) -> None:
+    (folder / SETTINGS_FILE).write_bytes(b"[1]")
+
+
+def cut_weights(folder: Path) -> None:
+    weights = folder / WEIGHTS_FILE
+    weights.write_bytes(weights.read_bytes()[:-9])
+
+
+DO_NOT_FIT = "is damaged, its settings and weights do not fit together"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        *(
-            (lambda f, text=text: (f / SETTINGS_FILE).write_bytes(text), "is damaged")
-            for text in (b"{", b"[1]")
+        pytest.param(cut_settings, "is damaged", id="settings cut off"),
+        pytest.param(replace_settings_by_a_list, "is damaged", id="settings are a list"),
+        pytest.param(
+            partial(edit, format="other"), "was not written by this version", id="other format"
         ),
-        (lambda f: edit(f, format="other"), "was not written by this version"),
-        (
-            lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]),
-            "do not fit together",
+        pytest.param(cut_weights, DO_NOT_FIT, id="weights cut off"),
+        pytest.param(
+            partial(edit, config={"position": "warp"}),
+            f"{DO_NOT_FIT}: position must be one of",
+            id="unknown position",
         ),
-        (
-            lambda f: edit(f, config={"position": "warp"}),
-            "do not fit together: position must be one of",
-        ),
-        (lambda f: edit(f, config={"color": 1}), "do not fit together"),
-        (lambda f: edit(f, "results"), "do not fit together"),
+        pytest.param(partial(edit, config={"color": 1}), DO_NOT_FIT, id="unknown field"),
+        pytest.param(partial(edit, removed="results"), DO_NOT_FIT, id="no results"),
+        pytest.param(partial(edit, custom={"text": ""}), DO_NOT_FIT, id="no source of a method"),
     ],
 )
 def test_a_damaged_folder_raises_the_reason_and_stays_unchanged(
-    folder: Path, damage: Callable, message: str
+    folder: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(folder)
     before = content(folder)
@@ -150,24 +176,42 @@ def test_a_missing_folder_and_weights_that_are_nan_are_refused(tmp_path: Path) -
         lab.load_run(lab.save_run(tmp_path / "run", model))
 
 
-def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path) -> None:
+@pytest.fixture
+def saved_root(tmp_path: Path) -> Path:
+    """A run of the law `root`, which was evaluated at more distances than those of training."""
     model = lab.make_model(root, **SMALL)
-    model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
-    path = lab.save_run(tmp_path / "mine", model)
-    with pytest.raises(
-        BadRun, match=r"was trained with a method of its own, 'root': call load_run\(path, root\)"
-    ):
-        lab.load_run(path)
-    assert lab.load_run(path, root).model.config.position == "root"
-    with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
-        lab.load_run(path, laws.square_root)
+    model(torch.zeros(1, 200, dtype=torch.long))
+    return lab.save_run(tmp_path / "mine", model)
 
+
+def test_a_saved_run_is_loaded_with_its_own_method(saved_root: Path) -> None:
+    assert lab.load_run(saved_root, root).model.config.position == "root"
+
+
+def test_a_saved_run_asks_for_its_own_method(saved_root: Path) -> None:
+    message = r"was trained with a method of its own, 'root': call load_run\(path, root\)"
+    with pytest.raises(BadRun, match=message):
+        lab.load_run(saved_root)
+
+
+def test_a_saved_run_refuses_a_method_of_another_name(saved_root: Path) -> None:
+    with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
+        lab.load_run(saved_root, laws.square_root)
+
+
+def test_a_saved_run_refuses_a_method_of_another_text(saved_root: Path) -> None:
     def changed(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -distance.float()
 
     changed.__name__ = "root"
     with pytest.raises(BadRun, match=r"has changed since .* was saved with\ndef root"):
-        lab.load_run(path, changed)
+        lab.load_run(saved_root, changed)
+
+
+def test_an_invalid_method_is_no_damage_of_the_folder(saved_root: Path) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        lab.load_run(saved_root, 3)
+    assert "is damaged" not in str(caught.value)
 
 
 def test_model_whose_law_was_replaced_since_is_not_saved(tmp_path: Path) -> None:
