@@ -2,8 +2,7 @@
 refuses bad settings."""
 
 import math
-import time
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,76 +30,91 @@ def model_of(position: Any = "alibi", **settings: Any) -> LanguageModel:
 
 
 def losses(model: LanguageModel, source: lab.Text = TEXT, **settings: Any) -> list[float]:
-    return [
-        row["value"]
-        for row in lab.train(
-            model, source, **{"length": 16, "steps": 4, "device": "cpu", **settings}
-        )
-    ]
+    """The training losses of four steps on the CPU, unless the settings say otherwise."""
+    settings = {"length": 16, "steps": 4, "device": "cpu", **settings}
+    return [row["value"] for row in lab.train(model, source, **settings)]
 
 
-def test_rows_and_weights_are_those_of_the_documented_optimizer_schedule_and_batches() -> None:
+def test_rows_and_weights_are_those_of_the_documented_loop() -> None:
     """The loop of the docstring, by hand: AdamW, warm-up over a twentieth, a cosine to a tenth,
     gradients of norm 1."""
-    length, steps, rate, seed, started = 16, 70, 0.02, 5, time.perf_counter()
-    model, by_hand = model_of(seed=1), model_of(seed=1)
-    rows = [
-        *lab.train(
-            model,
-            TEXT,
-            length=16,
-            steps=steps,
-            batch_size=8,
-            learning_rate=rate,
-            seed=5,
-            device="cpu",
-        )
-    ]
-    assert (
-        0
-        < sum(8 * length / row["tokens_per_second"] for row in rows)
-        < time.perf_counter() - started
+    length = 16
+    steps = 70
+    rate = 0.02
+    seed = 5
+    model = model_of(seed=1)
+    training = lab.train(
+        model,
+        TEXT,
+        length=length,
+        steps=steps,
+        batch_size=8,
+        learning_rate=rate,
+        seed=seed,
+        device="cpu",
     )
+    rows = list(training)
+
+    by_hand = model_of(seed=1)
     optimizer = torch.optim.AdamW(
         by_hand.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True
     )
-    windows, clipped = batches(TEXT.train, length, 8, seed), 0
+    windows = batches(TEXT.train, length, 8, seed)
+    clipped_steps = 0
+    warm_up = 3
     for step, row in enumerate(rows, start=1):
-        cosine = (1 + math.cos(math.pi * (step - 3) / (steps - 3))) / 2
-        optimizer.param_groups[0]["lr"] = rate * (step / 3 if step <= 3 else 0.1 + 0.9 * cosine)
+        if step <= warm_up:
+            share = step / warm_up
+        else:
+            cosine = (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up))) / 2
+            share = 0.1 + 0.9 * cosine
+        optimizer.param_groups[0]["lr"] = rate * share
+
         window = next(windows)
-        loss = cross_entropy(by_hand(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
-        assert (row["step"], row["x"], row["count"], row["unit"]) == (
-            step,
-            step,
-            8,
-            "bits per byte",
-        )
+        logits = by_hand(window[:, :-1])
+        loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+        assert row["step"] == step
+        assert row["x"] == step
+        assert row["count"] == 8
+        assert row["unit"] == "bits per byte"
         assert row["value"] == pytest.approx(loss.item() / math.log(2), rel=1e-4)
+
         optimizer.zero_grad()
         loss.backward()
-        clipped += torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0) > 1
+        norm = torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0)
+        clipped_steps += int(norm > 1)
         optimizer.step()
-    assert clipped, "otherwise the norm is not tested"
+
+    assert clipped_steps > 0, "otherwise the norm is not tested"
     for name, weights in model.state_dict().items():
         torch.testing.assert_close(weights, by_hand.state_dict()[name], atol=1e-4, rtol=1e-3)
     assert rows[-1]["value"] < rows[0]["value"] - 2
 
 
+def test_speed_is_the_tokens_of_a_batch_by_the_seconds_of_its_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A clock that is read at the start and at the end of each step: 2 seconds, then 4.
+    readings = iter([10.0, 12.0, 20.0, 24.0])
+    clock = SimpleNamespace(perf_counter=readings.__next__)
+    monkeypatch.setattr("alibi_viz.train.training.time", clock)
+    rows = lab.train(model_of(), TEXT, length=16, steps=2, batch_size=8, device="cpu")
+    assert [row["tokens_per_second"] for row in rows] == [64.0, 32.0]
+
+
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_them(
+def test_models_start_from_their_seed_and_train_every_weight(
     position: str,
 ) -> None:
-    common, model = (
-        model_of("none", seed=3, max_length=16),
-        model_of(position, seed=3, max_length=16),
-    )
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
-    assert all(torch.equal(weights[name], value) for name, value in common.state_dict().items())
+    common = model_of("none", seed=3, max_length=16)
+    model = model_of(position, seed=3, max_length=16)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    for name, value in common.state_dict().items():
+        assert torch.equal(start[name], value), name
+
     losses(model, steps=3)
-    assert not [
-        name for name, value in model.named_parameters() if torch.equal(value, weights[name])
-    ]
+    for name, value in model.named_parameters():
+        assert not torch.equal(value, start[name]), f"{name} was not trained"
 
 
 RANDOM_MODELS = pytest.mark.parametrize(
@@ -165,49 +179,58 @@ def test_windows_start_at_every_byte_up_to_the_last_whole_one() -> None:
 
 
 def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
-    model, steps = model_of(), []
-    with pytest.raises(
-        lab.TrainingDiverged, match="the loss became nan at step 3 of 10; try a learning rate below"
-    ):
+    model = model_of()
+    steps = []
+    message = "the loss became nan at step 3 of 10; try a learning rate below"
+    with pytest.raises(lab.TrainingDiverged, match=message):
         for row in lab.train(model, TEXT, length=16, steps=10):
             steps.append(row["step"])
             if len(steps) == 2:
                 model.head.weight.data.fill_(math.nan)
     assert steps == [1, 2]
+
+
+def test_a_record_says_how_training_diverged() -> None:
     run = lab.Run("t5", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16)
     assert "the loss became nan at step 2" in lab.measure(run)["error"]
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("settings", "message"),
     [
-        (
-            lambda: losses(model_of(), lab.load_text("x" * 18)),
-            r"has 16 bytes, at least 17 are needed",
+        pytest.param(
+            {"source": lab.load_text("x" * 18), "length": 16},
+            "has 16 bytes, at least 17 are needed",
+            id="short text",
         ),
-        (
-            lambda: lab.train(model_of(), lab.TASKS["needle"], length=1),
+        pytest.param(
+            {"source": lab.TASKS["needle"], "length": 1},
             "needle needs a length of at least 2",
+            id="short task",
         ),
-        (
-            lambda: lab.train(LanguageModel(TransformerConfig(causal=False)), TEXT),
+        pytest.param(
+            {"model": LanguageModel(TransformerConfig(causal=False))},
             "must have causal=True",
+            id="symmetric attention",
         ),
-        (
-            lambda: lab.train(model_of(), TEXT, learning_rate=math.inf),
+        pytest.param(
+            {"learning_rate": math.inf},
             "learning_rate must be a positive, finite",
+            id="infinite learning rate",
         ),
-        (
-            lambda: lab.train(model_of(), TEXT, device="tpu-9"),
+        pytest.param(
+            {"device": "tpu-9"},
             "device must be auto, cpu, cuda .*, got 'tpu-9'",
+            id="unknown device",
         ),
     ],
 )
 def test_what_can_not_be_trained_is_refused_at_the_call(
-    call: Callable[[], object], message: str
+    settings: dict[str, Any], message: str
 ) -> None:
+    arguments = {"model": model_of(), "source": TEXT, **settings}
     with pytest.raises(ValueError, match=message):
-        call()
+        lab.train(**arguments)
 
 
 def test_the_only_gpu_is_found_by_each_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,14 +241,23 @@ def test_the_only_gpu_is_found_by_each_of_its_names(monkeypatch: pytest.MonkeyPa
         choose_device("cuda:1")
 
 
-def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_model_is_trained_and_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
-    assert next(model.parameters()).device.type == "cpu", "the device auto without CUDA"
-    for device in ("cuda", "xpu", "hpu", "vulkan", "meta"):
-        with pytest.raises(
-            ValueError, match=f"'{device}' was requested, but there is no {device.upper()} device"
-        ):
-            lab.train(model, TEXT, device=device)
     assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}
+
+
+def test_the_device_auto_is_the_cpu_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+
+
+@pytest.mark.parametrize("device", ["cuda", "xpu", "hpu", "vulkan", "meta"])
+def test_a_device_that_is_not_there_is_refused(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    message = f"'{device}' was requested, but there is no {device.upper()} device"
+    with pytest.raises(ValueError, match=message):
+        lab.train(model_of(), TEXT, device=device)
