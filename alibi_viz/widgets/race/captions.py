@@ -161,7 +161,7 @@ def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
 
 def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """The answer to a question; on longer sequences of a text, also which guesses were right."""
-    findings = sentences(question.say(results, race.length))
+    findings = sentences(question.findings(results))
     if question is not race.main or race.task != "text":
         return findings
 
