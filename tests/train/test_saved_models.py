@@ -44,14 +44,11 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
             weights.add_(
                 0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7))
             )
-    saved = lab.load_run(
-        lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7})
-    )
-    assert (saved.model.config, saved.settings, len(saved.results)) == (
-        model.config,
-        {"seed": 7},
-        0,
-    )
+    path = lab.save_run(tmp_path / "very" / "deep" / "run", model, settings={"seed": 7})
+    saved = lab.load_run(path)
+    assert saved.model.config == model.config
+    assert saved.settings == {"seed": 7}
+    assert saved.results.empty
     with torch.inference_mode():
         assert torch.equal(saved.model.eval()(TOKENS), model(TOKENS))
 
@@ -106,11 +103,14 @@ def test_a_model_that_was_changed_is_not_saved(tmp_path: Path, position: str) ->
     if position == "alibi":
         model.transformer.position.slopes.mul_(2)
         changed.append(model)
-    tied, other = (lab.make_model(position, **SMALL) for _ in range(2))
+    tied = lab.make_model(position, **SMALL)
     tied.head.weight = tied.embedding.weight
-    for each in (*changed, tied, other.double()):
+    changed.append(tied)
+    changed.append(lab.make_model(position, **SMALL).double())
+
+    for changed_model in changed:
         with pytest.raises(ValueError, match="the model was changed by `lab"):
-            lab.save_run(tmp_path / "run", each)
+            lab.save_run(tmp_path / "run", changed_model)
     assert not list(tmp_path.iterdir())
 
 
