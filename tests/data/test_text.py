@@ -43,7 +43,8 @@ def test_the_reference_of_this_python_is_read_or_said_to_be_missing(
 ) -> None:
     text = lab.python_text()
     assert text.name == f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
-    assert len(text.train) > 300_000 and parts(text)[0].decode().count(" the ") > 2_500
+    assert len(text.train) > 300_000
+    assert parts(text)[0].decode().count(" the ") > 2_500
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(ImportError, match="pydoc_data"):
         lab.python_text()
