@@ -37,7 +37,7 @@ class Text:
     Attributes:
         name: where the text came from, for titles and messages.
         train, validation: uint8 [bytes], in UTF-8.
-        recalled: for tales, the facts that the validation part recalls; None for other texts.
+        recalled: for tales, where the validation part recalls facts; None for other texts.
     """
 
     name: str
@@ -193,12 +193,12 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     check_integer("seed", seed, 0)
     _check_size("tales", train + validation)
     train_tales, _ = write_tales(train, 2 * seed)
-    validation_tales, facts = write_tales(validation, 2 * seed + 1)
+    validation_tales, recalls = write_tales(validation, 2 * seed + 1)
     return Text(
         name="tales" if seed == 0 else f"tales, seed {seed}",
         train=_to_tensor(train_tales[:train].encode()),
         validation=_to_tensor(validation_tales[:validation].encode()),
-        recalled=tuple(fact for fact in facts if fact.stop <= validation),
+        recalled=tuple(recall for recall in recalls if recall.stop <= validation),
     )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from alibi_viz.files import write
 
 # Where pip puts them, for everybody and for one user.
-INSTALL_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+PIP_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
 INSTALLED = [
     Path(sysconfig.get_path("data", scheme)) / "share" / "alibi_viz" / "notebooks"
-    for scheme in INSTALL_SCHEMES
+    for scheme in PIP_SCHEMES
 ]
 # In the reader's folder: the fingerprints of the lessons as we wrote them.
 MANIFEST = ".lessons.json"
@@ -49,7 +49,7 @@ def copy_lessons(target: Path) -> list[str]:
     for lesson in sorted(lessons_folder().glob("*.ipynb")):
         copy = target / lesson.name
         installed = _fingerprint(lesson)
-        # A copy that the reader has not changed is the lesson of this version or of the last one.
+        # What we wrote: the lesson as it is now, or as it was when it was copied.
         ours = (installed, fingerprints.get(lesson.name))
         if copy.exists() and _fingerprint(copy) not in ours:
             left_alone.append(lesson.name)

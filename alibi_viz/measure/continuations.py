@@ -20,8 +20,8 @@ from alibi_viz.models import LanguageModel
 CONTINUATIONS = 8
 # Small models repeat themselves at 0, and misspell most words at 1.
 TEMPERATURE = 0.4
-# In bytes. A model without a cache reads the whole text again for each new byte.
-LONGEST_CONTINUATION = 256
+# Of a prompt with its continuation. A model without a cache reads all of it for each new byte.
+MOST_BYTES = 256
 # Three or more letters between other characters. Shorter words also occur in random letters.
 WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")
 
@@ -57,9 +57,7 @@ def continuations(
     arguments.check_integer("length", length, 2)
     arguments.check_seed(seed)
 
-    # Where a continuation ends, counted from the start of its prompt
-    end = min(8 * length, LONGEST_CONTINUATION)
-    end = max(end, 2 * length)
+    end = max(2 * length, min(8 * length, MOST_BYTES))
     if not model.is_defined_at(end):
         end = length
 

@@ -271,8 +271,8 @@ class Question:
         row["count"] = count
         return row
 
-    def say(self, rows: pd.DataFrame, length: int) -> list[str]:
-        """Sentences on rows of this question and one variant, from training on `length` tokens."""
+    def findings(self, rows: pd.DataFrame) -> list[str]:
+        """Sentences on rows of this question and one variant."""
         sentences = []
         if not rows.empty:
             sentences += self.tell(self, rows)

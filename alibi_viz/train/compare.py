@@ -112,7 +112,10 @@ class Comparison:
         for (first, second), rows in self.differences.groupby(["first", "second"], sort=False):
             clauses = []
             for verdict, group in rows.groupby("verdict", sort=False):
-                lengths = [f"{row.x:,} ({_cell(row, '+z.3f')})" for row in group.itertuples()]
+                lengths = []
+                for row in group.itertuples():
+                    difference = _cell(row, number_format="+z.3f")
+                    lengths.append(f"{row.x:,} ({difference})")
                 clauses.append(f"{verdict} at {join(lengths)}")
             sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
         return sentences

@@ -141,7 +141,7 @@ class ComparisonExplorer(App):
             )
         if not self.methods:
             left_out = ["No method is chosen: select at least one."]
-        sentences = say.sentences([*left_out, *question.say(results, length)])
+        sentences = say.sentences([*left_out, *question.findings(results)])
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 
 

@@ -9,7 +9,8 @@ from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
 
 def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_path: Path) -> None:
     (tmp_path / "01_slopes.ipynb").write_text("a file of the same name that is not ours")
-    assert copy_lessons(tmp_path) == ["01_slopes.ipynb"] and (tmp_path / MANIFEST).exists()
+    assert copy_lessons(tmp_path) == ["01_slopes.ipynb"]
+    assert (tmp_path / MANIFEST).exists()
     (tmp_path / "01_slopes.ipynb").unlink()
     assert copy_lessons(tmp_path) == []
     assert {path.name for path in tmp_path.glob("*.ipynb")} == {
@@ -34,4 +35,5 @@ def test_an_unchanged_lesson_of_an_older_version_is_replaced(
     monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: old)
     copy_lessons(target)
     monkeypatch.undo()
-    assert copy_lessons(target) == [] and (target / "00_start_here.ipynb").read_text() != "old"
+    assert copy_lessons(target) == []
+    assert (target / "00_start_here.ipynb").read_text() != "old"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
 import pytest
 
 from alibi_viz import lab
@@ -20,42 +21,52 @@ def weight_norm(
     yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
 
 
+def tell_norms(question: Question, rows: pd.DataFrame) -> list[str]:
+    return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
+
+
 @pytest.fixture
 def toy() -> Iterator[Question]:
-    words = (
+    question = Question(
+        "weight norm",
         "The norm of the output layer.",
         "Norm of the output layer",
         "training length",
         "length {x}",
+        weight_norm,
+        Scale("norm"),
+        tell_norms,
     )
-
-    def tell(_, rows):
-        return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
-
-    toy = Question("weight norm", *words, weight_norm, Scale("norm"), tell)
-    QUESTIONS.append(toy)
-    yield toy
-    QUESTIONS.remove(toy)
+    QUESTIONS.append(question)
+    yield question
+    QUESTIONS.remove(question)
 
 
 def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) -> None:
     record = lab.measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
     (row,) = [row for row in record["rows"] if row["question"] == toy.name]
-    assert (row["x"], row["unit"], row["count"]) == (8, "norm", 16 * 256)
+    assert row["x"] == 8
+    assert row["unit"] == "norm"
+    assert row["count"] == 16 * 256
+
     app = ComparisonExplorer(record_table([record], "mine"), question=toy.name)
     assert f"The norm of none is {row['value']:.3f}." in app.caption
     assert app.figure.layout.annotations[0].text == "Norm of the output layer"
     assert toy.name in dict(control(app, "s-question").options)
 
 
-def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: Question) -> None:
+def test_length_lab_offers_a_new_question(toy: Question) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     assert [*app.questions] == [question.name for question in QUESTIONS if question.in_race]
-    assert (
-        toy.name in dict(control(app, "s-question").options)
-        and "The norm of the output layer." in app.caption
-    )
+    assert toy.name in dict(control(app, "s-question").options)
+    assert "The norm of the output layer." in app.caption
+
+
+def test_length_lab_measures_a_new_question_after_a_race(toy: Question) -> None:
+    app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     app.train().result(DEADLINE)
     norm = float(app.models["none"].head.weight.detach().norm())
+
     until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")
-    assert app.means["none"] == points(app, "mean", "none") == {8: norm}
+    assert app.means["none"] == {8: norm}
+    assert points(app, "mean", "none") == {8: norm}

@@ -20,7 +20,7 @@ each_question = pytest.mark.parametrize(
 
 def said(question: str, values: dict[str, list[dict[int, float]]], length: int = 32) -> str:
     """What a question says about values, as one text."""
-    return " ".join(lab.find_question(question).say(table(question, values, length), length))
+    return " ".join(lab.find_question(question).findings(table(question, values, length)))
 
 
 def random_values(
@@ -56,7 +56,7 @@ each_case = pytest.mark.parametrize(
 @each_case
 def test_sentences_are_whole(question: Question, defined_at: tuple[int, ...], seeds: int) -> None:
     values = random_values(question, defined_at, seeds)
-    sentences = question.say(table(question.name, values), 32)
+    sentences = question.findings(table(question.name, values))
     for sentence in sentences:
         assert re.fullmatch(r"[^{}]*\w.*[.?]", sentence)
         assert not re.search(r"\bnan\b|\binf\b|None|: \.|  ", sentence)
@@ -85,7 +85,7 @@ def test_methods_without_a_value_at_the_end_are_named(question: Question) -> Non
 @each_question
 def test_without_rows_only_the_note_is_said(question: Question) -> None:
     expected = [question.note] if question.note else []
-    assert question.say(table(question.name, {}), 32) == expected
+    assert question.findings(table(question.name, {})) == expected
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,18 @@ from tests.browser.notebook_page import NotebookPage, new_tab
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
-WIDTH, HEIGHT = (
-    1400,
-    1600,
-)  # an app and its caption fit on the screen, beside JupyterLab's file browser
+# An app and its caption fit on the screen, beside JupyterLab's file browser.
+WIDTH = 1400
+HEIGHT = 1600
+# What an answer to a guess says about the reader's points.
+VERDICT = re.compile(
+    r"""
+    ^.*?\.[ ]                                 # the first sentence
+    | :[ ](\d[ ]of[ ])?your[ ](\d[ ])?point[^:]*[ ]close
+    | \n.*                                    # the second line
+    """,
+    re.VERBOSE,
+)
 
 
 def renew(paths: list[Path]) -> None:
@@ -63,13 +71,16 @@ def capture(
         if "guess_curve(" in code[-1]:
             stored = trained = answer(notebook.app(-1, ".alibi-guess"))
         else:
-            app, stored = notebook.app(-1), shot(notebook)
+            app = notebook.app(-1)
+            stored = shot(notebook)
             asks = app.locator(".s-guesses button:visible").count()
             if app.locator(".s-train").count():
                 train(app)
             trained = shot(notebook)
-            stored = stored if asks else trained
-        if errors := notebook.errors():
+            if not asks:
+                stored = trained
+        errors = notebook.errors()
+        if errors:
             sys.exit(f"{name} shows errors:\n{errors[0]}")
     print(f"{name}: {len(stored[0]) / 1000:.0f} kB", flush=True)
     return stored, trained[0]
@@ -96,11 +107,7 @@ def answer(guess: Locator) -> tuple[bytes, str]:
     for handle in guess.locator(".noUi-handle").all():
         handle.press("ArrowRight")
     guess.locator(".s-answer").click()
-    words = re.sub(
-        r"^.*?\. |: (\d of )?your (\d )?point[^:]* close|\n.*",
-        "",
-        guess.get_by_role("alert").inner_text(),
-    )
+    words = VERDICT.sub("", guess.get_by_role("alert").inner_text())
     return png(guess.locator(".js-plotly-plot")), words
 
 

@@ -156,7 +156,8 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
     run = lab.Run("none", device=torch.device("cpu"), path=tmp_path / "mine.txt", label=3)  # type: ignore[arg-type]
     assert (run.device, run.path, run.label) == ("cpu", str(tmp_path / "mine.txt"), "3")
     assert json.loads(json.dumps(run.settings())) == run.settings()
-    run = lab.Run("none", model=(sizes := {"d_model": 16}))
+    sizes = {"d_model": 16}
+    run = lab.Run("none", model=sizes)
     sizes["d_model"] = 32
     assert run.model == {"d_model": 16}
 

@@ -115,13 +115,19 @@ def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(
 ) -> None:
     folder = tmp_path / "deep" / "results"
     stream = lab.sweep(runs(), path=folder, progress=False)
-    assert not measured and not list(folder.iterdir()), (
-        "nothing starts before the first record is asked for"
-    )
+    assert not measured, "nothing starts before the first record is asked for"
+    assert not list(folder.iterdir())
+
     for count in (1, 2):
-        assert next(stream) in read_records(folder) and len(read_records(folder)) == count
+        record = next(stream)
+        saved = read_records(folder)
+        assert record in saved
+        assert len(saved) == count
+
     stream.close()
-    assert (len(measured), next(stream, None)) == (2, None)
+    assert len(measured) == 2
+    assert next(stream, None) is None
+
     assert len(list(lab.sweep(runs(), path=folder, progress=False))) == 4
     assert len(measured) == 4, "only the missing ones"
 
@@ -265,10 +271,9 @@ def test_killed_sweep_resumes_with_its_finished_run(
 def test_divergence_is_a_result_and_other_errors_end_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    diverging, missing = (
-        replace(runs(1)[0], learning_rate=1e30),
-        replace(runs(1)[0], path=str(tmp_path / "gone.txt")),
-    )
+    (run,) = runs(1)
+    diverging = replace(run, learning_rate=1e30)
+    missing = replace(run, path=str(tmp_path / "gone.txt"))
     stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
     record = next(stream)
     assert "the loss became" in record["error"]
@@ -279,27 +284,26 @@ def test_divergence_is_a_result_and_other_errors_end_it(
         next(stream)
     assert len(read_records(tmp_path / "results")) == 1
     shown = capsys.readouterr()
-    assert (shown.out, "1/4" in shown.err) == ("", True), "progress is shown on standard error"
+    assert shown.out == ""
+    assert "1/4" in shown.err, "progress is shown on standard error"
 
 
 def test_foreign_json_is_refused_and_unfinished_or_other_files_ignored(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (tmp_path / "README.md").write_text("my results")
-    (tmp_path / ".text-alibi.json.123-456").write_text(
-        '{"run": {'
-    )  # an unfinished file of a killed sweep
+    unfinished = tmp_path / ".text-alibi.json.123-456"  # of a killed sweep
+    unfinished.write_text('{"run": {')
     assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
     (tmp_path / "notes.json").write_text("my notes")
     with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
         lab.sweep(runs(3), path=tmp_path)
-    for path in (
-        tmp_path / "README.md",
-        tmp_path / "README.md" / "below",
-    ):  # no folders can be made there
+    # No folder can be made at a file, or below it.
+    for path in (tmp_path / "README.md", tmp_path / "README.md" / "below"):
         with pytest.raises(OSError, match=r"README\.md"):
             lab.sweep(runs(3), path=path)
-    assert (tmp_path / "notes.json").read_text() == "my notes" and len(measured) == 2
+    assert (tmp_path / "notes.json").read_text() == "my notes"
+    assert len(measured) == 2
 
 
 def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:

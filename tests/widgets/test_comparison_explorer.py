@@ -84,9 +84,7 @@ def test_rows_and_means_on_screen_are_those_of_the_table(
         "This is as trained, because it wasn't measured with window."
     ) == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
-    told = sentences.sentences(
-        lab.find_question(question).say(rows, 32 if question == "needle" else 64)
-    )
+    told = sentences.sentences(lab.find_question(question).findings(rows))
     told = [f"Left out, because there are no such results: {sentences.join(left_out)}."] * bool(
         left_out
     ) + told

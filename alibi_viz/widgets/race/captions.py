@@ -170,7 +170,7 @@ def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
 def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """The answer to a question; on longer sequences of a text, also which guesses were right."""
     if question is not race.main or race.task != "text":
-        return sentences(question.say(results, race.length))
+        return sentences(question.findings(results))
 
     # As `question.say` would, but with the length and the unit, which it leaves to the figure, and
     # with the rises that the guesses are judged by.

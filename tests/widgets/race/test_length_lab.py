@@ -65,7 +65,9 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
         f"Up to 128 bytes, in every seed {'; '.join(say.outcomes(say.rises(last)))}, in bits "
         "per byte."
     )
-    told = " ".join([told, *say.sentences(lab.find_question("longer sequences").say(last, 8))[1:]])
+    told = " ".join(
+        [told, *say.sentences(lab.find_question("longer sequences").findings(last))[1:]]
+    )
     said = f"{raced.caption} {raced.details}"
     assert said == f"{told} Trained 10 steps on sequences of 8 bytes of tales, seeds: 3 and 4."
 
