@@ -77,9 +77,8 @@ class BiasExplorer(HasHead, App):
 
     why = Why(
         "Up to a constant in each row, the bias depends only on the distance. With ALiBi, each "
-        "step back multiplies "
-        "the weight by the same factor, e^-slope: a steep head keeps a narrow band, a flat one a "
-        "wide band.",
+        "step back multiplies the weight by the same factor, e^-slope: a steep head keeps a "
+        "narrow band, a flat one a wide band.",
         "02_biases",
         "All heads at once",
     )
@@ -94,16 +93,35 @@ class BiasExplorer(HasHead, App):
     blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
-        self._debounce = Debounce(
-            0.5
-        )  # seconds after the last change until the hover texts are added
+        # The hover texts are added half a second after the last change.
+        self._debounce = Debounce(0.5)
         super().__init__(**state)
         self.works.append(self._debounce)
-        on_tile_click(
-            self.figure, lambda head: self.set_trait("head", head if self.head is None else None)
-        )
+        on_tile_click(self.figure, self._on_click)
+
+    def _on_click(self, head: int) -> None:
+        """Enlarge the head, or show all heads again."""
+        self.head = head if self.head is None else None
 
     def controls(self) -> list[Widget]:
+        heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+        length = self.slider(
+            "length", "length", "s-length", "The number of tokens: queries and keys"
+        )
+        show = self.menu(
+            "show",
+            "show",
+            "s-show",
+            "The weight that the bias leaves to each key, or the bias",
+            _SHOWS,
+        )
+        causal = self.checkbox(
+            "causal", "causal mask", "s-causal", "Mask the keys after each query"
+        )
+
+        law = self.menu(
+            "law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi"
+        )
         self._form_menu = self.menu(
             "form", "form", "s-form", "How ALiBi's bias is computed; see the caption"
         )
@@ -115,108 +133,141 @@ class BiasExplorer(HasHead, App):
             {None: "all"},
             follows="num_heads",
         )
-        law = self.menu(
-            "law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi"
-        )
-        menus = row(law, self._form_menu, head)
         more, folded = fold(
-            "More", "The law of distance, the form of the bias, and a single head", menus
+            "More",
+            "The law of distance, the form of the bias, and a single head",
+            row(law, self._form_menu, head),
         )
-        first = row(
-            self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
-            self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
-            self.menu(
-                "show",
-                "show",
-                "s-show",
-                "The weight that the bias leaves to each key, or the bias",
-                _SHOWS,
-            ),
-            self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
-            more,
-            self.reset_button(),
-        )
-        return [column(first, folded)]
+        return [column(row(heads, length, show, causal, more, self.reset_button()), folded)]
 
     def draw(self) -> str:
-        numbers, is_alibi = range(1, self.num_heads + 1), self.law == LINEAR
-        heads = numbers if self.head is None else numbers[self.head - 1 : self.head]
+        is_alibi = self.law == LINEAR
+        heads = range(1, self.num_heads + 1)  # the numbers of the heads that are drawn
+        if self.head is not None:
+            heads = range(self.head, self.head + 1)
+
         bias = self._bias()[heads.start - 1 : heads.stop - 1]
-        # In every form and law, the biases of the first and the last query include those of all
-        # queries.
-        masked = (
-            np.isneginf(bias)
-            if np.isneginf(bias[:, [0, -1]]).any()
-            else np.zeros(bias.shape[1:], dtype=bool)
+        masked = self._masked(bias)
+        slopes = []
+        if is_alibi:
+            all_slopes = alibi_slopes(self.num_heads)
+            slopes = [format_slope(all_slopes[head - 1]) for head in heads]
+
+        add_hover = picture.draw(
+            self.figure,
+            bias,
+            masked,
+            show=self.show,
+            heads=heads,
+            slopes=slopes,
+            page_width=self.page_width,
         )
-        masked = np.broadcast_to(
-            masked | ~np.tri(self.length, dtype=bool) if self.causal else masked, bias.shape
-        )
-        slopes = [
-            format_slope(alibi_slopes(self.num_heads)[head - 1]) for head in heads if is_alibi
-        ]
-        options = {
-            "show": self.show,
-            "heads": heads,
-            "slopes": slopes,
-            "page_width": self.page_width,
-        }
-        add_hover = picture.draw(self.figure, bias, masked, **options)
         self._debounce(lambda: add_hover(self.figure))
         self._form_menu.disabled = not is_alibi
-        subject = f"{self.num_heads} head{'s' * (self.num_heads > 1)},"
-        if self.head is not None:
-            subject = (
-                f"Head {self.head} of "
-                f"{self.num_heads}{''.join(f', slope {slope}' for slope in slopes)}:"
-            )
-        distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
-        rule = f"the bias is {named_law(self.law)[0]}(d), where d = {distance}"
-        rule = f"{self.form} form, {_FORMULAS[self.form]}" if is_alibi else rule
-        seen = _seen(self.show, bias[:, [0, -1]], masked[:, [0, -1]], heads)
-        return f"{subject} {self.length} x {self.length}, {rule}. {seen}"
+
+        end_queries = [0, -1]  # whose biases include those of all queries, see `_masked`
+        end_bias = bias[:, end_queries]
+        end_masked = masked[:, end_queries]
+        if self.show == "bias":
+            finding = _range_of_bias(end_bias, end_masked)
+        else:
+            finding = _weight_at_the_end(end_bias, end_masked, heads)
+        return f"{self._subject()} {self.length} x {self.length}, {self._rule()}. {finding}"
 
     def _bias(self) -> NDArray[np.float32]:
         """The bias of every head, float32 [heads, query, key], as a view of a few rows.
 
         Computing two million cells with torch's threads is slow on a busy machine.
         """
-        slopes, length = alibi_slopes(self.num_heads), self.length
-        if self.law != LINEAR:
-            law = law_class(*named_law(self.law))(self.num_heads)
-            curve = law.curve(torch.arange(length)) + 0.0  # [heads, distance]; -0.0 becomes 0.0
-            row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
-        elif self.form in ("key", "end"):  # the same for every query
-            return alibi_bias(slopes, length, form=self.form).expand(-1, length, -1).numpy()
+        slopes = alibi_slopes(self.num_heads)
+        length = self.length
+        if self.law == LINEAR and self.form in ("key", "end"):
+            same_for_every_query = alibi_bias(slopes, length, form=self.form)
+            return same_for_every_query.expand(-1, length, -1).numpy()
+
+        # The bias of the last query, for its keys and for as many keys ahead of it.
+        if self.law == LINEAR:
+            last_query = torch.tensor([length - 1])
+            keys = torch.arange(2 * length - 1)
+            last_row = bias_from_positions(slopes, last_query, keys, form=self.form)[:, 0]
         else:
-            last, keys = torch.tensor([length - 1]), torch.arange(2 * length - 1)
-            row = bias_from_positions(slopes, last, keys, form=self.form)[:, 0]
-        return sliding_window_view(row.numpy(), length, axis=1)[
-            :, ::-1
-        ]  # each row is the one before, shifted by a key
+            name, function = named_law(self.law)
+            law = law_class(name, function)(self.num_heads)
+            curve = law.curve(torch.arange(length))  # [heads, distance]
+            curve = curve + 0.0  # -0.0 becomes 0.0
+            last_row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
+
+        # Each query's row is that of the query after it, shifted by a key.
+        from_last_to_first = sliding_window_view(last_row.numpy(), length, axis=1)
+        return from_last_to_first[:, ::-1]
+
+    def _masked(self, bias: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which cells are masked, by the causal mask or because their bias is -inf.
+
+        Bool, of the shape of `bias`.
+        """
+        # In every form and law, the biases of the first and the last query include those of all
+        # queries. So two queries tell whether all cells have to be read.
+        hides_keys = np.isneginf(bias[:, [0, -1]]).any()
+        masked = np.isneginf(bias) if hides_keys else np.zeros(bias.shape[1:], dtype=bool)
+        if self.causal:
+            masked = masked | ~np.tri(self.length, dtype=bool)
+        return np.broadcast_to(masked, bias.shape)
+
+    def _subject(self) -> str:
+        """Which heads are drawn, for the caption."""
+        if self.head is None:
+            noun = "head" if self.num_heads == 1 else "heads"
+            return f"{self.num_heads} {noun},"
+
+        subject = f"Head {self.head} of {self.num_heads}"
+        if self.law == LINEAR:
+            slope = alibi_slopes(self.num_heads)[self.head - 1]
+            subject += f", slope {format_slope(slope)}"
+        return f"{subject}:"
+
+    def _rule(self) -> str:
+        """How the bias is computed, for the caption."""
+        if self.law == LINEAR:
+            return f"{self.form} form, {_FORMULAS[self.form]}"
+        name, _ = named_law(self.law)
+        distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
+        return f"the bias is {name}(d), where d = {distance}"
 
     def snapshot(self) -> go.Figure:
         self._debounce.flush()
         return super().snapshot()
 
 
-def _seen(show: str, bias: NDArray[np.float32], masked: NDArray[np.bool_], heads: range) -> str:
-    """The range of the bias, or how much weight the farthest key keeps in the steepest and the
-    flattest head."""
-    if show != "weight":
-        low, high = format_number(bias[~masked].min()), format_number(bias[~masked].max())
-        return f"The bias ranges from {low} to {high}."
-    weights = picture.weights_from_bias(
-        bias.astype(np.float64), masked
-    )  # float32 has nothing below e^-104
-    back, ahead = weights[:, -1, 0], weights[:, 0, -1]
-    left = np.where(masked[:, -1, 0], ahead, back)  # the last key, if the head looks ahead
-    steep, flat = left.argmin(), left.argmax()
+def _range_of_bias(bias: NDArray[np.float32], masked: NDArray[np.bool_]) -> str:
+    """The smallest and the largest bias that is not masked, in words."""
+    visible = bias[~masked]
+    return f"The bias ranges from {format_number(visible.min())} to {format_number(visible.max())}."
+
+
+def _weight_at_the_end(bias: NDArray[np.float32], masked: NDArray[np.bool_], heads: range) -> str:
+    """How much weight the farthest key keeps in the steepest and the flattest head, in words.
+
+    `bias` and `masked`, [heads, 2, key], are those of the first and the last query.
+    """
+    # In float64, because float32 has nothing below e^-104.
+    weights = picture.weights_from_bias(bias.astype(np.float64), masked)
+    first_key_from_the_end = weights[:, -1, 0]
+    last_key_from_the_start = weights[:, 0, -1]
+    looks_ahead = masked[:, -1, 0]
+    weight_left = np.where(looks_ahead, last_key_from_the_start, first_key_from_the_end)
+
+    steepest = weight_left.argmin()
+    flattest = weight_left.argmax()
+    distance = bias.shape[-1] - 1
     text = (
-        f"At distance {bias.shape[-1] - 1}, head {heads[steep]} leaves "
-        f"{format_percent(left[steep])}"
+        f"At distance {distance}, head {heads[steepest]} leaves "
+        f"{format_percent(weight_left[steepest])}"
     )
-    text += f", while head {heads[flat]} still leaves {format_percent(left[flat])}" * bool(
-        steep != flat
-    )
-    return f"{text}{'; keys ahead are favored' * bool((ahead > left).any())}."
+    if steepest != flattest:
+        text += (
+            f", while head {heads[flattest]} still leaves {format_percent(weight_left[flattest])}"
+        )
+    if (last_key_from_the_start > weight_left).any():
+        text += "; keys ahead are favored"
+    return f"{text}."

@@ -1,6 +1,7 @@
 """ComparisonExplorer: results of many runs, question by question: every seed, the mean, and what
 holds in all seeds."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ from alibi_viz import study
 from alibi_viz.figures import curve_plot as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.measure import sentences as say
-from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS
+from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.measure.sentences import join, quoted
 from alibi_viz.measure.table import AS_TRAINED, LEVEL, check_table
 from alibi_viz.train.compare import check_comparable
@@ -22,7 +23,7 @@ from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 # The baseline that needs no training, so it is a method of its own beside ALiBi
 WINDOWED = "rotary, window"
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-CLAIMS, OPEN = "twelve claims", "can't tell"
+CLAIMS = "twelve claims"  # the name of the view that shows the forest plot
 
 
 class ComparisonExplorer(App):
@@ -60,8 +61,7 @@ class ComparisonExplorer(App):
 
     why = Why(
         "A single seed may be an exception. So a curve is drawn for every seed, and the interval "
-        "of the mean says how "
-        "far chance alone could have moved it.",
+        "of the mean says how far chance alone could have moved it.",
         "06_train_short_test_long",
         "Your race and the published seeds",
     )
@@ -70,64 +70,81 @@ class ComparisonExplorer(App):
     variant = ChoiceFrom("variants", AS_TRAINED)
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        claims = results is None and state.get("question") == CLAIMS
-        self._verdicts = (
-            study.verdict_table(study.published_results(by_block=True)) if claims else None
-        )
+        self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
+        if results is None and state.get("question") == CLAIMS:
+            self._verdicts = study.verdict_table(study.published_results(by_block=True))
+
         table = _published() if results is None else results
         check_table("results", table)
-        questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
-        self.questions = {
-            name: questions[name] for name in questions if name in set(table["question"])
-        }
-        if not self.questions:
-            given = ", ".join(map(str, table["question"].unique())) or "none"
-            raise ValueError(
-                f"results must answer a question out of {', '.join(questions)}, got {given}"
-            )
-        self.views = [CLAIMS] if claims else [*self.questions]
+        self.questions = _answered_questions(table)
         self._table = table[table["question"].isin(self.questions)]
         check_comparable(self._table)
-        labels = list(self._table["label"].unique())
-        self.labels = list(
-            dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels])
-        )
-        self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
-        state = {
+
+        # What the controls offer, in this order.
+        self.views = [*self.questions] if self._verdicts is None else [CLAIMS]
+        in_table = list(self._table["label"].unique())
+        common = [name for name in picture.COMMON_METHODS if name in in_table]
+        self.labels = _without_repeats([*common, *in_table])
+        self.variants = _without_repeats([AS_TRAINED, *self._table["variant"]])
+
+        # What is shown, unless `state` says otherwise.
+        methods = self.labels
+        if results is None:
+            methods = [name for name in methods if name in FIRST]
+        defaults = {
             "question": self.views[0],
+            "methods": tuple(methods[: picture.MAX_METHODS]),
             "variant": min(self._table["variant"], key=self.variants.index),
-        } | state
-        chosen = [name for name in self.labels if name in FIRST or results is not None]
-        super().__init__(**({"methods": tuple(chosen[: picture.MAX_METHODS])} | state))
+        }
+        super().__init__(**(defaults | state))
 
     @property
     def results(self) -> pd.DataFrame:
         """The rows that are shown."""
-        table, question = self._table, self.questions.get(self.question)
-        variant = self.variant if question and self.variant in question.variants else AS_TRAINED
-        shown = (table["question"] == self.question) & (table["variant"] == variant)
-        return table[shown & table["label"].isin(self.methods)]
+        table = self._table
+        question = self.questions.get(self.question)
+        variant = AS_TRAINED
+        if question is not None and self.variant in question.variants:
+            variant = self.variant
+        is_shown = (
+            (table["question"] == self.question)
+            & (table["variant"] == variant)
+            & table["label"].isin(self.methods)
+        )
+        return table[is_shown]
 
     def blank(self) -> go.Figure:
-        return picture.blank(430) if self._verdicts is None else forest_figure(self._verdicts)
+        if self._verdicts is not None:
+            return forest_figure(self._verdicts)
+        return picture.blank(430)
 
     def controls(self) -> list[Widget]:
-        tip = "How the trained models were changed before they were measured"
-        self._variant = self.menu("variant", "variant", "s-variant", tip)
         question = self.menu("question", "question", "s-question", "What was measured")
+        self._variant = self.menu(
+            "variant",
+            "variant",
+            "s-variant",
+            "How the trained models were changed before they were measured",
+        )
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
         more.disabled = CLAIMS in self.views  # they are about all methods
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
-        question, results = self.questions.get(self.question), self.results
+        question = self.questions.get(self.question)
         self._variant.disabled = question is None or len(question.variants) == 1
         if question is None:
+            assert self._verdicts is not None
             return _claims_in_words(self._verdicts)
-        shown = [name for name in self.methods if name in set(results["label"])]
-        length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
+
+        results = self.results
+        labels = set(results["label"])
+        shown = [name for name in self.methods if name in labels]
+        lengths = self._table.loc[self._table["question"] == question.name, "length"]
+        length = int(lengths.mode()[0])  # the most common one
         axes = question.axes(length, sorted(results["x"].unique()))
+<<<<<<< HEAD
         picture.draw(
             self.figure, picture.assign_slots(shown, picture.COMMON_METHODS), axes, results
         )
@@ -142,41 +159,80 @@ class ComparisonExplorer(App):
         if not self.methods:
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.findings(results)])
+=======
+        slots = picture.assign_slots(shown, picture.COMMON_METHODS)
+        picture.draw(self.figure, slots, axes, results)
+
+        lines = [*self._notes(question, shown), *question.say(results, length)]
+        sentences = say.sentences(lines)
+>>>>>>> h-widgets2
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 
+    def _notes(self, question: Question, shown: list[str]) -> list[str]:
+        """What is not shown although it was chosen."""
+        if not self.methods:
+            return ["No method is chosen: select at least one."]
+        notes = []
+        if self.variant not in (*question.variants, AS_TRAINED):
+            notes.append(f"This is as trained, because it wasn't measured with {self.variant}.")
+        missing = [quoted(name) for name in self.methods if name not in shown]
+        if missing:
+            notes.append(f"Left out, because there are no such results: {join(missing)}.")
+        return notes
 
-def _claims_in_words(table: Any) -> tuple[str, str]:
+
+def _answered_questions(table: pd.DataFrame) -> dict[str, Question]:
+    """{name: question} of those that the table answers.
+
+    Raises ValueError if there are none.
+    """
+    questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
+    in_table = set(table["question"])
+    answered = {name: questions[name] for name in questions if name in in_table}
+    if not answered:
+        got = ", ".join(map(str, table["question"].unique()))
+        raise ValueError(
+            f"results must answer a question out of {', '.join(questions)}, got {got or 'none'}"
+        )
+    return answered
+
+
+def _without_repeats(names: Iterable[str]) -> list[str]:
+    """Each name once, in the order in which they come first."""
+    return list(dict.fromkeys(names))
+
+
+def _claims_in_words(verdicts: pd.DataFrame) -> tuple[str, str]:
     """How many of the claims are seen in the verdicts, and what their intervals cover."""
-    counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
-    agree = (
-        table.groupby("claim")["verdict"]
-        .agg(["nunique", "size"])
-        .query("size > 1")["nunique"]
-        .eq(1)
-    )
+    main_setting = verdicts["setting"].iloc[0]
+    counts = verdicts.loc[verdicts["setting"] == main_setting, "verdict"].value_counts()
+    seen = counts.get("seen here", 0)
+    not_seen = counts.get("not seen here", 0)
+    undecided = counts.get("can't tell", 0)
+
+    # Of the claims that were checked in both settings.
+    by_claim = verdicts.groupby("claim")["verdict"].agg(["nunique", "size"])
+    checked_twice = by_claim[by_claim["size"] > 1]
+    agreeing = (checked_twice["nunique"] == 1).sum()
+
     caption = (
-        f"Of twelve claims, eleven on the tales and one on needles, {counts.get('seen here', 0)} "
-        "are seen here "
-        f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. "
-        "On Python's "
-        f"reference, {agree.sum()} of {len(agree)} get the same verdict."
+        f"Of twelve claims, eleven on the tales and one on needles, {seen} are seen here and "
+        f"{not_seen} are not; of {undecided}, one can't tell. On Python's reference, {agreeing} of "
+        f"{len(checked_twice)} get the same verdict."
     )
-    covers = "other seeds and other passages of the same kind of text, not other sizes of models"
-    return (
-        caption,
+    details = (
         f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers "
-        f"{covers}.",
+        "other seeds and other passages of the same kind of text, not other sizes of models."
     )
+    return caption, details
 
 
 def _published() -> pd.DataFrame:
     """The published results on the tales, in which rotary with a window is also a method of its
     own."""
     table = study.published_results()
-    table = table[
-        table["task"] != "python reference"
-    ]  # the same labels, so they would be drawn as further seeds
+    # Python's reference has the same labels, which would be drawn as further seeds.
+    table = table[table["task"] != "python reference"]
     windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
-    return pd.concat(
-        [table, windowed.assign(label=WINDOWED, variant=AS_TRAINED)], ignore_index=True
-    )
+    windowed = windowed.assign(label=WINDOWED, variant=AS_TRAINED)
+    return pd.concat([table, windowed], ignore_index=True)

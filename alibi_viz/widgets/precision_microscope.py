@@ -4,14 +4,23 @@ weights as a map."""
 import numpy as np
 import torch
 from ipywidgets import Widget
+from torch import Tensor
 
 from alibi_viz.figures import precision_plot as picture
-from alibi_viz.measure.rounding import DTYPES, FORMS, groups, rounded_bias, weight_errors
+from alibi_viz.measure.rounding import (
+    DTYPES,
+    FORMS,
+    WeightErrors,
+    groups,
+    rounded_bias,
+    weight_errors,
+)
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import Choice
 
-SLOPE, LENGTH = 1 / 2, 2048  # of head 1 of 8, where the errors are the largest
+SLOPE = 1 / 2  # of head 1 of 8, where the errors are the largest
+LENGTH = 2048
 NEAREST = 64  # keys on the left
 _FORMULAS = {
     "key": "key, m j",
@@ -42,8 +51,7 @@ class PrecisionMicroscope(App):
 
     why = Why(
         "The larger a number, the fewer digits after the point a dtype can keep. Keys whose "
-        "biases are rounded to the "
-        "same number count as equally far away.",
+        "biases are rounded to the same number count as equally far away.",
         "12_for_implementers",
         "Round last",
     )
@@ -68,29 +76,48 @@ class PrecisionMicroscope(App):
     def draw(self) -> str:
         dtype = DTYPES[self.dtype]
         errors = weight_errors(SLOPE, LENGTH, dtype=dtype, form=self.form)
-        query = LENGTH - 1 if self.query == "last" or errors.negligible else errors.query
-        rounded = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)[
-            0, : query + 1
-        ]
-        # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
-        offset = {"key": query, "end": query - (LENGTH - 1)}.get(self.form, 0)
-        exact = SLOPE * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
-        sizes = [len(run) for run in groups(rounded)]
-        shared = np.repeat(np.array(sizes) > 1, sizes)  # with a neighbor
-        keys, near = range(query + 1)[-NEAREST:], rounded[-NEAREST:]
-        biases = exact[-NEAREST:], near, shared[-NEAREST:]
-        picture.draw(self.figure, keys, *biases, errors=errors.cells, size=errors.size)
-        nearest = (
-            f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} "
-            "different biases"
+        query = LENGTH - 1
+        if self.query == "largest error" and not errors.negligible:
+            query = errors.query
+
+        rows = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)
+        rounded = rows[0, : query + 1]
+        sizes = [len(group) for group in groups(rounded)]
+        is_shared = np.repeat(np.array(sizes) > 1, sizes)  # with a neighbor
+
+        keys = range(query + 1)[-NEAREST:]
+        nearest = rounded[-NEAREST:]
+        picture.draw(
+            self.figure,
+            keys,
+            exact=self._exact_bias(query)[-NEAREST:],
+            rounded=nearest,
+            shared=is_shared[-NEAREST:],
+            errors=errors.cells,
+            size=errors.size,
         )
-        wrong, right = format_percent(errors.weight), format_percent(errors.exact)
-        place = (
-            f"query {errors.query:,} and key "
-            f"{errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
+        return (
+            f"Head 1 of 8, {self.form} form in {self.dtype}: the {len(keys)} nearest keys of query "
+            f"{query:,} have {len(groups(nearest))} different biases. {_largest_error(errors)}"
         )
-        largest = f"The largest error is {format_number(errors.largest)}, for {place}."
-        largest = (
-            "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
-        )
-        return f"Head 1 of 8, {self.form} form in {self.dtype}: {nearest}. {largest}"
+
+    def _exact_bias(self, query: int) -> Tensor:
+        """The bias of one query for its own key and all keys before it, float64 [key]."""
+        keys = torch.arange(query + 1, dtype=torch.float64)
+        if self.form == "key":
+            return SLOPE * keys
+        if self.form == "end":
+            return SLOPE * (keys - (LENGTH - 1))
+        return SLOPE * (keys - query)
+
+
+def _largest_error(errors: WeightErrors) -> str:
+    """Where the largest error of a weight is, in words."""
+    if errors.negligible:
+        return "No weight is wrong by more than 10^\N{MINUS SIGN}12."
+    place = f"query {errors.query:,} and key {errors.key:,}"
+    wrong = format_percent(errors.weight)
+    right = format_percent(errors.exact)
+    if wrong != right:  # in the digits that are shown
+        place += f": {wrong} instead of {right}"
+    return f"The largest error is {format_number(errors.largest)}, for {place}."

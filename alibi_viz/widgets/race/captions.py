@@ -172,7 +172,7 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
     if question is not race.main or race.task != "text":
         return sentences(question.findings(results))
 
-    # As `question.say` would, but with the length and the unit, which it leaves to the figure, and
+    # As `question.findings` would, but with the length and the unit, which it leaves to the figure, and
     # with the rises that the guesses are judged by.
     rises_by_method = rises(results)
     findings = [
