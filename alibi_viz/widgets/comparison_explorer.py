@@ -144,28 +144,11 @@ class ComparisonExplorer(App):
         lengths = self._table.loc[self._table["question"] == question.name, "length"]
         length = int(lengths.mode()[0])  # the most common one
         axes = question.axes(length, sorted(results["x"].unique()))
-<<<<<<< HEAD
-        picture.draw(
-            self.figure, picture.assign_slots(shown, picture.COMMON_METHODS), axes, results
-        )
-        missing = [quoted(name) for name in self.methods if name not in shown]
-        left_out = (
-            [f"Left out, because there are no such results: {join(missing)}."] if missing else []
-        )
-        if self.variant not in (*question.variants, AS_TRAINED):
-            left_out.insert(
-                0, f"This is as trained, because it wasn't measured with {self.variant}."
-            )
-        if not self.methods:
-            left_out = ["No method is chosen: select at least one."]
-        sentences = say.sentences([*left_out, *question.findings(results)])
-=======
         slots = picture.assign_slots(shown, picture.COMMON_METHODS)
         picture.draw(self.figure, slots, axes, results)
 
-        lines = [*self._notes(question, shown), *question.say(results, length)]
+        lines = [*self._notes(question, shown), *question.findings(results)]
         sentences = say.sentences(lines)
->>>>>>> h-widgets2
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 
     def _notes(self, question: Question, shown: list[str]) -> list[str]:

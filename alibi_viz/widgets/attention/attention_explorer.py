@@ -20,9 +20,8 @@ from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, 
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.traits import MAX_HEADS, Count, Flag, HasHead
 
-MAX_TOKENS = (
-    72  # a cell of more tokens would be smaller than three pixels, and the hover texts slow to send
-)
+# With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
+MAX_TOKENS = 72
 NEAR = 3  # tokens at most this far away count as the nearest
 
 
@@ -55,8 +54,8 @@ class AttentionExplorer(HasHead, TextApp):
         content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2"
             and so on.
         bias: whether the bias is added.
-        causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i
-            - j|.
+        causal: whether keys after the query are masked. Without a mask the bias is symmetric,
+            -m |i - j|.
         order: None for the words as they are in the text, or the seed with which all words before
             the last one are shuffled. The caption then says by how much weights have changed, apart
             from moving with their words.
@@ -68,8 +67,7 @@ class AttentionExplorer(HasHead, TextApp):
 
     why = Why(
         "Content and bias are added before the softmax. So they compete, and a key further back "
-        "needs more content "
-        "for the same weight.",
+        "needs more content for the same weight.",
         "03_attention",
         "See the sum",
     )
@@ -90,138 +88,221 @@ class AttentionExplorer(HasHead, TextApp):
             state.setdefault("head", 1)  # the default, 3, may not exist
         super().__init__(source, **state)
         for step in attention_plot.STEPS:
-            named_trace(self.figure, step).on_click(self._select)
-        on_tile_click(self.figure, lambda head: self.set_trait("head", head))
+            named_trace(self.figure, step).on_click(self._select_query)
+        on_tile_click(self.figure, self._select_head)
 
     def controls(self) -> list[Widget]:
-        self.observe(
-            lambda _: self.set_together({"query": None, "order": None}), names="text"
-        )  # before App draws
+        # Before `App` draws, because the new text may have no such query.
+        self.observe(self._on_new_text, names="text")
         text_box, *menus = super().controls()
+
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         self._head_slider = head.children[1]
-        tip = "Shuffle all words before the last one, in another way each time"
-        shuffle = button(
-            "Shuffle", "random", "s-shuffle", tip, lambda: self._set_order((self.order or 0) + 1)
-        )
-        tip = "Put the words back in the order of the text"
-        self._restore = button(
-            "Original order", "sort-amount-asc", "s-original", tip, lambda: self._set_order(None)
-        )
-        tip = "The position of the token whose row is framed, counted from 0; none for the last one"
-        query = Text(
-            placeholder="last", continuous_update=False, tooltip=tip, layout=Layout(width="60px")
-        )
-        read = lambda text: int(text) if text.strip().isdecimal() else text.strip() or None  # noqa: E731  # or rejected
-        self.link(
-            query.add_class("s-query"), "query", read, lambda at: "" if at is None else str(at)
-        )
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
+        shuffle = button(
+            "Shuffle",
+            "random",
+            "s-shuffle",
+            "Shuffle all words before the last one, in another way each time",
+            self._shuffle,
+        )
+        self._restore = button(
+            "Original order",
+            "sort-amount-asc",
+            "s-original",
+            "Put the words back in the order of the text",
+            self._restore_order,
+        )
+
         causal = self.checkbox(
             "causal", "causal mask", "s-causal", "Mask the keys after each query"
         )
-        tip = "The content, the number of heads, the mask and the query"
-        more, folded = fold("More", tip, row(*menus, causal, labeled("query", query)))
-        buttons = shuffle, self._restore, more, self.reset_button(self.show_text)
-        return [column(text_box, row(bias, head, *buttons), folded)]
+        query = Text(
+            placeholder="last",
+            continuous_update=False,
+            tooltip=(
+                "The position of the token whose row is framed, counted from 0; none for the last "
+                "one"
+            ),
+            layout=Layout(width="60px"),
+        )
+        query.add_class("s-query")
+        self.link(query, "query", _read_query, _show_query)
+        more, folded = fold(
+            "More",
+            "The content, the number of heads, the mask and the query",
+            row(*menus, causal, labeled("query", query)),
+        )
+
+        reset = self.reset_button(self.show_text)
+        return [column(text_box, row(bias, head, shuffle, self._restore, more, reset), folded)]
 
     def draw(self) -> tuple[str, str]:
         original = self.read(self.text)
-        reading = (
-            original if self.order is None else self.read(shuffle_words(self.text, self.order))
+        reading = original
+        if self.order is not None:
+            reading = self.read(shuffle_words(self.text, self.order))
+        query = self._selected_query(len(reading.tokens))
+        trace = self._trace(reading, with_bias=self.bias)
+        switched = self._trace(reading, with_bias=not self.bias)
+        slope = format_slope(reading.slopes[self.head - 1])
+
+        attention_plot.draw(
+            self.figure,
+            reading.tokens,
+            trace,
+            switched,
+            head=self.head - 1,
+            query=query,
+            names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
+            bias_name=self._bias_name(slope),
+            page_width=self.page_width,
         )
-        length, head = len(reading.tokens), self.head - 1
-        if self.query is not None and self.query >= length:
-            raise ValueError(
-                f"query must be a position from 0 to {length - 1} in this text, got {self.query}"
-            )
-        query = length - 1 if self.query is None else self.query
-        trace, other = (
-            self._trace(reading, with_bias=biased) for biased in (self.bias, not self.bias)
-        )
-        slope = format_slope(reading.slopes[head])
-        distance = "(i - j)" if self.causal else "|i - j|"
-        bias = f"bias, m = {slope}<br>-m {distance}" if self.bias else "bias, switched off"
-        names = ("bias on", "bias off")[:: 1 if self.bias else -1]
-        place: dict[str, Any] = {"head": head, "query": query, "names": names}
-        place |= {"bias_name": bias.replace("-", "\N{MINUS SIGN}"), "page_width": self.page_width}
-        attention_plot.draw(self.figure, reading.tokens, trace, other, **place)
         self.note_length(reading)
         self._head_slider.max = self.num_heads
         show(self.order is not None, self._restore)
 
-        sentences = [
-            f"Head {self.head} of {self.num_heads}, slope {slope}, bias "
-            f"{'on' if self.bias else 'off'}."
-        ]
+        on_or_off = "on" if self.bias else "off"
+        sentences = [f"Head {self.head} of {self.num_heads}, slope {slope}, bias {on_or_off}."]
         if self.order is not None:
-            pairs = (
-                (reading.tokens, trace),
-                (original.tokens, self._trace(original, with_bias=self.bias)),
+            sentences.append(self._effect_of_order(original, reading, trace))
+        sentences += _describe_query(
+            reading.tokens,
+            query,
+            visible=trace.logits[0, self.head - 1, query].isfinite(),
+            weights=trace.weights[0, self.head - 1, query],
+            weights_switched=switched.weights[0, self.head - 1, query],
+            switched="without the bias" if self.bias else "with the bias",
+        )
+        details = [*sentences[2:], reading.note]
+        return " ".join(sentences[:2]), " ".join(details).strip()
+
+    def _selected_query(self, length: int) -> int:
+        """The position of the query in a text of so many tokens."""
+        if self.query is None:
+            return length - 1
+        if self.query >= length:
+            raise ValueError(
+                f"query must be a position from 0 to {length - 1} in this text, got {self.query}"
             )
-            after, before = (
-                pd.Series(each.weights[0, head, -1].numpy()).groupby(words).sum()
-                for words, each in pairs
-            )
-            change = after.sub(before, fill_value=0).abs().max()
-            order = (
-                "With the words before the last one shuffled, the weights that the last query "
-                "gives to each token"
-            )
-            other_words = (
-                "The text is longer than what is read, so shuffling changes which words "
-                "are read as well."
-            )
-            sentences.append(
-                f"{order} change by up to {change:.3f}."
-                if original.total == length
-                else other_words
-            )
-        weights = torch.stack([each.weights[0, head, query] for each in (trace, other)])
-        visible = trace.logits[0, head, query].isfinite()
-        switched = "without the bias" if self.bias else "with the bias"
-        sentences += _describe_query(reading.tokens, query, visible, weights, switched)
-        return " ".join(sentences[:2]), " ".join([*sentences[2:], reading.note]).strip()
+        return self.query
 
     def _trace(self, reading: Reading, *, with_bias: bool) -> AttentionTrace:
-        return attention_trace(
-            reading.query, reading.key, reading.slopes if with_bias else None, causal=self.causal
+        slopes = reading.slopes if with_bias else None
+        return attention_trace(reading.query, reading.key, slopes, causal=self.causal)
+
+    def _bias_name(self, slope: str) -> str:
+        """The title of the matrix of the bias."""
+        if not self.bias:
+            return "bias, switched off"
+        distance = "(i - j)" if self.causal else "|i - j|"
+        return f"bias, m = {slope}<br>-m {distance}".replace("-", "\N{MINUS SIGN}")
+
+    def _effect_of_order(
+        self, original: Reading, shuffled: Reading, shuffled_trace: AttentionTrace
+    ) -> str:
+        """How much the weights of the last query depend on the order of the words."""
+        if shuffled.total > len(shuffled.tokens):
+            return (
+                "The text is longer than what is read, so shuffling changes which words are read "
+                "as well."
+            )
+        original_trace = self._trace(original, with_bias=self.bias)
+        before = _weights_by_token(original.tokens, original_trace, self.head - 1)
+        after = _weights_by_token(shuffled.tokens, shuffled_trace, self.head - 1)
+        change = after.sub(before, fill_value=0).abs().max()
+        return (
+            "With the words before the last one shuffled, the weights that the last query gives "
+            f"to each token change by up to {change:.3f}."
         )
 
-    def _set_order(self, order: int | None) -> None:
-        self.attempt(lambda: setattr(self, "order", order))
+    def _on_new_text(self, _: object) -> None:
+        self.set_together({"query": None, "order": None})
 
-    def _select(self, _: object, points: Any, __: object) -> None:
+    def _shuffle(self) -> None:
+        previous = 0 if self.order is None else self.order
+        self._set_order(previous + 1)
+
+    def _restore_order(self) -> None:
+        self._set_order(None)
+
+    def _set_order(self, order: int | None) -> None:
+        self.attempt(lambda: self.set_trait("order", order))
+
+    def _select_head(self, head: int) -> None:
+        self.head = head
+
+    def _select_query(self, _: object, points: Any, __: object) -> None:
         """A click on a row selects its query."""
         if points.ys:
             self.query = int(points.ys[0])
 
 
+def _read_query(text: str) -> int | str | None:
+    """The query in a text field; what is no position is left to the trait to reject."""
+    text = text.strip()
+    if text.isdecimal():
+        return int(text)
+    return text or None
+
+
+def _show_query(query: int | None) -> str:
+    return "" if query is None else str(query)
+
+
+def _weights_by_token(tokens: Sequence[str], trace: AttentionTrace, head: int) -> pd.Series:
+    """The weight that the last query gives to each token, of equal tokens together."""
+    weights = pd.Series(trace.weights[0, head, -1].numpy())
+    return weights.groupby(tokens).sum()
+
+
 def _describe_query(
-    tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str
+    tokens: Sequence[str],
+    query: int,
+    *,
+    visible: Tensor,
+    weights: Tensor,
+    weights_switched: Tensor,
+    switched: str,
 ) -> list[str]:
     """Which tokens a query attends to: those near it, and the farthest equal one.
 
-    `visible` is bool [key]. `shares`, [2, key], are its weights as shown, and with the bias
-    switched.
+    `visible`, bool [key], are the keys that are not masked. `weights`, [key], are those of the
+    query as shown, and `weights_switched` those with the bias switched, which `switched` names.
     """
     distance = (torch.arange(len(tokens)) - query).abs()
     near = visible & (distance <= NEAR)
-    if bool((near == visible).all()):  # then the query itself
+    if bool((near == visible).all()):  # nothing else is visible: the query itself, then
         near = distance == 0
     neighbors = int(near.sum()) - 1
-    receivers = f"itself and the {neighbors} nearest tokens" if neighbors else "itself"
-    here, there = (format_percent(share[near].sum()) for share in shares)
+    receivers = "itself"
+    if neighbors:
+        receivers = f"itself and the {neighbors} nearest tokens"
+
+    here = format_percent(weights[near].sum())
+    there = format_percent(weights_switched[near].sum())
     name = f"Query {query:,} {quoted(tokens[query])}"
     sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
-    equal = [
-        key
-        for key, token in enumerate(tokens)
-        if visible[key] and key != query and token == tokens[query]
-    ]
-    if equal:
-        far = max(equal, key=lambda key: abs(key - query))
-        here, there = (format_percent(share[far]) for share in shares)
-        farthest = f"The farthest other {quoted(tokens[far])}, {abs(far - query):,} away"
-        sentences.append(f"{farthest}, gets {here}; {switched} {there}.")
+
+    farthest = _farthest_equal(tokens, query, visible)
+    if farthest is not None:
+        here = format_percent(weights[farthest])
+        there = format_percent(weights_switched[farthest])
+        steps = abs(farthest - query)
+        sentences.append(
+            f"The farthest other {quoted(tokens[farthest])}, {steps:,} away, gets {here}; "
+            f"{switched} {there}."
+        )
     return sentences
+
+
+def _farthest_equal(tokens: Sequence[str], query: int, visible: Tensor) -> int | None:
+    """The farthest visible key with the query's token, besides the query itself; None without any.
+
+    Of two that are equally far, the one before the query.
+    """
+    equal = []
+    for key, token in enumerate(tokens):
+        if visible[key] and key != query and token == tokens[query]:
+            equal.append(key)
+    return max(equal, key=lambda key: abs(key - query), default=None)

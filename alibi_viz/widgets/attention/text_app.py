@@ -62,33 +62,52 @@ class TextApp(App):
     ) -> None:
         self.source: Any = as_source(source)
         self.contents = self.source.contents
-        self._layers = lru_cache(2)(lambda text: self.source.layers(text, self.longest))
-        self._reading = lru_cache(2)(
-            self._read
-        )  # of two texts, because a shuffled one is compared with the original
+        # Of two texts, because a shuffled one is compared with the original.
+        self._layers = lru_cache(2)(self._read_layers)
+        self._reading = lru_cache(2)(self._read)
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
+
         state.setdefault("content", self.contents[0])
-        if self.source.num_heads is not None:
-            if self.source.num_heads > MAX_HEADS:
+        heads_of_source = self.source.num_heads
+        if heads_of_source is not None:
+            if heads_of_source > MAX_HEADS:
                 raise ValueError(
-                    f"source must have at most {MAX_HEADS} heads to be drawn, got "
-                    f"{self.source.num_heads}"
+                    f"source must have at most {MAX_HEADS} heads to be drawn, got {heads_of_source}"
                 )
-            state.setdefault("num_heads", self.source.num_heads)
+            state.setdefault("num_heads", heads_of_source)
         super().__init__(**state)
 
     def controls(self) -> list[Widget]:
         """The text box, the menu of contents, and the number of heads if the source can have
         any."""
+        controls = [
+            self._text_box(),
+            self.menu(
+                "content",
+                "content",
+                "s-content",
+                "Where the queries and keys come from; see the caption",
+            ),
+        ]
+        if self.source.num_heads is None:
+            controls.append(
+                self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+            )
+        return controls
+
+    def _text_box(self) -> Widget:
+        """The box for the text, with a note below it.
+
+        Unlike other controls, it keeps a text that is rejected, because the user may be typing.
+        """
         box = Textarea(
             self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px")
         )
-        self._note = Label().add_class("s-note")
-        debounce, rejected = Debounce(0.3), False
+        box.add_class("s-text")
+        debounce = Debounce(0.3)
+        rejected = False  # whether the box holds a text that the app doesn't have
 
-        def read() -> (
-            None
-        ):  # unlike other controls, the box keeps a text that is rejected: one may be typing
+        def read() -> None:
             nonlocal rejected
             if box.value != self.text:
                 self.attempt(lambda: self.set_trait("text", box.value))
@@ -96,20 +115,22 @@ class TextApp(App):
                 self.say("")
             rejected = box.value != self.text
 
-        box.add_class("s-text").observe(
-            lambda _: debounce(read) if self.is_slow else read(), names="value"
-        )
+        def on_typing(_: Any) -> None:
+            if self.is_slow:
+                debounce(read)
+            else:
+                read()
+
+        def show_text() -> None:
+            box.value = self.text
+
+        self.show_text = show_text
+        self.works = [debounce]
+        box.observe(on_typing, names="value")
         self.observe(lambda _: self.show_text(), names="text")
-        self.works, self.show_text = [debounce], lambda: box.set_trait("value", self.text)
-        text = VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
-        content = self.menu(
-            "content",
-            "content",
-            "s-content",
-            "Where the queries and keys come from; see the caption",
-        )
-        heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
-        return [text, content, *(heads if self.source.num_heads is None else [])]
+
+        self._note = Label().add_class("s-note")
+        return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
 
     def read(self, text: str) -> Reading:
         """The tokens, queries and keys of a text, with the app's content and number of heads."""
@@ -117,9 +138,9 @@ class TextApp(App):
 
     def note_length(self, reading: Reading) -> None:
         """Say below the text box if the text is too long."""
-        length, total = len(reading.tokens), reading.total
-        self._note.value = f"only the first {length:,} of {total:,} tokens are used"
-        show(total > length, self._note)
+        length = len(reading.tokens)
+        self._note.value = f"only the first {length:,} of {reading.total:,} tokens are used"
+        show(reading.total > length, self._note)
 
     def refresh(self) -> None:
         """Read the text again, because the weights of a model may have changed, and draw."""
@@ -133,15 +154,19 @@ class TextApp(App):
             self._caption.value = "Reading the text …"
         if not isinstance(self.source, ModelSource):
             return self.source.read(text, content, num_heads, self.longest)
+        layer = self.contents.index(content)
         try:
-            return self._layers(text)[self.contents.index(content)]()
+            return self._layers(text)[layer]()
         except RuntimeError as error:  # such as too little memory
             raise BadValue(f"the model failed on this text: {error}") from error
+
+    def _read_layers(self, text: str) -> Any:
+        """What reads each layer of a model; the model runs once for all of them."""
+        return self.source.layers(text, self.longest)
 
     def _redraw(self) -> None:
         try:
             super()._redraw()
         finally:
-            self._caption.value = html.escape(
-                self.caption
-            )  # no longer "Reading ...", whatever has happened
+            # No longer "Reading the text", whatever has happened.
+            self._caption.value = html.escape(self.caption)

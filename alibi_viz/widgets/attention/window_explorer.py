@@ -38,8 +38,7 @@ class WindowExplorer(TextApp):
 
     why = Why(
         "A steep slope leaves distant keys so little weight that leaving them out changes the "
-        "result no more than "
-        "rounding does.",
+        "result no more than rounding does.",
         "12_for_implementers",
         "Skip far keys",
     )
@@ -50,9 +49,8 @@ class WindowExplorer(TextApp):
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
         if "text" not in state:
-            state["text"] = bytes(load_text().validation[: self.longest].tolist()).decode(
-                "utf-8", "replace"
-            )
+            start = load_text().validation[: self.longest]
+            state["text"] = bytes(start.tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
 
     def controls(self) -> list[Widget]:
@@ -60,26 +58,31 @@ class WindowExplorer(TextApp):
 
     def draw(self) -> tuple[str, str]:
         reading = self.read(self.text)
-        spans, length = head_spans(reading), len(reading.tokens)
+        spans = head_spans(reading)
+        length = len(reading.tokens)
         picture.draw_spans(self.figure, spans, length)
         self.note_length(reading)
-        left_out, details = spans["left_out"], reading.note
+
+        left_out = spans["left_out"]  # of the pairs of a head, a share
         if not left_out.any():
             tokens = "1 token" if length == 1 else f"{length:,} tokens"
             caption = (
-                f"The bound of every head includes the whole text, {tokens}: nothing can be "
-                "left out."
+                f"The bound of every head includes the whole text, {tokens}: nothing can be left "
+                "out."
             )
-        else:
-            steep = spans.loc[spans["slope"].idxmax()]
-            head = f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])})"
-            beyond = "keys beyond that have at most 2^-24 of a query's weight together"
-            share = (
-                f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
-            )
-            caption = f"{head}, looks {steep['needed']:,.0f} steps back: {beyond}. {share}"
-            details = (
-                f"Bounds that include all {length:,} tokens: {(left_out == 0).sum()} of "
-                f"{len(spans)}. {details}"
-            )
+            return caption, reading.note
+
+        steepest = spans.loc[spans["slope"].idxmax()]
+        slope = format_slope(steepest["slope"])
+        caption = (
+            f"Head {steepest['head']:.0f}, the steepest (slope {slope}), looks "
+            f"{steepest['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a "
+            "query's weight together. On average, a head can leave out "
+            f"{format_percent(left_out.mean())} of the pairs."
+        )
+        heads_that_read_all = (left_out == 0).sum()
+        details = (
+            f"Bounds that include all {length:,} tokens: {heads_that_read_all} of {len(spans)}. "
+            f"{reading.note}"
+        )
         return caption, details
