@@ -266,7 +266,7 @@ def wrong_values(function: str, argument: str) -> list[Any]:
 
 
 def name_in_message(function: str, argument: str) -> str:
-    """How an error calls an argument: "methods" may be one method, and a name that of a question."""
+    """How an error calls an argument: "methods" may be one method, a name that of a question."""
     if function == "find_question":
         return "question"
     names = {"methods": "method", "content": "text"}

@@ -128,8 +128,8 @@ def check_outputs(
 def _cap_note(capped: Expectation, failures: dict[str, dict[Call, str]]) -> str:
     evidence = next(iter(failures["unknown fault"].values()))
     return (
-        "Observed: the bias is right, but something else changes the scores, as a soft cap of about "
-        f"{capped.softcap:.3g} does ({evidence}). If that is by design, pass "
+        "Observed: the bias is right, but something else changes the scores, as a soft cap of "
+        f"about {capped.softcap:.3g} does ({evidence}). If that is by design, pass "
         f"softcap={capped.softcap:.3g}."
     )
 
@@ -159,7 +159,10 @@ class _Sample:
         return cls(call, query, key, value, output)
 
     def difference(self, expected: Expectation, key_heads: Tensor) -> float:
-        """The largest error of the outputs of real tokens, if heads read these key heads [heads]."""
+        """The largest error of the outputs of real tokens.
+
+        `key_heads`, [heads], has the key head that each head should read.
+        """
         key = self.key[:, key_heads]
         value = self.value[:, key_heads]
         if self.call.padding == NO_PADDING:

@@ -304,7 +304,7 @@ class AttentionReader:
     def weights(
         self, conditions: Call, query: Tensor | None = None, key: Tensor | None = None
     ) -> Tensor:
-        """`output`, with NaN for queries that are padding, for which a function may return anything.
+        """`output`, with NaN for queries that are padding: a function may return anything there.
 
         Raises Unusable if a row is not a weighted average.
         """

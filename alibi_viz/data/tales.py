@@ -81,9 +81,9 @@ class Sentence(NamedTuple):
 def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Recall]]:
     """Whole tales of at least `size` bytes together, in ASCII, and where they recall a fact.
 
-    The recalls are in the order of the text. With `variety`, at least 4, the tales have only so many
-    values of each fact, words of each list, and sentences of each part, and three times as many in
-    the middle: easier to learn for a model that has little time.
+    The recalls are in the order of the text. With `variety`, at least 4, the tales have only so
+    many values of each fact, words of each list, and sentences of each part, and three times as
+    many in the middle: easier to learn for a model that has little time.
 
     >>> from alibi_viz.data.tales import write_tales
     >>> text, recalls = write_tales(1000, seed=1)
@@ -273,8 +273,8 @@ class _Writer:
         """
         possible = self._possible(part)
         while not possible:
-            # A long tale has used them all: those that were used long ago may come again. This ends,
-            # because each part has a sentence that needs nothing but what every tale has told.
+            # A long tale has used them all: those that were used long ago may come again. This
+            # ends, because each part has a sentence that needs only what every tale has told.
             self._used = self._used[len(self._used) // 2 :]
             possible = self._possible(part)
         candidates = [self._pick(possible) for _ in range(CANDIDATES)]

@@ -138,7 +138,7 @@ def guess_choice(
     """Ask for one of several options. Raises ValueError if `answer` is not among them.
 
     >>> from alibi_viz import lessons
-    >>> lessons.guess_choice("parity", "Is 7 even or odd?", ["even", "odd"], "odd", why="It isn't twice an integer.")
+    >>> lessons.guess_choice("parity", "Is 7 even or odd?", ["even", "odd"], answer="odd")
     Your guess. Is 7 even or odd?
       ( ) even
       ( ) odd

@@ -42,7 +42,9 @@ def side_by_side(texts: Texts) -> Page:
         TypeError: `texts` is not a mapping.
 
     >>> from alibi_viz import lessons
-    >>> lessons.side_by_side({"before": ("Once upon", " a time"), "after": ("Once upon", " a tttt")})
+    >>> before = ("Once upon", " a time")
+    >>> after = ("Once upon", " a tttt")
+    >>> lessons.side_by_side({"before": before, "after": after})
     before: Once upon a time
     after: Once upon a tttt
     """

@@ -54,9 +54,9 @@ def modify(
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without
             its head.
         slopes: factors by which ALiBi's slopes (for other methods, the bias) are multiplied: one
-            number, or one per head; 0 drops the bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs
-            of L' > L tokens, where L is the training length (Al-Khateeb et al. 2023, arXiv
-            2310.13017), so that no penalty reaches m L.
+            number, or one per head; 0 drops the bias. "interpolate" multiplies ALiBi's slopes by
+            L / L' on inputs of L' > L tokens, where L is the training length (Al-Khateeb et al.
+            2023, arXiv 2310.13017), so that no penalty reaches m L.
         window: how many keys a query sees, including itself; in an encoder on each side; padding
             doesn't count.
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao

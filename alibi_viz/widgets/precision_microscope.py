@@ -46,7 +46,7 @@ class PrecisionMicroscope(App):
     >>> from alibi_viz.widgets import PrecisionMicroscope
     >>> app = PrecisionMicroscope(form="relative")
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    Head 1 of 8, relative form in bfloat16: the 64 nearest keys of query 2,047 have 64 different biases. ...
+    Head 1 of 8, relative form in bfloat16: the 64 nearest keys ... have 64 different biases. ...
     """
 
     why = Why(

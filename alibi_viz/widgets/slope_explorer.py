@@ -22,8 +22,8 @@ class SlopeExplorer(App):
     >>> app = SlopeExplorer(num_heads=2, compare=None)
     >>> app
     SlopeExplorer(num_heads=2, scheme='official', compare=None)
-    >>> app.caption
-    '2 heads, official slopes: 1/16 (head 1, half-life 11.1 tokens) to 1/256 (head 2, half-life 177).'
+    >>> print(app.caption)
+    2 heads, official slopes: 1/16 (head 1, half-life 11.1 tokens) to 1/256 (head 2, half-life 177).
     """
 
     why = Why(

@@ -24,8 +24,8 @@ from alibi_viz.widgets.core.traits import Choice, ChoiceFrom, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
-_HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows everything down.
-Restart the kernel to end it.</p>"""
+_HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows
+everything down. Restart the kernel to end it.</p>"""
 
 
 class Code(State):
@@ -82,7 +82,10 @@ class SpotTheBug(App):
     >>> app.answers
     ('no bias', 'sign reversed', 'bias before scaling', 'first slope is 1')
     >>> app.guess = "sign reversed"
-    >>> app.code = "def bias(num_heads, *lengths):\\n    return av.alibi_bias(av.alibi_slopes(num_heads), *lengths)"
+    >>> app.code = (
+    ...     "def bias(num_heads, *lengths):\\n"
+    ...     "    return av.alibi_bias(av.alibi_slopes(num_heads), *lengths)"
+    ... )
     >>> app.check().ok, app.solved, app.score
     (True, ['case 1'], 2)
     """
@@ -361,6 +364,7 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
     problem = FAULTS[bug.fault].problem
     evidence = "; ".join(finding.evidence for finding in report.findings)
     exhibit = bug.exhibit
+    system = html.escape(exhibit.system)
 
     trained = ""
     if exhibit.trained:
@@ -369,12 +373,14 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
             f"<p>The authors of {models} released their weights with such code: for them it is "
             "no fault.</p>"
         )
-    return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {html.escape(problem[0].upper() + problem[1:])}.</p>
+    problem = html.escape(problem[0].upper() + problem[1:])
+    return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {problem}.</p>
 <p>The checker found: {html.escape(evidence)}.</p>
-<p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{html.escape(exhibit.system)}</a>:<br>
+<p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{system}</a>:<br>
 {html.escape(exhibit.effect)}.</p>{trained}</div>
-<p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
-<code>math</code> and <code>av</code> (this library) are imported. Empty the box to get the faulty code back.</p>"""
+<p>Below is a short version of our own, with this fault alone. Repair it and press Check.
+<code>torch</code>, <code>math</code> and <code>av</code> (this library) are imported. Empty the box
+to get the faulty code back.</p>"""
 
 
 def _describe(bug: Bug) -> str:

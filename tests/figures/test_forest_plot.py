@@ -20,9 +20,7 @@ TABLE = TABLE.assign(
 )
 
 
-def test_points_are_those_of_the_table_and_guesses_point_to_their_side_and_are_filled_if_right() -> (
-    None
-):
+def test_points_are_those_of_the_table_and_guesses_point_to_their_side() -> None:
     figure = forest_figure(TABLE)
     looks = (True, 0, "circle"), (False, 1, "circle"), (True, 0, "diamond-open")
     for point, (setting, claim, verdict, _), look in zip(figure.data, ROWS, looks, strict=True):

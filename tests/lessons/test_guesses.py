@@ -152,7 +152,7 @@ def test_one_point_is_close_or_not(height, answer):
     assert answer in press(guess)
 
 
-def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_left_in_place_is_no_guess():
+def test_a_circle_that_is_dropped_outside_comes_back_and_one_left_is_no_guess():
     guess = curve()
     slide(guess, 1, 5.0)
     drag(guess, 0, 1.0)
@@ -224,9 +224,7 @@ def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
     assert "can't be deleted" in find(score, HTML)[1].value
 
 
-def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_finished_guesses() -> (
-    None
-):
+def test_a_grid_stores_every_question_and_one_button_shows_all_answers() -> None:
     guesses = [lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3)]
     grid = lessons.guess_grid(guesses)
     assert all(f"Question {n}?" in repr(grid) for n in range(3)) and len(find(grid, Button)) == 1

@@ -26,8 +26,8 @@ CAPTIONS = {
         "while head 8 still leaves 78%."
     ),
     "Forgetting": (
-        "A half-life of 4 words is a slope of 0.17: 4 words back, a word weighs half as much as the "
-        "last one. The first word, 20 back, keeps 3.1%."
+        "A half-life of 4 words is a slope of 0.17: 4 words back, a word weighs half as much as "
+        "the last one. The first word, 20 back, keeps 3.1%."
     ),
     "PositionZoo": (
         "200 is a new distance, with the logit -12.5. The same straight line goes on: further is "
@@ -43,12 +43,12 @@ CAPTIONS = {
     ),
     "SpotTheBug": "Case 1 of 14, easy, causal: head 2 of 8, 16 tokens.",
     "TugOfWar": (
-        "Content wins: a distance of 16 costs 2, content gives 4: the match gets 47% of the weight. "
-        "They tie 32 tokens back."
+        "Content wins: a distance of 16 costs 2, content gives 4: the match gets 47% of the "
+        "weight. They tie 32 tokens back."
     ),
     "WindowExplorer": (
-        "Head 1, the steepest (slope 1/2), looks 32 steps back: keys beyond that have at most 2^-24 "
-        "of a query's weight together. On average, a head can leave out 39% of the pairs."
+        "Head 1, the steepest (slope 1/2), looks 32 steps back: keys beyond that have at most "
+        "2^-24 of a query's weight together. On average, a head can leave out 39% of the pairs."
     ),
 }
 
@@ -95,8 +95,8 @@ def test_number_beyond_its_limits_is_refused(
 def test_bias_of_the_attention_explorer_can_be_switched_off() -> None:
     app = opened("AttentionExplorer", bias=False)
     assert app.caption == (
-        "Head 3 of 8, slope 1/8, bias off. Query 17 “cat” gives 30% of its weight to itself and the "
-        "3 nearest tokens; with the bias 63%."
+        "Head 3 of 8, slope 1/8, bias off. Query 17 “cat” gives 30% of its weight to itself and "
+        "the 3 nearest tokens; with the bias 63%."
     )
 
 

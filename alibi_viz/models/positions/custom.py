@@ -66,8 +66,8 @@ class Law(Relative):
             before = float(self.table[head, distance])
             now = float(table[head, distance])
             raise ValueError(
-                f"law {type(self).__name__!r} gives {before:g} and then {now:g} for distance {distance} in "
-                f"head {head + 1}; it must depend on nothing but its arguments"
+                f"law {type(self).__name__!r} gives {before:g} and then {now:g} for distance "
+                f"{distance} in head {head + 1}; it must depend on nothing but its arguments"
             )
         self.table = table
 

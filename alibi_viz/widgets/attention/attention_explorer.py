@@ -62,7 +62,7 @@ class AttentionExplorer(HasHead, TextApp):
 
     >>> from alibi_viz.widgets import AttentionExplorer
     >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
-    AttentionExplorer(text='to be or not to be', num_heads=2, content=..., head=1, query=None, ..., order=None)
+    AttentionExplorer(text='to be or not to be', num_heads=2, ..., query=None, ..., order=None)
     """
 
     why = Why(

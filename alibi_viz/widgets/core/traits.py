@@ -63,8 +63,9 @@ def short_repr(value: object, max_string: int = 30) -> str:
 
 
 class State(TraitType[Any, Any]):
-    """A trait that belongs to the state of its app. Its errors are BadValue: "NAME must be INFO, got
-    VALUE".
+    """A trait that belongs to the state of its app.
+
+    Its errors are BadValue: "NAME must be INFO, got VALUE".
 
     A mixin for traitlets' traits, and the base class of those that traitlets doesn't have.
     """
@@ -90,8 +91,10 @@ class Flag(State, Bool[Any, Any]):
 
 
 class Count(State, Int[Any, Any]):
-    """An integer from `min` to `max`. Unlike traitlets' Int, it doesn't take True for 1, but NumPy's
-    integers."""
+    """An integer from `min` to `max`.
+
+    Unlike traitlets' Int, it doesn't take True for 1, and it takes NumPy's integers.
+    """
 
     def validate(self, obj: Any, value: Any) -> Any:
         if not isinstance(value, numbers.Integral) or not _is_in_range(self, value):
@@ -104,7 +107,10 @@ class Count(State, Int[Any, Any]):
 
 
 class Number(State, Float[Any, Any]):
-    """A real number from `min` to `max`, stored as a float. Unlike traitlets' Float, it refuses NaN."""
+    """A real number from `min` to `max`, stored as a float.
+
+    Unlike traitlets' Float, it refuses NaN.
+    """
 
     def validate(self, obj: Any, value: Any) -> Any:
         if not isinstance(value, numbers.Real) or not _is_in_range(self, value):

@@ -172,8 +172,8 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
     if question is not race.main or race.task != "text":
         return sentences(question.findings(results))
 
-    # As `question.findings` would, but with the length and the unit, which it leaves to the figure, and
-    # with the rises that the guesses are judged by.
+    # As `question.findings` would, but with the length and the unit, which it leaves to the
+    # figure, and with the rises that the guesses are judged by.
     rises_by_method = rises(results)
     findings = [
         *outcome_sentences(rises_by_method, up_to=f"{results['x'].max():,} bytes"),

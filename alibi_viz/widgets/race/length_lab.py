@@ -47,8 +47,10 @@ NUMBERS = (
     ("seed", "first seed", "Sets the starting weights and the batches"),
 )
 MAX_PATH = 400  # characters: a longer line is a text, not a path
-GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens at up to 16 times the training length?
-A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.</div>"""
+GUESS = """<div style="line-height: 1.5; max-width: 60em">
+What happens at up to 16 times the training length?
+A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.
+</div>"""
 
 _python = cache(lab.python_text)
 
