@@ -145,7 +145,7 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     return choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
 
 
-class Call(NamedTuple):
+class AttentionCall(NamedTuple):
     """What the choice depends on."""
 
     kind: str  # see `_kind`
@@ -158,7 +158,7 @@ class Call(NamedTuple):
     shares_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
-    def of(cls, inputs: AttentionInputs) -> "Call":
+    def of(cls, inputs: AttentionInputs) -> "AttentionCall":
         batch, heads, queries, head_dim = inputs.query.shape
         keys = inputs.key_length
         return cls(
@@ -195,13 +195,13 @@ def _kind_of_slopes(inputs: AttentionInputs) -> str:
     return "none" if inputs.slopes is None else "fixed"
 
 
-class Rule(NamedTuple):
+class BackendRule(NamedTuple):
     """A row of the table: a backend, why it is chosen, and for which calls."""
 
     backend: str
     why: str
     measured: str  # the names of the rows of `make bench` that show it
-    condition: Callable[[Call], bool]
+    condition: Callable[[AttentionCall], bool]
 
 
 _SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
@@ -214,13 +214,13 @@ _FOLD = (
 )
 # The first row is chosen whose condition holds and whose backend supports the call.
 RULES = (
-    Rule(
+    BackendRule(
         "eager",
         _MAPPED,
         measured="not a matter of speed",
         condition=lambda call: call.slopes == "mapped",
     ),
-    Rule(
+    BackendRule(
         "windowed",
         _SKIP,
         measured="decoded",
@@ -228,7 +228,7 @@ RULES = (
             call.kind == "decoding" and call.keys >= 4096 and call.key_elements >= 2**23
         ),
     ),
-    Rule(
+    BackendRule(
         "windowed",
         _SKIP,
         measured="both directions",
@@ -237,7 +237,7 @@ RULES = (
             call.kind == "encoder" and call.keys > 1024 and call.mask_elements >= 2**23
         ),
     ),
-    Rule(
+    BackendRule(
         "windowed",
         _SKIP,
         measured="backward",
@@ -245,7 +245,7 @@ RULES = (
             call.kind == "training" and call.keys >= 512 and call.products >= 2**27
         ),
     ),
-    Rule(
+    BackendRule(
         "windowed",
         _SKIP,
         measured="forward",
@@ -253,45 +253,45 @@ RULES = (
             call.kind == "inference" and call.keys >= 1024 and call.products >= 2**28
         ),
     ),
-    Rule(
+    BackendRule(
         "mask",
         _ROW,
         measured="decoded",
         condition=lambda call: call.queries == 1,
     ),
-    Rule(
+    BackendRule(
         "mask",
         _BLOCKS,
         measured="forward, L=",
         condition=lambda call: call.shares_blocks and call.slopes == "fixed",
     ),
-    Rule(
+    BackendRule(
         "mask",
         _BLOCKS,
         measured="auto, no bias",
         # Longer inputs without slopes are faster with torch's own causal attention.
         condition=lambda call: call.shares_blocks and call.keys <= 2048,
     ),
-    Rule(
+    BackendRule(
         "mask",
         _ROUND,
         measured="not a matter of speed",
         condition=lambda call: call.slopes == "learned, rounded",
     ),
-    Rule(
+    BackendRule(
         "folded",
         _FOLD,
         measured="learned slopes",
         # No fused kernel computes the gradient of a mask.
         condition=lambda call: call.slopes == "learned" and call.queries >= 192,
     ),
-    Rule(
+    BackendRule(
         "folded",
         _FOLD,
         measured="padding",
         condition=lambda call: call.kind == "inference" and call.queries >= 384,
     ),
-    Rule(
+    BackendRule(
         "folded",
         _FOLD,
         measured="padding",
@@ -305,7 +305,7 @@ RULES = (
 
 def _choose(inputs: AttentionInputs) -> Choice:
     """The fastest backend. Never FlexAttention, because its first call compiles for seconds."""
-    call = Call.of(inputs)
+    call = AttentionCall.of(inputs)
     for rule in RULES:
         if rule.condition(call) and BACKENDS[rule.backend].unsupported_reason(inputs) is None:
             return Choice(rule.backend, rule.why)

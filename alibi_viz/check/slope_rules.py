@@ -18,7 +18,7 @@ from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.slopes import alibi_slopes
 
-Names = tuple[str, ...]
+FaultNames = tuple[str, ...]
 
 
 class Group(NamedTuple):
@@ -33,7 +33,7 @@ ByGroup = Mapping[Group, Tensor]  # {group: [heads]}
 # Sizes of a head that are tried if it is unknown
 _HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 # The dtypes to which slopes may have been rounded, by their faults
-_ROUNDINGS: list[tuple[Names, torch.dtype]] = [
+_ROUNDINGS: list[tuple[FaultNames, torch.dtype]] = [
     ((), torch.float64),
     (("imprecise slopes",), torch.float16),
     (("imprecise slopes",), torch.bfloat16),
@@ -101,7 +101,7 @@ def _worst_slope(slopes: ByGroup, expected: Expectation) -> str:
     return words
 
 
-def _cost(faults: Names, factors: bool) -> float:
+def _cost(faults: FaultNames, factors: bool) -> float:
     """How many faults it takes; what explains too much, or is unlikely, costs more."""
     cost = float(len(faults))
     if "bias multiplied" in faults:
@@ -121,7 +121,7 @@ def _name_in_report(fault: str, factors: bool) -> str:
 
 def _explanations(
     slopes: ByGroup, expected: Expectation, smallest: float
-) -> Iterator[tuple[Names, Tensor]]:
+) -> Iterator[tuple[FaultNames, Tensor]]:
     """Names of faults and the slopes that they give, for all groups one after another.
 
     The likeliest come first. Slopes up to `smallest` count as none.
@@ -147,7 +147,7 @@ def _explanations(
             yield (*faults, *sign, "bias multiplied"), fitted * rounded
 
 
-def _factors(slopes: ByGroup) -> Iterator[tuple[Names, Tensor]]:
+def _factors(slopes: ByGroup) -> Iterator[tuple[FaultNames, Tensor]]:
     """Factors of a bias, one per slope, with the names of their faults: first the positive ones."""
 
     def per_slope(factor: Callable[[Group], float]) -> Tensor:
@@ -156,8 +156,8 @@ def _factors(slopes: ByGroup) -> Iterator[tuple[Names, Tensor]]:
         )
 
     is_known = _knows_head_dim(slopes)
-    unchanged: tuple[Names, Tensor] = ((), per_slope(lambda _: 1.0))
-    scaled: list[tuple[Names, Tensor]] = []
+    unchanged: tuple[FaultNames, Tensor] = ((), per_slope(lambda _: 1.0))
+    scaled: list[tuple[FaultNames, Tensor]] = []
     if is_known:
         scaled.append((("bias before scaling",), per_slope(_scaling)))
     else:
@@ -190,7 +190,9 @@ def _scaling_of(head_dim: int, group: Group) -> float:
 Scheme = Callable[[Group], Tensor]  # the slopes of a group, float64 [heads]
 
 
-def _schemes(slopes: ByGroup, correct: Slopes, smallest: float) -> Iterator[tuple[Names, Scheme]]:
+def _schemes(
+    slopes: ByGroup, correct: Slopes, smallest: float
+) -> Iterator[tuple[FaultNames, Scheme]]:
     """Schemes that give slopes, without a factor, by the names of their faults.
 
     The likeliest come first. The order of the heads and heads without a bias are taken from the

@@ -37,7 +37,7 @@ _FILE = "<your code>"
 
 
 @dataclass(frozen=True)
-class View:
+class CaseView:
     """The sizes of a call, and which of its weights to show.
 
     Attributes:
@@ -168,7 +168,7 @@ class Bug:
     code: str
     exhibit: Exhibit
     answers: tuple[str, ...]
-    view: View
+    view: CaseView
 
     @property
     def fault(self) -> str:
@@ -295,7 +295,7 @@ def _load() -> dict[str, Bug]:
                 code=code,
                 exhibit=exhibit,
                 answers=tuple(case["answers"]),
-                view=View(**case["view"]),
+                view=CaseView(**case["view"]),
             )
     return bugs
 

@@ -21,7 +21,7 @@ from alibi_viz.bias import causal_mask
 from alibi_viz.check import Finding, Report
 from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.report import notebook_html
-from alibi_viz.lessons.bugs import View
+from alibi_viz.lessons.bugs import CaseView
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 60.0  # time limit of a call; loops over single numbers take half of it
@@ -244,7 +244,7 @@ def _grade(
     name = _name(function)
     checked = checked or function
 
-    view = View(**facts["view"]) if "view" in facts else None
+    view = CaseView(**facts["view"]) if "view" in facts else None
     weights = {}
     rows = "The last query of each head"
     if view:

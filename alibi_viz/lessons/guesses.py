@@ -28,7 +28,7 @@ from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.files import write
 from alibi_viz.lessons.text_panels import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, below, button, row
-from alibi_viz.widgets.core.figure import LiveFigure, Page
+from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 
 FILE = Path("guesses.json")
 # Characters per line of the text that a notebook stores: JupyterLab would break a longer line
@@ -55,7 +55,7 @@ class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.text = text
         controls = [widget.model_id for child in children for widget in below(child)]
         super().__init__(
-            [HTML(theme.STYLE), *children, Page(controls=controls)],
+            [HTML(theme.STYLE), *children, PageWidget(controls=controls)],
             layout=Layout(overflow="visible"),
         )
         # Not "alibi-app", which has a picture for readers without a kernel.

@@ -18,7 +18,7 @@ _ROW = (
 )
 
 
-class Page:
+class SideBySide:
     """HTML for a notebook, and its text for everywhere else."""
 
     def __init__(self, page: str, text: str) -> None:
@@ -32,7 +32,7 @@ class Page:
         return self.page
 
 
-def side_by_side(texts: Texts) -> Page:
+def side_by_side(texts: Texts) -> SideBySide:
     """What several models write, side by side.
 
     Args:
@@ -60,4 +60,4 @@ def side_by_side(texts: Texts) -> Page:
         )
         lines.append(f"{writer}: {prompt}{continuation}")
 
-    return Page(_ROW.format("".join(columns)), "\n".join(lines))
+    return SideBySide(_ROW.format("".join(columns)), "\n".join(lines))

@@ -56,7 +56,7 @@ class Subject(NamedTuple):
     evaluate: Callable[[Any], Evaluation]  # the model, or a changed copy
 
 
-class Change(NamedTuple):
+class DescribedChange(NamedTuple):
     """One argument of `lab.modify`, and what it does in words."""
 
     value: Any
@@ -350,7 +350,7 @@ class SlopeSurgery(App):
             self._subjects[self.subject] = subject
         return self._subjects[self.subject]
 
-    def _changes(self) -> dict[str, Change]:
+    def _changes(self) -> dict[str, DescribedChange]:
         """What is asked for and applies to the model: {argument of `lab.modify`: change}."""
         if self.dropped not in self.droppable:
             raise BadValue(
@@ -363,15 +363,17 @@ class SlopeSurgery(App):
         if self.window is not None:
             keys = "key" if self.window == 1 else "keys"
             words = f"a window of {self.window:,} {keys} imposed"
-            changes["window"] = Change(self.window, words)
+            changes["window"] = DescribedChange(self.window, words)
             if self.sinks and subject.has_sinks:
-                changes["sinks"] = Change(self.sinks, f"the first {self.sinks:,} kept")
+                changes["sinks"] = DescribedChange(self.sinks, f"the first {self.sinks:,} kept")
         return changes
 
-    def _change_of_slopes(self, num_heads: int) -> Change:
+    def _change_of_slopes(self, num_heads: int) -> DescribedChange:
         """A factor for the slope of each head; 0 drops its bias."""
         if self.dropped == "all":
-            return Change([0.0] * num_heads, "the bias of every head dropped in every layer")
+            return DescribedChange(
+                [0.0] * num_heads, "the bias of every head dropped in every layer"
+            )
 
         factors = [self.factor] * num_heads
         words = []
@@ -380,7 +382,7 @@ class SlopeSurgery(App):
         if self.dropped != "none":
             factors[int(self.dropped) - 1] = 0.0
             words.append(f"the bias of head {self.dropped} dropped in every layer")
-        return Change(factors, ", ".join(words))
+        return DescribedChange(factors, ", ".join(words))
 
 
 def _describe(

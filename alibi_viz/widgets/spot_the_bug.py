@@ -16,7 +16,7 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
-from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, View, try_repair
+from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
@@ -298,7 +298,7 @@ class SpotTheBug(App):
                 choice.icon = ""
                 choice.button_style = ""
 
-    def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
+    def _draw_pair(self, view: CaseView, weights: Any, names: tuple[str, str]) -> None:
         """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
         masked = ~(weights > 0)
         row_noun = "query" if view.head else "head"
@@ -398,7 +398,7 @@ def _describe(bug: Bug) -> str:
     )
 
 
-def _compare(view: View, correct: Tensor, weights: Tensor, subject: str) -> str:
+def _compare(view: CaseView, correct: Tensor, weights: Tensor, subject: str) -> str:
     """The weight that differs most."""
     difference = (weights - correct).abs()
     if float(difference.max()) < 1e-3:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.dispatch import RULES, Call
+from alibi_viz.attention.dispatch import RULES, AttentionCall
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import shared_bias
 from tests.attention.cases import qkv
@@ -80,7 +80,7 @@ def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], nam
 
 def first_rule(**facts: Any) -> tuple[str, str] | None:
     """Backend and measurement of the first rule that holds; what isn't given, fits no rule."""
-    call = Call(
+    call = AttentionCall(
         kind="",
         queries=0,
         keys=10**6,

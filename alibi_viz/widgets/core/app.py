@@ -47,7 +47,7 @@ from traitlets import List, Unicode
 from alibi_viz.figures import theme
 from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import Controls, below, row, show
-from alibi_viz.widgets.core.figure import LiveFigure, Page
+from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
 # The page that `App.save` writes
@@ -125,7 +125,7 @@ class App(Controls):
 
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
-        page = Page(controls=[control.model_id for control in below(controls)])
+        page = PageWidget(controls=[control.model_id for control in below(controls)])
         page.observe(lambda change: self.fit(change.new), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)

@@ -15,7 +15,7 @@ from plotly.basedatatypes import Undefined
 from traitlets import Int, List, Unicode
 
 
-class Page(anywidget.AnyWidget):
+class PageWidget(anywidget.AnyWidget):
     """An invisible widget of an app or a guess: reports its width in pixels and tends its controls,
     see page.js."""
 
