@@ -13,7 +13,6 @@ from alibi_viz.figures.matrices import named_trace
 from alibi_viz.measure.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.attention_explorer import MAX_TOKENS
-from alibi_viz.widgets.core.formatting import format_percent
 from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message, visible_controls
 
@@ -28,150 +27,299 @@ def cells(app: AttentionExplorer, step: str) -> np.ndarray:
     return np.array(named_trace(app.figure, step).z, dtype=object).astype(float)  # NaN for the gaps
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("head", "query"), [(1, None), (3, 8), (8, 5), (2, 4), (3, 3), (1, 0)])
-def test_figure_and_caption_give_the_weights(
-    head: int, query: int | None, bias: bool, causal: bool
-) -> None:
-    app = AttentionExplorer(
-        text=TEXT, num_heads=8, head=head, query=query, bias=bias, causal=causal
-    )
-    place, tokens = 10 if query is None else query, TEXT.split()
+# The picture
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
+@pytest.mark.parametrize("bias", [True, False], ids=["with bias", "without bias"])
+@pytest.mark.parametrize("step", ["content", "bias", "logits", "weights"])
+def test_a_matrix_shows_a_step_of_the_head(step: str, bias: bool, causal: bool) -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=bias, causal=causal)
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
-    slopes = (alibi_slopes(8), None) if bias else (None, alibi_slopes(8))
-    traces = [attention_trace(reading.query, reading.key, each, causal=causal) for each in slopes]
-    for step in ("content", "bias", "logits", "weights"):
-        values = torch.where(traces[0].logits.isneginf(), torch.nan, getattr(traces[0], step))[
-            0, head - 1
-        ]
-        np.testing.assert_allclose(cells(app, step), values, atol=1e-5)
-    visible = range(place + 1 if causal else 11)
-    near = [key for key in visible if abs(place - key) <= 3]
-    receivers = (
-        f"itself and the {len(near) - 1} nearest tokens" if len(near) < len(visible) else "itself"
-    )
-
-    def shares(keys: list[int]) -> str:
-        here, there = (
-            format_percent(trace.weights[0, head - 1, place, keys].sum()) for trace in traces
-        )
-        return f"{here}{{}}; {'without' if bias else 'with'} the bias {there}."
-
-    given = shares(near if len(near) < len(visible) else [place]).format(
-        f" of its weight to {receivers}"
-    )
-    state = f"Head {head} of 8, slope 1/{2**head}, bias {'on' if bias else 'off'}."
-    assert app.caption == f"{state} Query {place} “{tokens[place]}” gives {given}"
-    equal = sorted(
-        (abs(key - place), key) for key in visible if key != place and tokens[key] == tokens[place]
-    )
-    (distance, far), word = equal[-1] if equal else (0, 0), tokens[place]
-    told = f"The farthest other “{word}”, {distance} away, gets {shares([far]).format('')} " * bool(
-        equal
-    )
-    assert app.details == told + reading.note and "made up" in reading.note, (
-        "says where the content comes from"
-    )
-    title = f"m = 1/{2**head}<br>-m {'(i - j)' if causal else '|i - j|'}".replace(
-        "-", "\N{MINUS SIGN}"
-    )
-    titles = [annotation.text for annotation in app.figure.layout.annotations]
-    assert titles[1] == f"+  bias, {title if bias else 'switched off'}"
-    assert (titles[2].find("bias on") < titles[2].find("bias off")) == bias, (
-        "what is shown comes first"
-    )
+    slopes = alibi_slopes(8) if bias else None
+    trace = attention_trace(reading.query, reading.key, slopes, causal=causal)
+    expected = getattr(trace, step)[0, 2].masked_fill(trace.logits[0, 2].isneginf(), torch.nan)
+    np.testing.assert_allclose(cells(app, step), expected, atol=1e-5)
 
 
-def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
-    app = AttentionExplorer(text=TEXT)
-    box = control(app, "s-text")
-    box.value = ""
-    assert "at least one word" in message(app) and (box.value, app.text) == ("", TEXT)
-    control(app, "s-reset").click()
-    assert (message(app), box.value) == ("", TEXT)
-    box.value = " "
-    box.value = TEXT
-    assert message(app) == "", "also when the last good text is typed again"
-    box.value = "<script>alert(1)</script>"
-    assert (message(app), app.text) == ("", "<script>alert(1)</script>")
-    app.text = TEXT
-    assert box.value == TEXT
-    app.text = "x" * 50_000
-    with pytest.raises(ValueError, match="text must have at most 50,000 characters, got 50,001"):
-        app.text = "x" * 50_001
+def titles(app: AttentionExplorer) -> dict[str, str]:
+    """The title of each panel."""
+    return {annotation.name: annotation.text for annotation in app.figure.layout.annotations}
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        pytest.param({}, "+  bias, m = 1/8<br>−m (i − j)", id="causal"),  # noqa: RUF001
+        pytest.param({"causal": False}, "+  bias, m = 1/8<br>−m |i − j|", id="both directions"),  # noqa: RUF001
+        pytest.param({"bias": False}, "+  bias, switched off", id="without bias"),
+    ],
+)
+def test_the_title_of_the_bias_is_its_formula(options: dict[str, Any], title: str) -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, **options)
+    assert titles(app)["bias"] == title
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["with bias", "without bias"])
+def test_what_is_shown_comes_first_in_the_legend(bias: bool) -> None:
+    legend = titles(AttentionExplorer(text=TEXT, bias=bias))["bars"]
+    bias_on_is_first = legend.find("bias on") < legend.find("bias off")
+    assert bias_on_is_first == bias
 
 
 def test_markup_is_escaped_everywhere() -> None:
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
-    assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
-    found = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
-    found += [annotation.text for annotation in app.figure.layout.annotations]
-    found += [
-        str(trace.customdata.tolist()) for trace in app.figure.data if trace.customdata is not None
+    shown = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
+    shown += titles(app).values()
+    for trace in app.figure.data:
+        if trace.customdata is not None:
+            shown.append(str(trace.customdata.tolist()))
+    assert not any("<img" in text for text in shown)
+    assert sum("&lt;img" in text for text in shown) > 6
+
+
+def test_the_caption_itself_is_plain_text() -> None:
+    assert "<img" in AttentionExplorer(text="<img").caption
+
+
+# The caption
+
+MADE_UP = (
+    "Content is made up, the same in every head: 2 between equal words at any distance, and a "
+    "fixed random number around 0 between different words."
+)
+CAPTIONS = [
+    pytest.param(
+        {"head": 1},
+        "Head 1 of 8, slope 1/2, bias on. Query 10 “cat” gives 96% of its weight to itself and the "
+        "3 nearest tokens; without the bias 45%.",
+        "The farthest other “cat”, 9 away, gets 0.9%; without the bias 32%.",
+        id="the last query",
+    ),
+    pytest.param(
+        {"head": 3, "query": 8},
+        "Head 3 of 8, slope 1/8, bias on. Query 8 “saw” gives 62% of its weight to itself and the "
+        "3 nearest tokens; without the bias 46%.",
+        "The farthest other “saw”, 6 away, gets 20%; without the bias 29%.",
+        id="another query",
+    ),
+    pytest.param(
+        {"head": 8, "query": 5, "bias": False},
+        "Head 8 of 8, slope 1/256, bias off. Query 5 “and” gives 90% of its weight to itself and "
+        "the 3 nearest tokens; with the bias 90%.",
+        "",
+        id="without bias, and no equal word",
+    ),
+    pytest.param(
+        {"head": 2, "query": 4, "causal": False},
+        "Head 2 of 8, slope 1/4, bias on. Query 4 “dog” gives 91% of its weight to itself and the "
+        "6 nearest tokens; without the bias 81%.",
+        "The farthest other “dog”, 3 away, gets 21%; without the bias 28%.",
+        id="both directions",
+    ),
+    pytest.param(
+        {"head": 3, "query": 3},
+        "Head 3 of 8, slope 1/8, bias on. Query 3 “the” gives 48% of its weight to itself; without "
+        "the bias 41%.",
+        "The farthest other “the”, 3 away, gets 33%; without the bias 41%.",
+        id="all visible tokens are near",
+    ),
+    pytest.param(
+        {"head": 1, "query": 0},
+        "Head 1 of 8, slope 1/2, bias on. Query 0 “the” gives 100% of its weight to itself; "
+        "without the bias 100%.",
+        "",
+        id="the first query",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "caption", "of_equal_word"), CAPTIONS)
+def test_caption_gives_the_weights_of_the_query(
+    options: dict[str, Any], caption: str, of_equal_word: str
+) -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, **options)
+    assert app.caption == caption
+    assert app.details == f"{of_equal_word} {MADE_UP}".strip()
+
+
+# The text box
+
+
+def test_a_blank_text_shows_a_message_and_stays_blank() -> None:
+    app = AttentionExplorer(text=TEXT)
+    box = control(app, "s-text")
+    box.value = ""
+    assert "at least one word" in message(app)
+    assert box.value == ""
+    assert app.text == TEXT
+
+
+def test_reset_puts_the_text_back_into_the_box() -> None:
+    app = AttentionExplorer(text=TEXT)
+    box = control(app, "s-text")
+    box.value = ""
+    control(app, "s-reset").click()
+    assert box.value == TEXT
+    assert message(app) == ""
+
+
+def test_the_message_goes_when_the_last_good_text_is_typed_again() -> None:
+    app = AttentionExplorer(text=TEXT)
+    box = control(app, "s-text")
+    box.value = " "
+    box.value = TEXT
+    assert message(app) == ""
+
+
+def test_a_text_that_is_set_in_code_appears_in_the_box() -> None:
+    app = AttentionExplorer(text="to be")
+    app.text = TEXT
+    assert control(app, "s-text").value == TEXT
+
+
+def test_a_text_has_at_most_50_000_characters() -> None:
+    app = AttentionExplorer(text="x" * 50_000)
+    with pytest.raises(ValueError, match="text must have at most 50,000 characters, got 50,001"):
+        app.text = "x" * 50_001
+
+
+# Head and query
+
+
+def test_the_first_row_of_controls_is_short() -> None:
+    assert visible_controls(AttentionExplorer(text=TEXT)) == [
+        "s-text",
+        "s-bias",
+        "s-head",
+        "s-head-field",
+        "s-shuffle",
+        "s-more",
+        "s-reset",
     ]
-    assert sum("&lt;img" in text for text in found) > 6 and not any(
-        "<img" in text for text in found
-    )
 
 
-def test_controls_clicks_and_traits_change_each_other_and_stay_in_range() -> None:
+def test_controls_set_the_head_and_the_query() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
-    head, query = control(app, "s-head"), control(app, "s-query")
-    assert (head.max, query.value) == (8, "")
-    first = ["s-text", "s-bias", "s-head", "s-head-field", "s-shuffle", "s-more", "s-reset"]
-    assert visible_controls(app) == first, "the slider and its field are one of six controls"
-    head.value, query.value = 6, "4 "
-    assert (app.head, app.query) == (6, 4)
-    for bad in ("11", "-1", "four"):
-        query.value = bad
-        assert "query must be" in message(app) and (app.query, query.value) == (4, "4")
-    query.value = " "
-    assert app.query is None, "the last token, also of a longer text"
-    control(app, "s-bias").value = control(app, "s-causal").value = False
+    control(app, "s-head").value = 6
+    control(app, "s-query").value = "4 "
+    assert app.head == 6
+    assert app.query == 4
+
+
+@pytest.mark.parametrize("text", ["11", "-1", "four"])
+def test_a_query_that_is_no_position_is_refused(text: str) -> None:
+    app = AttentionExplorer(text=TEXT, query=4)
+    query = control(app, "s-query")
+    query.value = text
+    assert "query must be" in message(app)
+    assert app.query == 4
+    assert query.value == "4"
+
+
+def test_an_empty_field_is_the_last_query() -> None:
+    app = AttentionExplorer(text=TEXT, query=4)
+    control(app, "s-query").value = " "
+    assert app.query is None
+
+
+def test_the_bias_the_mask_and_the_content_can_be_switched_off() -> None:
+    app = AttentionExplorer(text=TEXT)
+    control(app, "s-bias").value = False
+    control(app, "s-causal").value = False
     control(app, "s-content").label = "equal"
-    assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
     assert cells(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
-    app.num_heads, app.query, app.text = 4, 9, "a b"
-    assert app.head == head.max == 4 and (app.query, query.value, message(app)) == (None, "", "")
+
+
+def test_fewer_heads_move_a_head_that_is_gone() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=6)
+    app.num_heads = 4
+    assert app.head == 4
+    assert control(app, "s-head").max == 4
+
+
+def test_a_new_text_deselects_the_query() -> None:
+    app = AttentionExplorer(text=TEXT, query=9)
+    app.text = "a b"
+    assert app.query is None
+    assert control(app, "s-query").value == ""
+
+
+def test_a_query_that_is_set_together_with_a_text_is_kept() -> None:
+    app = AttentionExplorer(text=TEXT)
     app.set_together({"query": 2, "text": "to be or"})
-    assert app.query == 2, "the new text deselects, and then it is selected again"
-    app.text, app.num_heads = TEXT, 8
+    assert app.query == 2
+
+
+def test_a_click_on_a_row_selects_its_query() -> None:
+    app = AttentionExplorer(text=TEXT)
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
-    assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, (
-        "the row of the query is framed"
-    )
-    click(app.figure, "tiles", *np.argwhere(named_trace(app.figure, "tiles").z == 6)[0])
-    assert (app.head, app.query) == (6, 4)
+    (frame,) = app.figure.select_shapes({"name": "weights"})
+    assert frame.y0 == 3.5
 
 
-def test_trained_model_reads_the_bytes_of_the_text() -> None:
+def test_a_click_on_a_small_matrix_selects_its_head() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8)
+    row, column = np.argwhere(named_trace(app.figure, "tiles").z == 6)[0]
+    click(app.figure, "tiles", row, column)
+    assert app.head == 6
+
+
+# Other sources
+
+
+def test_a_trained_model_reads_the_bytes_of_the_text() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
-    before = np.nan_to_num(cells(app, "content"))
+    assert words(app) == ("t", "o", "␣", "b", "e")
+
+
+def test_each_layer_of_a_model_has_its_own_content() -> None:
+    app = AttentionExplorer(lab.make_model("alibi"), text="to be")
+    of_layer_1 = np.nan_to_num(cells(app, "content"))
     app.content = "layer 2"
-    assert (
-        not np.allclose(np.nan_to_num(cells(app, "content")), before)
-        and "layer 2 of 2" in app.details
-    )
+    assert not np.allclose(np.nan_to_num(cells(app, "content")), of_layer_1)
+    assert "layer 2 of 2" in app.details
+
+
+def test_a_model_keeps_its_number_of_heads() -> None:
+    app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
         app.num_heads = 4
 
 
-def test_another_object_raises() -> None:
-    with pytest.raises(
-        TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="
-    ):
-        AttentionExplorer("to be")
-    with pytest.raises(ValueError, match="position 'alibi', unchanged, got 'none'"):
-        AttentionExplorer(lab.make_model("none"))
-    with pytest.raises(ValueError, match="source must have at most 32 heads to be drawn, got 33"):
-        AttentionExplorer(lab.make_model("alibi", num_heads=33, d_model=66))
-    assert (
-        AttentionExplorer(lab.make_model("alibi", num_heads=32, d_model=64), text="a").num_heads
-        == 32
-    )
+@pytest.mark.parametrize(
+    ("source", "error", "reason"),
+    [
+        pytest.param(
+            "to be",
+            TypeError,
+            r"source must be a LanguageModel, .*, got 'to be'; pass a text as text=",
+            id="text",
+        ),
+        pytest.param(
+            lab.make_model("none"),
+            ValueError,
+            "position 'alibi', unchanged, got 'none'",
+            id="without ALiBi",
+        ),
+        pytest.param(
+            lab.make_model("alibi", num_heads=33, d_model=66),
+            ValueError,
+            "source must have at most 32 heads to be drawn, got 33",
+            id="too many heads",
+        ),
+    ],
+)
+def test_another_source_is_refused(source: Any, error: type[Exception], reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        AttentionExplorer(source)
+
+
+def test_32_heads_can_be_drawn() -> None:
+    model = lab.make_model("alibi", num_heads=32, d_model=64)
+    assert AttentionExplorer(model, text="a").num_heads == 32
 
 
 def test_a_model_runs_once_for_a_text_until_refresh() -> None:
@@ -207,79 +355,122 @@ def test_an_error_of_a_model_is_a_message_and_changes_nothing() -> None:
     assert app._caption.value == before[2]
 
 
+# Long texts
+
+
 def test_a_long_text_is_cut_and_says_so() -> None:
-    app = AttentionExplorer(text="word " * 100, num_heads=32)
+    app = AttentionExplorer(text="word " * 100)
     note = control(app, "s-note")
-    assert (note.value, note.layout.display) == (
-        f"only the first {MAX_TOKENS} of 100 tokens are used",
-        None,
-    )
-    assert (
-        cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
-        and f"Query {MAX_TOKENS - 1} " in app.caption
-    )
-    assert len(app.figure.to_json()) < 2_500_000, "what a change sends to the browser"
-    labels = len(words(app))
-    app.fit(2000)
-    assert len(words(app)) > labels, "there is room for more"
+    assert note.value == f"only the first {MAX_TOKENS} of 100 tokens are used"
+    assert note.layout.display is None
+    assert cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
+
+
+def test_a_short_text_has_no_note() -> None:
+    app = AttentionExplorer(text="word " * 100)
     app.text = "short"
-    assert note.layout.display == "none" and message(app) == ""
+    assert control(app, "s-note").layout.display == "none"
 
 
-def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
-    before = repr(app), app.caption, app.figure.to_json()
-    shuffle, restore = control(app, "s-shuffle"), control(app, "s-original")
-    hidden = lambda: restore.layout.display == "none"  # noqa: E731
-    assert hidden()
+def test_a_change_sends_at_most_two_and_a_half_megabytes() -> None:
+    app = AttentionExplorer(text="word " * 100, num_heads=32)
+    assert len(app.figure.to_json()) < 2_500_000
+
+
+def test_a_wider_page_has_more_labels() -> None:
+    app = AttentionExplorer(text="word " * 100)
+    before = len(words(app))
+    app.fit(2000)
+    assert len(words(app)) > before
+
+
+# The order of the words
+
+
+def test_shuffle_moves_the_words_in_another_way_each_time() -> None:
+    app = AttentionExplorer(text=TEXT)
     for order in (1, 2, 3):
-        shuffle.click()
-        assert (app.order, app.text, hidden()) == (order, TEXT, False)
+        control(app, "s-shuffle").click()
+        assert app.order == order
         assert words(app) == tuple(shuffle_words(TEXT, order).split())
-    restore.click()
-    assert hidden() and (repr(app), app.caption, app.figure.to_json()) == before
-    app.order, app.query = 1, 3
+    assert app.text == TEXT
+
+
+def test_the_button_for_the_original_order_is_shown_after_a_shuffle() -> None:
+    app = AttentionExplorer(text=TEXT)
+    restore = control(app, "s-original")
+    assert restore.layout.display == "none"
+    control(app, "s-shuffle").click()
+    assert restore.layout.display is None
+
+
+def test_the_original_order_is_restored() -> None:
+    app = AttentionExplorer(text=TEXT)
+    before = (repr(app), app.caption, app.figure.to_json())
+    control(app, "s-shuffle").click()
+    control(app, "s-original").click()
+    assert (repr(app), app.caption, app.figure.to_json()) == before
+
+
+def test_a_new_text_is_in_its_own_order() -> None:
+    app = AttentionExplorer(text=TEXT, order=1, query=3)
     control(app, "s-text").value = "another short text"
-    assert (app.order, app.query, words(app)) == (None, None, ("another", "short", "text"))
-    app.num_heads, app.bias, app.causal, app.order, app.content = 2, False, False, 9, "equal"
+    assert app.order is None
+    assert words(app) == ("another", "short", "text")
+
+
+def test_reset_restores_the_start() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
+    before = (repr(app), app.caption)
+    app.set_together({"num_heads": 2, "bias": False, "causal": False, "order": 9})
+    app.content = "equal"
     control(app, "s-reset").click()
-    assert (repr(app), app.caption, message(app), control(app, "s-text").value) == (
-        *before[:2],
-        "",
-        TEXT,
-    )
+    assert (repr(app), app.caption) == before
+    assert control(app, "s-text").value == TEXT
     assert control(app, "s-head").value == 4
 
 
-def test_caption_gives_what_a_shuffle_changes() -> None:
-    app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
+def change_in_caption(app: AttentionExplorer) -> float:
+    """By how much the caption says that weights have changed."""
+    (found,) = re.findall(
+        r"the last query gives to each token change by up to ([\d.]+)\.", app.caption
+    )
+    return float(found)
 
-    def change() -> float:
-        (found,) = re.findall(
-            r"the last query gives to each token change by up to ([\d.]+)\.", app.caption
-        )
-        return float(found)
 
-    assert change() == 0
-    app.causal = True
-    assert change() == 0
+@pytest.mark.parametrize("causal", [True, False])
+def test_without_a_bias_the_first_layer_knows_no_order(causal: bool) -> None:
+    model = lab.make_model("alibi")
+    app = AttentionExplorer(model, text=TEXT, bias=False, causal=causal, order=1)
+    assert change_in_caption(app) == 0
+
+
+def test_the_second_layer_knows_the_order() -> None:
+    app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, order=1)
     app.content = "layer 2"
-    assert change() > 0
-    app.content, app.bias = "layer 1", True
-    readings = [
-        app.source.read(text, "layer 1", 8, MAX_TOKENS) for text in (TEXT, shuffle_words(TEXT, 1))
-    ]
-    traces = [
-        attention_trace(each.query, each.key, each.slopes).weights[0, 0, -1] for each in readings
-    ]
-    pairs = zip(traces, readings, strict=True)
-    before, after = (
-        pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in pairs
-    )
-    assert change() == pytest.approx((after - before).abs().max(), abs=6e-4) and change() > 0.01
-    app.text, app.order = "to be or not " * MAX_TOKENS, 1
-    assert (
-        "shuffling changes which words are read" in app.caption and "change by" not in app.caption
-    )
+    assert change_in_caption(app) > 0
+
+
+def test_caption_gives_what_a_shuffle_changes() -> None:
+    app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, order=1)
+
+    def weights_by_token(text: str) -> pd.Series:
+        reading = app.source.read(text, "layer 1", 8, MAX_TOKENS)
+        trace = attention_trace(reading.query, reading.key, reading.slopes)
+        return pd.Series(trace.weights[0, 0, -1].numpy()).groupby(reading.tokens).sum()
+
+    change = (weights_by_token(shuffle_words(TEXT, 1)) - weights_by_token(TEXT)).abs().max()
+    assert change > 0.01
+    assert change_in_caption(app) == pytest.approx(change, abs=6e-4)
+
+
+def test_a_shuffle_of_a_text_that_is_cut_changes_which_words_are_read() -> None:
+    app = AttentionExplorer(text="to be or not " * MAX_TOKENS, order=1)
+    assert "shuffling changes which words are read" in app.caption
+    assert "change by" not in app.caption
+
+
+def test_without_a_shuffle_the_caption_says_nothing_of_it() -> None:
+    app = AttentionExplorer(text=TEXT, order=1)
     app.order = None
     assert "shuffled" not in app.caption
