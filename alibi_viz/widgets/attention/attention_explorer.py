@@ -202,7 +202,7 @@ class AttentionExplorer(HasHead, TextApp):
         self, original: Reading, shuffled: Reading, shuffled_trace: AttentionTrace
     ) -> str:
         """How much the weights of the last query depend on the order of the words."""
-        if shuffled.total > len(shuffled.tokens):
+        if len(shuffled.tokens) != original.total:
             return (
                 "The text is longer than what is read, so shuffling changes which words are read "
                 "as well."
