@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.check.plan import Call, only_condition
+from alibi_viz.check.common_condition import only_condition
+from alibi_viz.check.plan import Call
 from alibi_viz.check.report import Finding
 
 R = TypeVar("R")

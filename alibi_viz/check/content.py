@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.call import Unusable, try_each
-from alibi_viz.check.plan import NO_PADDING, Call, fault_of_condition, only_condition
+from alibi_viz.check.common_condition import fault_of_condition, only_condition
+from alibi_viz.check.plan import NO_PADDING, Call
 from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.beyond import name_unexplained
+from alibi_viz.check.common_condition import fault_of_condition, only_condition
 from alibi_viz.check.plan import (
     NO_HEAD_DIM,
     SHORT,
     Call,
     Probe,
-    fault_of_condition,
-    only_condition,
 )
 from alibi_viz.check.probe import Observation
 from alibi_viz.check.report import Comparison, Finding

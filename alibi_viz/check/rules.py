@@ -140,6 +140,7 @@ def _offset(places: Places, clues: Clues) -> Tensor:
 
 
 def _from_the_first_query(places: Places, clues: Clues) -> Tensor:
+    # A distance, not an offset: such a cache holds no later keys of a row.
     return (places.row - places.key).abs()
 
 
@@ -283,6 +284,7 @@ CAUSAL_VIEWS = [
     View("rewarded future", _everything, torch.clone),
     View("rewarded past", _everything, torch.neg),
     View("window", _past_window, needs="window"),
+    # Without a window all keys are seen, and the last one says nothing.
     View("first keys only", _past_first_keys, needs="window"),
 ]
 ENCODER_VIEWS = [

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from alibi_viz.check.common_condition import fault_of_condition, only_condition
 from alibi_viz.check.plan import (
     Call,
     Probe,
     attention_plan,
     bias_plan,
-    fault_of_condition,
-    only_condition,
     pairwise,
 )
 
