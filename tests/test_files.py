@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from functools import partial
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> Non
         _, status = os.waitpid(process, 0)
         assert status == 0
     seeds = {saved["run"]["seed"] for saved in read_records(tmp_path)}
-    assert seeds == {f"{process}-{number}" for process in range(4) for number in range(20)}
+    assert seeds == {f"{process}-{number}" for process, number in product(range(4), range(20))}
 
 
 @pytest.fixture

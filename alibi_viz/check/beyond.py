@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from alibi_viz.check.probe import Observation
-from alibi_viz.check.report import OUTSIDE, Finding
+from alibi_viz.check.report import OUTSIDE, Comparison, Finding
 from alibi_viz.check.rules import Expectation, Places
 
 _FEWEST_RIGHT = 4  # distances: fewer agree by chance
@@ -30,26 +30,20 @@ def name_unexplained(
         finding = describe(unexplained, expected)
         if finding is not None:
             return finding
-    _, worst_evidence = max(map(_difference(expected), unexplained), key=lambda item: item[0])
+    compared = [_compare(observation, expected) for observation in unexplained]
+    _, worst = max(compared, key=lambda item: item[0])
     are_long = all(not observation.call.is_short for observation in unexplained)
     if are_long and faults_so_far <= {"length cap", "future not masked"}:
-        return Finding("length cap", worst_evidence)
-    return Finding("unknown fault", worst_evidence)
+        return Finding("length cap", str(worst))
+    return Finding("unknown fault", str(worst))
 
 
-def _difference(expected: Expectation) -> Callable[[Observation], tuple[float, str]]:
-    """A function that returns the largest difference of an observation, and says where it is."""
-
-    def difference(observation: Observation) -> tuple[float, str]:
-        correct = expected.bias(observation.probe)
-        largest, place = observation.largest_difference(correct)
-        head, query, key = place
-        got = float(observation.weights[place])
-        wanted = float(observation.normalize(correct).exp()[place])
-        given = f"head {head + 1} gives key {key} the weight {got:.3g} for query {query}"
-        return largest, f"with {observation.call}, {given}, expected {wanted:.3g}"
-
-    return difference
+def _compare(observation: Observation, expected: Expectation) -> tuple[float, Comparison]:
+    """The largest difference of a weight in an observation, and where it is."""
+    correct = expected.bias(observation.probe)
+    difference, place = observation.largest_difference(correct)
+    wanted = observation.normalize(correct).exp()
+    return difference, Comparison(str(observation.call), wanted, observation.weights, place)
 
 
 def _future(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:
@@ -179,7 +173,7 @@ def _other_law(unexplained: Sequence[Observation], expected: Expectation) -> Fin
     for observation in with_several_queries:
         if not _depends_on_distance(observation) or not _is_mostly_wrong(observation, expected):
             return None
-    _, evidence = _difference(expected)(unexplained[0])
+    _, evidence = _compare(unexplained[0], expected)
     law = "the bias depends on the distance alone, but not in proportion, as a learned one may"
     return Finding(OUTSIDE, f"{law}: {evidence}")
 

@@ -82,7 +82,10 @@ class Failures:
 
     @property
     def calls(self) -> list[Call]:
-        return [call for messages in self.by_fault.values() for call in messages]
+        calls: list[Call] = []
+        for messages in self.by_fault.values():
+            calls += messages
+        return calls
 
     def findings(self, tried: Sequence[Call]) -> list[Finding]:
         """A finding for each fault, with the condition under which calls fail, of all tried."""

@@ -460,7 +460,10 @@ def _readable_calls(observations: Sequence[Observation], expected: Expectation) 
 def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Failures]:
     """The observations of all calls, and the calls that failed."""
     results, failures = try_each(read, calls)
-    return [seen for several in results.values() for seen in several], failures
+    observations: list[Observation] = []
+    for of_call in results.values():
+        observations += of_call
+    return observations, failures
 
 
 def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.gallery import EXHIBITS, Exhibit
 from alibi_viz.check.plan import Probe
 from alibi_viz.check.probe import Observation
 
@@ -114,11 +114,6 @@ class Rule(NamedTuple):
         """The names of its faults; none for the correct rule."""
         return tuple(fault for fault in (self.law.fault, self.view.fault) if fault)
 
-    @property
-    def seen_in(self) -> list[Exhibit]:
-        """Public systems whose bias followed this rule, with dates and sources."""
-        return [exhibit for exhibit in EXHIBITS if exhibit.fault in self.faults]
-
     def makes_sense(self, clues: Clues) -> bool:
         """Whether the clues that the rule needs were seen."""
         needed = [name for name in (self.law.needs, self.view.needs) if name]
@@ -207,16 +202,16 @@ def _rounded_difference(dtype: torch.dtype, places: Places, clues: Clues) -> Ten
     return (places.query.to(dtype) - places.key.to(dtype)).double().abs()
 
 
+_WAYS_TO_ROUND = (
+    _rounded_product,
+    _rounded_factors,
+    _rounded_product_from_the_end,
+    _rounded_positions,
+    _rounded_difference,
+)
 ROUNDED_LAWS = [
-    Law("colliding positions", partial(law, dtype))
-    for dtype in (torch.bfloat16, torch.float16)
-    for law in (
-        _rounded_product,
-        _rounded_factors,
-        _rounded_product_from_the_end,
-        _rounded_positions,
-        _rounded_difference,
-    )
+    Law("colliding positions", partial(way, dtype))
+    for dtype, way in product((torch.bfloat16, torch.float16), _WAYS_TO_ROUND)
 ]
 
 
@@ -301,7 +296,7 @@ ENCODER_VIEWS = [
 
 def _all_rules(views: list[View]) -> list[Rule]:
     """All rules, the simplest first."""
-    combined = [Rule(law, view) for law in LAWS for view in views]
+    combined = [Rule(law, view) for law, view in product(LAWS, views)]
     combined.sort(key=lambda rule: len(rule.faults))
     # Rounded distances are not offsets, so nothing is made of them.
     unchanged = View("", views[0].visible, torch.clone)

@@ -17,7 +17,11 @@ from alibi_viz.figures.matrices import Grid, named_trace
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale
 from tests.figures.reading import cell_colors, hovered
 
-LEFT, RIGHT, TOP, BOTTOM = 56, 20, 58, 46  # margins in pixels
+# Margins in pixels
+LEFT = 56
+RIGHT = 20
+TOP = 58
+BOTTOM = 46
 PAD = 4  # pixels around the grid
 
 

@@ -2,6 +2,7 @@
 redrawing in place."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def includes(axis: Any, values: Any) -> bool:
 
 # Slopes
 
-HEADS_AND_SCHEMES = [(heads, scheme) for heads in (1, 2, 7, 12, 64) for scheme in SCHEMES]
+HEADS_AND_SCHEMES = list(product((1, 2, 7, 12, 64), SCHEMES))
 
 
 def beside_official(heads: int, scheme: str) -> go.Figure:
