@@ -20,7 +20,8 @@ from alibi_viz.attention import (
     choose_backend,
     fold,
 )
-from alibi_viz.bias import AlibiBias, alibi_bias, causal_mask
+from alibi_viz.bias import alibi_bias, causal_mask
+from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.models import (
     AlibiSelfAttention,
     KeyValueCache,

@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.nn.functional import dropout, pad
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
-from alibi_viz.bias import AlibiBias, alibi_bias, exact_dtype, mask_future, shared_bias
+from alibi_viz.bias import alibi_bias, exact_dtype, mask_future
+from alibi_viz.cached_bias import AlibiBias, shared_bias
 
 # These were measured on the CPU; they change speed and memory, not the result.
 _MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head

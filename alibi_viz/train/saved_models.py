@@ -20,7 +20,7 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from alibi_viz.arguments import as_path, check_instance
-from alibi_viz.bias import AlibiBias
+from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Law, Method, source_text

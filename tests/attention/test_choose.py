@@ -10,7 +10,7 @@ from torch.func import vmap
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
 from alibi_viz.attention.dispatch import RULES, AttentionCall
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.bias import shared_bias
+from alibi_viz.cached_bias import shared_bias
 from tests.attention.cases import qkv
 
 FIXED = alibi_slopes(2)

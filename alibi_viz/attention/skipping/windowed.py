@@ -22,10 +22,10 @@ The reverse channel gives the second.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,30 +47,37 @@ _LARGEST_GRADIENT = 2**22
 _KERNEL_CALL = 2**18
 
 
-class _Windowed(torch.autograd.Function):
-    """Attention within the spans; the gradients leave out the same keys as the output.
+class _Settings(NamedTuple):
+    """What a call has beside its tensors."""
 
-    `heads` makes the heads of a call from its tensors: query, key, value and slopes.
-    """
+    spans: tuple[int, ...]  # one per head, in steps
+    causal: bool
+    scale: float
+
+
+class _Windowed(torch.autograd.Function):
+    """Attention within the spans; the gradients leave out the same keys as the output."""
 
     @staticmethod
-    def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
-        query = tensors[0]
+    def forward(ctx: Any, settings: _Settings, *tensors: Tensor) -> Tensor:
+        query, key, value, slopes = tensors
         batch, num_heads, length, head_dim = query.shape
         # With this layout, a model joins the heads without a copy.
         output = query.new_empty(batch, length, num_heads, head_dim).transpose(1, 2)
         log_sums = output.new_empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
-        for head in heads(tensors):
-            head.attend(output[:, head.index], log_sums[:, head.index])
-        ctx.heads = heads
-        ctx.save_for_backward(*tensors, output, log_sums)
+        for head in _heads(settings, query, key, value, slopes):
+            head.attend(output, log_sums)
+        ctx.settings = settings
+        ctx.save_for_backward(query, key, value, slopes, output, log_sums)
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         slopes_need_gradients = ctx.needs_input_grad[-1]
-        gradients = _Gradients.apply(ctx.heads, slopes_need_gradients, gradient, *ctx.saved_tensors)
-        return None, *gradients  # none for `heads`
+        gradients = _Gradients.apply(
+            ctx.settings, slopes_need_gradients, gradient, *ctx.saved_tensors
+        )
+        return None, *gradients  # none for the settings
 
 
 class _Gradients(torch.autograd.Function):
@@ -82,37 +89,102 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        heads: Callable[..., Iterator["_Head"]],
-        for_slopes: bool,
-        gradient: Tensor,
+        settings: _Settings,
+        slopes_need_gradients: bool,
+        of_output: Tensor,
         *saved: Tensor,
     ) -> tuple[Tensor, ...]:
-        *tensors, output, log_sums = saved
-        if gradient.stride(-1) != 1:  # sum().backward() expands a single number
-            gradient = gradient.contiguous()
-        # of query, key, value and slopes
-        totals = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
-        of_query, of_key, of_value, of_slopes = totals
-        for head in heads(tensors):
+        query, key, value, slopes, output, log_sums = saved
+        if of_output.stride(-1) != 1:  # sum().backward() expands a single number
+            of_output = of_output.contiguous()
+        # Half precision would round after each tile.
+        dtype = log_sums.dtype
+        totals = _InputGradients(
+            query=torch.zeros_like(query, dtype=dtype),
+            key=torch.zeros_like(key, dtype=dtype),
+            value=torch.zeros_like(value, dtype=dtype),
+        )
+        of_slopes = torch.zeros_like(slopes, dtype=dtype)
+        for head in _heads(settings, query, key, value, slopes):
             of_slopes[head.index] = head.add_gradients(
-                of_query=of_query[:, head.index],
-                of_key=of_key[:, head.key_index],
-                of_value=of_value[:, head.key_index],
-                of_output=gradient[:, head.index],
-                output=output[:, head.index],
-                log_sums=log_sums[:, head.index],
-                for_slope=for_slopes,
+                totals, of_output, output, log_sums, slope_needs_gradient=slopes_need_gradients
             )
-        return tuple(total.to(tensor.dtype) for total, tensor in zip(totals, tensors, strict=True))
+        return (
+            totals.query.to(query.dtype),
+            totals.key.to(key.dtype),
+            totals.value.to(value.dtype),
+            of_slopes.to(slopes.dtype),
+        )
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> None:
         raise RuntimeError("backend 'windowed' has no second derivatives: use 'eager'")
 
 
+class _InputGradients(NamedTuple):
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class _KernelCall:
+    """One call of torch's kernel, which computes all rectangles of a tile."""
+
+    query: Tensor  # [batch, count, rows, head_dim]
+    key: Tensor  # [batch, count, width, head_dim]
+    value: Tensor  # [batch, count, width, head_dim]
+    # The kernel adds the mask, [1, 1, 1 or rows, width], to the logits. It doesn't know the bias of
+    # the rows, [count or 1, rows], which changes the log sums only.
+    mask: Tensor
+    row_bias: Tensor | float
+    is_causal: bool
+    scale: float
+
+    def attend(self) -> tuple[Tensor, Tensor]:
+        """The output [batch, count, rows, head_dim] and its log sums [batch, count, rows]."""
+        output, log_sums = _KERNEL(
+            self.query,
+            self.key,
+            self.value,
+            is_causal=self.is_causal,
+            attn_mask=self.mask,
+            scale=self.scale,
+        )
+        return output, log_sums + self.row_bias
+
+    def gradients(self, of_output: Tensor, output: Tensor, log_sums: Tensor) -> _InputGradients:
+        """The gradients of query, key and value.
+
+        The output and its log sums are those of all keys, not only those of this tile.
+        """
+        no_dropout = 0.0
+        gradients = _BACKWARD(
+            of_output,
+            self.query,
+            self.key,
+            self.value,
+            output,
+            log_sums - self.row_bias,
+            no_dropout,
+            is_causal=self.is_causal,
+            attn_mask=self.mask,
+            scale=self.scale,
+        )
+        return _InputGradients(*gradients)
+
+    def with_silent_channels(self) -> "_KernelCall":
+        """Add a channel that is 1 in all queries and 0 in all keys, and one that is the reverse."""
+        one_then_zero = pad(pad(self.query, (0, 1), value=1.0), (0, 1))
+        zero_then_one = pad(pad(self.key, (0, 1)), (0, 1), value=1.0)
+        return replace(
+            self, query=one_then_zero, key=zero_then_one, value=_with_empty_channels(self.value)
+        )
+
+
 @dataclass(frozen=True)
 class _Head:
-    """One head of a call. The tensors are [batch, length, head_dim]."""
+    """One head of a call. Its tensors are [batch, length, head_dim]."""
 
     index: int
     key_index: int
@@ -124,17 +196,18 @@ class _Head:
     causal: bool
     scale: float
 
-    def attend(self, output: Tensor, log_sums: Tensor) -> None:
-        """Write the output [batch, query, head_dim] and the log sums [batch, query].
+    def attend(self, all_outputs: Tensor, all_log_sums: Tensor) -> None:
+        """Write this head's output and log sums into those of all heads.
 
-        A log sum is log(sum of exp(logits)) over the keys of a query.
+        A log sum is log(sum of exp(logits)) over the keys of a query. The outputs are [batch,
+        heads, query, head_dim], the log sums [batch, heads, query].
         """
+        output = all_outputs[:, self.index]
+        log_sums = all_log_sums[:, self.index]
         # Half precision would round after each tile.
         merged = output if output.dtype == log_sums.dtype else log_sums.new_empty(output.shape)
         for tile in self.tiles():
-            tensors, options, row_bias = self.kernel_arguments(tile)
-            part, part_log_sums = _KERNEL(*tensors, **options)
-            part_log_sums = part_log_sums + row_bias
+            part, part_log_sums = self.kernel_call(tile).attend()
             rows = tile.queries(merged)
             row_log_sums = tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
@@ -149,40 +222,48 @@ class _Head:
 
     def add_gradients(
         self,
+        totals: _InputGradients,
+        of_all_outputs: Tensor,
+        all_outputs: Tensor,
+        all_log_sums: Tensor,
         *,
-        of_query: Tensor,
-        of_key: Tensor,
-        of_value: Tensor,
-        of_output: Tensor,
-        output: Tensor,
-        log_sums: Tensor,
-        for_slope: bool,
+        slope_needs_gradient: bool,
     ) -> Tensor:
-        """Add to the gradients of query, key and value, given that of the output.
+        """Add this head's gradients to those of all heads, given that of the output.
 
-        Returns the gradient of the slope, 0 if not `for_slope`.
+        Returns the gradient of the slope, 0 unless `slope_needs_gradient`.
         """
+        of_output = of_all_outputs[:, self.index]
+        output = all_outputs[:, self.index]
+        log_sums = all_log_sums[:, self.index]
         of_slope = log_sums.new_zeros(())
         for tile in self.small_tiles():
-            tensors, options, row_bias = self.kernel_arguments(tile)
-            tensors = [tile.queries(of_output), *tensors, tile.queries(output)]
-            if for_slope:
-                tensors = _with_silent_channels(*tensors)
-            tile_log_sums = tile.queries(log_sums) - row_bias
-            query_part, key_part, value_part = _BACKWARD(*tensors, tile_log_sums, 0.0, **options)
+            call = self.kernel_call(tile)
+            tile_of_output = tile.queries(of_output)
+            tile_output = tile.queries(output)
+            if slope_needs_gradient:
+                call = call.with_silent_channels()
+                tile_of_output = _with_empty_channels(tile_of_output)
+                tile_output = _with_empty_channels(tile_output)
+            part = call.gradients(tile_of_output, tile_output, tile.queries(log_sums))
 
-            if for_slope:
-                row_steps, key_steps = self.steps(tile)
-                of_rows = (query_part[..., -1] * row_steps).sum()
-                of_keys = (key_part[..., -2] * key_steps).sum()
-                of_slope -= of_rows + of_keys
-                query_part = query_part[..., :-2]
-                key_part = key_part[..., :-2]
-                value_part = value_part[..., :-2]
-            tile.queries(of_query).add_(query_part)
-            _add_to_keys(of_key, tile, key_part)
-            _add_to_keys(of_value, tile, value_part)
+            if slope_needs_gradient:
+                of_slope -= self.distance_sum(tile, part)
+                part = _InputGradients(*(gradient[..., :-2] for gradient in part))
+            tile.queries(totals.query[:, self.index]).add_(part.query)
+            _add_to_keys(totals.key[:, self.key_index], tile, part.key)
+            _add_to_keys(totals.value[:, self.key_index], tile, part.value)
         return of_slope / self.scale
+
+    def distance_sum(self, tile: Tile, part: _InputGradients) -> Tensor:
+        """Sum of scale * g_ij * distance over the pairs of a tile, from its two silent channels.
+
+        g_ij is the gradient of the logit of query i and key j.
+        """
+        row_steps, key_steps = self.steps(tile)
+        row_sums = part.query[..., -1]  # scale * (sum of g_ij over the keys)
+        key_sums = part.key[..., -2]  # scale * (sum of g_ij over the queries)
+        return (row_sums * row_steps).sum() + (key_sums * key_steps).sum()
 
     def tiles(self) -> list[Tile]:
         return tiles(self.query.shape[1], self.key.shape[1], self.span, causal=self.causal)
@@ -197,12 +278,8 @@ class _Head:
             for start in range(0, tile.count, limit):
                 yield tile.part(start, min(start + limit, tile.count))
 
-    def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
-        """What the kernel takes for a tile, and what it can't add itself.
-
-        Returns query, key and value; the options, with the bias of keys or pairs as a mask; and the
-        bias of queries [count or 1, rows].
-        """
+    def kernel_call(self, tile: Tile) -> _KernelCall:
+        """The call that computes a tile, with its part of the bias."""
         row_steps, key_steps = self.steps(tile)
         # With the kernel's own causal mask, NaN in a key does not reach earlier queries. The kernel
         # multiplies its -inf by the scale, so that must be positive.
@@ -218,9 +295,15 @@ class _Head:
         else:
             bias = -self.slope * key_steps[None]
             row_bias = -self.slope * row_steps
-        tensors = [tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)]
-        options = {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale}
-        return tensors, options, row_bias
+        return _KernelCall(
+            query=tile.queries(self.query),
+            key=tile.keys(self.key),
+            value=tile.keys(self.value),
+            mask=bias[None, None],
+            row_bias=row_bias,
+            is_causal=is_causal,
+            scale=self.scale,
+        )
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two tensors whose sum is the distance of query and key.
@@ -241,12 +324,11 @@ class _Head:
 
 
 def _heads(
-    tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float
+    settings: _Settings, query: Tensor, key: Tensor, value: Tensor, slopes: Tensor
 ) -> Iterator[_Head]:
-    """The heads of a call, from its query, key, value and slopes."""
-    query, key, value, slopes = tensors
+    """The heads of a call, whose tensors are [batch, heads, length, head_dim]."""
     group_size = query.shape[1] // key.shape[1]
-    for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
+    for index, (slope, span) in enumerate(zip(slopes.tolist(), settings.spans, strict=True)):
         key_index = index // group_size
         yield _Head(
             index=index,
@@ -256,19 +338,14 @@ def _heads(
             value=value[:, key_index],
             slope=slope,
             span=span,
-            causal=causal,
-            scale=scale,
+            causal=settings.causal,
+            scale=settings.scale,
         )
 
 
-def _with_silent_channels(
-    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor
-) -> list[Tensor]:
-    """Add a channel that is 1 in all queries and 0 in all keys, and one that is the reverse."""
-    query = pad(pad(query, (0, 1), value=1.0), (0, 1))
-    key = pad(pad(key, (0, 1)), (0, 1), value=1.0)
-    gradient, value, output = (pad(tensor, (0, 2)) for tensor in (gradient, value, output))
-    return [gradient, query, key, value, output]
+def _with_empty_channels(tensor: Tensor) -> Tensor:
+    """Two channels of zeros more, where query and key have the silent channels."""
+    return pad(tensor, (0, 2))
 
 
 def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
@@ -301,8 +378,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
-    heads = partial(_heads, spans=spans, causal=inputs.causal, scale=inputs.scaling)
-    return _Windowed.apply(heads, query, key, value, inputs.slopes)
+    settings = _Settings(spans=spans, causal=inputs.causal, scale=inputs.scaling)
+    return _Windowed.apply(settings, query, key, value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_flag
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
+from alibi_viz.bias import alibi_bias, check_lengths, right_aligned
+from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.models.positions.base import Config, Position
 from alibi_viz.slopes import LearnedSlopes
 
