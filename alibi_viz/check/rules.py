@@ -8,7 +8,7 @@ combination is tried.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
@@ -60,7 +60,8 @@ class Clues:
         cap: the distance from which on the bias stays the same; None if it goes on.
         step: how many neighboring distances have the same bias; None if it differs for each.
         window: how many keys a query sees; None for all.
-        last_key: [heads, 1, 1]: how many of the first keys the last query sees.
+        last_key: how many of the first keys the last query sees, [heads, 1, 1]; None if it may see
+            all.
     """
 
     slopes: Tensor
@@ -72,22 +73,28 @@ class Clues:
     @classmethod
     def seen_in(cls, longest: Observation, observation: Observation, slopes: Slopes) -> "Clues":
         """The clues in the longest of several observations, and in one of them."""
-        widest = int(longest.visible.sum(-1).max())
-        return cls(
+        clues = cls(
             slopes=slopes(observation.probe.num_heads)[:, None, None],
             cap=longest.cap,
             step=longest.step,
-            window=widest if widest < longest.probe.key_length else None,
-            last_key=observation.last_key[:, None, None],
         )
+        widest = int(longest.visible.sum(-1).max())
+        if widest == longest.probe.key_length:  # some query sees all keys
+            return clues
+        return replace(clues, window=widest, last_key=observation.last_key[:, None, None])
 
 
 class Law(NamedTuple):
-    """What the slopes are multiplied by."""
+    """What the slopes are multiplied by.
+
+    `offset` gives [query, key] or [heads, query, key]. It is negative for keys after the query, and
+    a view makes a distance of it. If not `is_signed`, it is a distance already.
+    """
 
     fault: str  # "" for the distance of ALiBi
-    offset: Callable[[Places, Clues], Tensor]  # [query, key] or [heads, query, key]
-    needs: str = ""  # the clue without which the law makes no sense
+    offset: Callable[[Places, Clues], Tensor]
+    needs: str = ""  # the clue that it reads, without which the law makes no sense
+    is_signed: bool = True
 
 
 class View(NamedTuple):
@@ -100,7 +107,7 @@ class View(NamedTuple):
     fault: str  # "" for the keys that ALiBi shows
     visible: Callable[[Places, Clues], Tensor]  # bool, broadcastable to [heads, query, key]
     of_offset: Callable[[Tensor], Tensor] = torch.abs
-    needs: str = ""
+    needs: str = ""  # as in `Law`
 
 
 class Rule(NamedTuple):
@@ -121,7 +128,9 @@ class Rule(NamedTuple):
 
     def bias(self, slopes: Tensor, places: Places, clues: Clues) -> Tensor:
         """The bias for slopes [heads] at these places, float64 [heads, query, key]."""
-        distance = self.view.of_offset(self.law.offset(places, clues))
+        distance = self.law.offset(places, clues)
+        if self.law.is_signed:
+            distance = self.view.of_offset(distance)
         visible = self.view.visible(places, clues)
         bias = -slopes.double()[:, None, None] * distance
         return bias.masked_fill(~visible, -math.inf)
@@ -135,7 +144,7 @@ def _offset(places: Places, clues: Clues) -> Tensor:
 
 
 def _from_the_first_query(places: Places, clues: Clues) -> Tensor:
-    # A distance, not an offset: such a cache holds no later keys of a row.
+    # Such a cache holds no later keys of a row.
     return (places.row - places.key).abs()
 
 
@@ -162,7 +171,7 @@ def _steps_in_tokens(places: Places, clues: Clues) -> Tensor:
 
 LAWS = [
     Law("", _offset),
-    Law("wrong corner of the cache", _from_the_first_query),
+    Law("wrong corner of the cache", _from_the_first_query, is_signed=False),
     Law("square root of the distance", _square_root),
     Law("length cap", _capped, needs="cap"),
     Law("distance in steps", _steps, needs="step"),
@@ -210,7 +219,7 @@ _WAYS_TO_ROUND = (
     _rounded_difference,
 )
 ROUNDED_LAWS = [
-    Law("colliding positions", partial(way, dtype))
+    Law("colliding positions", partial(way, dtype), is_signed=False)
     for dtype, way in product((torch.bfloat16, torch.float16), _WAYS_TO_ROUND)
 ]
 
@@ -279,8 +288,7 @@ CAUSAL_VIEWS = [
     View("rewarded future", _everything, torch.clone),
     View("rewarded past", _everything, torch.neg),
     View("window", _past_window, needs="window"),
-    # Without a window all keys are seen, and the last one says nothing.
-    View("first keys only", _past_first_keys, needs="window"),
+    View("first keys only", _past_first_keys, needs="last_key"),
 ]
 ENCODER_VIEWS = [
     View("", _everything),
@@ -290,7 +298,7 @@ ENCODER_VIEWS = [
     View("rewarded future", _everything, torch.clone),
     View("rewarded past", _everything, torch.neg),
     View("window", _window, needs="window"),
-    View("first keys only", _first_keys, needs="window"),
+    View("first keys only", _first_keys, needs="last_key"),
 ]
 
 
@@ -298,9 +306,8 @@ def _all_rules(views: list[View]) -> list[Rule]:
     """All rules, the simplest first."""
     combined = [Rule(law, view) for law, view in product(LAWS, views)]
     combined.sort(key=lambda rule: len(rule.faults))
-    # Rounded distances are not offsets, so nothing is made of them.
-    unchanged = View("", views[0].visible, torch.clone)
-    return combined + [Rule(law, unchanged) for law in ROUNDED_LAWS]
+    correct_view = views[0]
+    return combined + [Rule(law, correct_view) for law in ROUNDED_LAWS]
 
 
 _CAUSAL_RULES = _all_rules(CAUSAL_VIEWS)
