@@ -1,15 +1,37 @@
-"""Write a file whole or not at all.
+"""Write a file whole or not at all, and read text in the encodings that editors write.
 
 The content goes to a hidden file, which then replaces the old one, so a killed process leaves the
 old file. If two processes write the same file, their contents don't mix: the last to finish wins.
 """
 
+import codecs
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EISDIR, ENOENT
 from pathlib import Path
+
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def decode(data: bytes) -> str:
+    """The text of a file: in UTF-8, or in what its byte order mark says, which is left out.
+
+    Raises UnicodeDecodeError for a file in another encoding.
+
+    >>> from alibi_viz.files import decode
+    >>> decode("grün".encode("utf-16"))
+    'grün'
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if data.startswith(mark):
+            return data.decode(encoding)
+    return data.decode("utf-8")
 
 
 @contextmanager

@@ -15,11 +15,13 @@ The file is an object with
 - "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
   [batch][heads][length][head_dim]
 
-An implementation may leave out whole lists, but no case of a list.
+An implementation may leave out whole lists, but no case of a list. It may write numbers as C++ does
+("-inf", "nan"), and the file in UTF-16, as Windows does.
 """
 
 import json
 import math
+import re
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -37,7 +39,7 @@ from alibi_viz.check.plan import Call, Probe
 from alibi_viz.check.probe import AttentionReader, Observation, read_bias
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
-from alibi_viz.files import write
+from alibi_viz.files import decode, write
 from alibi_viz.slopes import alibi_slopes
 
 _FORMAT = {"format": "alibi-vectors", "version": 1}
@@ -62,6 +64,13 @@ _INPUTS = {
     "bias": ("num_heads", "query_length", "key_length", "causal"),
     "attention": ("query", "key", "value", "causal"),
 }
+# Numbers that JSON doesn't have, as C, C++ and Windows print them: inf, -nan(ind), 1.#QNAN
+_INFINITY = re.compile(r"\b(?:inf|infinity|1\.#INF)\b", re.IGNORECASE)
+_NAN = re.compile(r"-?\b(?:nan(?:\(\w*\))?|1\.#(?:IND|QNAN|SNAN))", re.IGNORECASE)
+_UNCHANGED = (
+    "Every result is exactly as `write_vectors` writes it. If these are not the results of your "
+    "implementation yet, nothing was checked."
+)
 Table = dict[tuple[Hashable, ...], Tensor]  # {inputs: result}
 
 
@@ -70,6 +79,10 @@ def write_vectors(path: str | Path) -> None:
 
     The docstring of the module `alibi_viz.check.vectors` describes the file.
     """
+    write(path, json.dumps(_golden_vectors(), separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def _golden_vectors() -> dict[str, Any]:
     slope_cases = []
     for heads in _HEADS:
         slope_cases.append({"num_heads": heads, "result": _to_lists(alibi_slopes(heads))})
@@ -81,24 +94,25 @@ def write_vectors(path: str | Path) -> None:
             result = _to_lists(expected.bias(call.probe))
             bias_cases.append({**call.probe._asdict(), "causal": causal, "result": result})
         attention_cases += _record_attention(causal)
-    document = {
+    return {
         **_FORMAT,
         "dtype": "float32",
         "slopes": slope_cases,
         "bias": bias_cases,
         "attention": attention_cases,
     }
-    write(path, json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n")
 
 
 def check_vectors(path: str | Path) -> Report:
     """Judge the results in a file of golden vectors that an implementation has filled in.
 
-    Returns one report for all lists in the file. Raises OSError if the file cannot be read, and
-    ValueError if it is not JSON, has another format or version, or if a case lacks a key or holds
-    something else than numbers.
+    Returns one report for all lists in the file, with a note if nobody has changed a result.
+
+    Raises OSError if the file cannot be read, and ValueError if it is not JSON, has another format
+    or version, or if a case lacks a key or holds something else than numbers.
     """
-    tables = _read(path)
+    document = _read(path)
+    tables = _tables(path, document)
     reports = []
     with torch.device("cpu"):
         if "slopes" in tables:
@@ -119,7 +133,10 @@ def check_vectors(path: str | Path) -> Report:
         for finding in report.findings:
             findings[finding.name] = finding
         comparison = report.comparison or comparison
-    return Report(str(path), list(findings.values()), comparison=comparison)
+    golden = _golden_vectors()
+    is_unchanged = all(document[name] == golden[name] for name in tables)
+    notes = [_UNCHANGED] if is_unchanged else []
+    return Report(str(path), list(findings.values()), notes, comparison)
 
 
 def _read_bias(function: Callable[..., Tensor], causal: bool, call: Call) -> list[Observation]:
@@ -196,10 +213,14 @@ def _without_none(result: Any) -> Any:
     return -math.inf if result is None else result
 
 
-def _read(path: str | Path) -> dict[str, Table]:
-    """The lists of a file, each as a table."""
+def _read(path: str | Path) -> dict[str, Any]:
+    """The object in a file. Raises ValueError if it isn't one of this format."""
+    data = as_path("path", path).read_bytes()
     try:
-        document = json.loads(as_path("path", path).read_text())
+        text = decode(data)
+        text = _INFINITY.sub("Infinity", text)
+        text = _NAN.sub("NaN", text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     is_of_this_format = isinstance(document, dict) and _FORMAT.items() <= document.items()
@@ -210,7 +231,12 @@ def _read(path: str | Path) -> dict[str, Table]:
     dtype = document.get("dtype", "float32")
     if dtype not in list(_DTYPES):
         raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}")
+    return document
 
+
+def _tables(path: str | Path, document: dict[str, Any]) -> dict[str, Table]:
+    """The lists of a file, each as a table."""
+    dtype = _DTYPES[document.get("dtype", "float32")]
     tables = {}
     for name, inputs in _INPUTS.items():
         if name not in document:
@@ -220,7 +246,7 @@ def _read(path: str | Path) -> dict[str, Table]:
             for case in document[name]:
                 key = _key(*(case[field] for field in inputs))
                 result = _without_none(case["result"])
-                table[key] = torch.tensor(result, dtype=_DTYPES[dtype])
+                table[key] = torch.tensor(result, dtype=dtype)
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             needed = ", ".join((*inputs, "result"))
             raise ValueError(

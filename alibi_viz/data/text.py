@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
 from alibi_viz.data.tales import Recall, write_tales
+from alibi_viz.files import decode
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
 MAX_BYTES = 20_000_000
@@ -118,11 +119,11 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
     source.
 
     Args:
-        content: the text itself, a string or bytes in UTF-8, or the `pathlib.Path` of a file in
-            UTF-8. By default the built-in text.
+        content: the text itself, a string or bytes, or the `pathlib.Path` of a file. Bytes are
+            UTF-8, or UTF-16 with a byte order mark. By default the built-in text.
 
-    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or not
-    UTF-8, and OSError for a file that does not exist or cannot be read.
+    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or in
+    another encoding, and OSError for a file that does not exist or cannot be read.
 
     >>> from alibi_viz import lab
     >>> lab.load_text()
@@ -158,10 +159,13 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
         )
     _check_size(name, len(data))
     try:
-        data.decode("utf-8")
+        data = decode(data).encode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{data[error.start]:02x} at position {error.start:,}"
-        raise ValueError(f"{name} is not UTF-8 text: {byte} cannot be decoded") from None
+        raise ValueError(
+            f"{name} is not UTF-8 text: {byte} cannot be decoded; if you know its encoding, give "
+            'the text itself, such as Path("words.txt").read_text("cp1252")'
+        ) from None
     if b"\0" in data:
         raise ValueError(
             f"{name} looks binary: it has a zero byte at position {data.index(0):,}; give plain "

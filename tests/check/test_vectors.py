@@ -1,6 +1,6 @@
+"""Golden vectors: what the file has, and what is said about the results of an implementation."""
+
 import json
-from itertools import filterfalse
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,33 @@ import torch
 from alibi_viz import alibi_slopes, attention_trace
 from alibi_viz.check import check_vectors, write_vectors
 
+FORMAT = {"format": "alibi-vectors", "version": 1}
+
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file as it is written."""
     file = tmp_path_factory.mktemp("vectors") / "golden.json"
     write_vectors(file)
     return file
 
 
 @pytest.fixture
-def document(path: Path) -> Any:
-    return json.loads(path.read_text(), parse_constant=pytest.fail)
+def document(golden: Path) -> Any:
+    """The object in that file, to be changed."""
+    return json.loads(golden.read_text())
+
+
+@pytest.fixture
+def biases(document: Any) -> str:
+    """A file with nothing but biases, in which null stands for -inf."""
+    return json.dumps(FORMAT | {"bias": document["bias"]})
+
+
+@pytest.fixture
+def attention(document: Any) -> str:
+    """A file with nothing but attention."""
+    return json.dumps(FORMAT | {"attention": document["attention"]})
 
 
 def judge(document: object, folder: Path) -> Any:
@@ -29,84 +45,207 @@ def judge(document: object, folder: Path) -> Any:
     return check_vectors(file)
 
 
-def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
-    assert path.stat().st_size < 1_000_000
-    check_vectors(path).raise_for_faults()
-    document = json.loads(path.read_text())
-    unsigned = path.read_text().replace("-0.0,", "0,")  # as JavaScript writes it
-    assert unsigned != path.read_text() and judge(json.loads(unsigned), path.parent).ok
+def faults(folder: Path, **lists: object) -> set[str]:
+    """The faults that are named in a file with these lists."""
+    return {finding.name for finding in judge(FORMAT | lists, folder).findings}
+
+
+# The file
+
+
+def test_file_is_small(golden: Path) -> None:
+    assert golden.stat().st_size < 1_000_000
+
+
+def test_file_is_json_that_any_language_reads(golden: Path) -> None:
+    json.loads(golden.read_text(), parse_constant=pytest.fail)  # fails for NaN and Infinity
+
+
+# Implementations keep their files, so neither the version nor the cases may change unnoticed.
+
+
+def test_file_names_its_format(document: Any) -> None:
+    assert document["format"] == "alibi-vectors"
+    assert document["version"] == 1
+    assert document["dtype"] == "float32"
+
+
+def test_file_has_the_slopes_of_up_to_128_heads(document: Any) -> None:
     assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
     assert document["slopes"][7]["result"] == alibi_slopes(8).tolist()
-    # implementations keep their files, so neither the version nor the cases change unnoticed
-    assert [document[name] for name in ("format", "version", "dtype")] == [
-        "alibi-vectors",
-        1,
-        "float32",
-    ]
-    sizes = [
-        tuple(case[name] for name in ("num_heads", "query_length", "key_length"))
-        for case in document["bias"]
-    ]
-    assert sizes == 2 * [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
-    shapes = {
-        (*torch.tensor(case["query"]).shape[1:], len(case["key"][0][0]))
-        for case in document["attention"]
-    }
-    assert shapes == {(4, 8, 8, 8), (6, 8, 8, 8), (4, 1, 8, 8), (4, 3, 8, 8)}
 
 
-def test_faults_are_named(document: Any, tmp_path: Path) -> None:
-    document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
-    for case in filter(itemgetter("causal"), document["bias"]):
-        case["result"] = [
-            [[None if x is None else -x for x in row] for row in rows] for rows in case["result"]
-        ]
-    for case in filterfalse(itemgetter("causal"), document["attention"]):
-        query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
-        trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=False)
-        case["result"] = (trace.weights @ value).tolist()
-    names = {finding.name for finding in judge(document, tmp_path).findings}
-    assert names == {"geometric slopes", "sign reversed", "added twice"}
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+def test_file_has_biases_of_these_sizes(causal: bool, document: Any) -> None:
+    sizes = []
+    for case in document["bias"]:
+        if case["causal"] is causal:
+            sizes.append((case["num_heads"], case["query_length"], case["key_length"]))
+    assert sizes == [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
 
 
-def test_half_precision_results_are_right_if_the_file_says_so(
-    document: Any, tmp_path: Path
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+def test_file_has_attention_of_these_sizes(causal: bool, document: Any) -> None:
+    sizes = set()
+    for case in document["attention"]:
+        if case["causal"] is causal:
+            _, heads, query_length, head_dim = torch.tensor(case["query"]).shape
+            key_length = torch.tensor(case["key"]).shape[2]
+            sizes.add((heads, query_length, key_length, head_dim))
+    assert sizes == {(4, 8, 8, 8), (6, 8, 8, 8), (4, 1, 8, 8), (4, 3, 8, 8)}
+
+
+# Right results
+
+
+def test_its_own_results_are_right(golden: Path) -> None:
+    check_vectors(golden).raise_for_faults()
+
+
+def test_a_file_that_nobody_filled_in_is_noticed(golden: Path) -> None:
+    assert "nothing was checked" in str(check_vectors(golden))
+
+
+def test_a_file_with_results_of_its_own_has_no_such_note(document: Any, tmp_path: Path) -> None:
+    document["attention"][0]["result"][0][0][0][0] += 1e-7
+    report = judge(FORMAT | {"attention": document["attention"]}, tmp_path)
+    assert report.ok
+    assert report.notes == []
+
+
+def test_negative_zeros_may_be_written_as_zero(attention: str, tmp_path: Path) -> None:
+    unsigned = attention.replace("-0.0,", "0,")  # as JavaScript writes it
+    assert unsigned != attention
+    assert judge(json.loads(unsigned), tmp_path).ok
+
+
+def written_by_c(text: str) -> bytes:
+    return text.replace("null", "-inf").encode()
+
+
+def written_by_old_windows_c(text: str) -> bytes:
+    return text.replace("null", "-1.#INF").encode()
+
+
+def written_by_notepad(text: str) -> bytes:
+    return text.encode("utf-8-sig")
+
+
+def written_by_powershell(text: str) -> bytes:
+    return text.encode("utf-16")
+
+
+@pytest.mark.parametrize(
+    "written", [written_by_c, written_by_old_windows_c, written_by_notepad, written_by_powershell]
+)
+def test_file_may_be_written_in_the_way_of_other_systems(
+    written: Any, biases: str, tmp_path: Path
 ) -> None:
-    slopes = {name: document.pop(name) for name in ("format", "version", "slopes")}
-    for case in [*document["attention"], *slopes["slopes"]]:
+    (tmp_path / "theirs.json").write_bytes(written(biases))
+    assert check_vectors(tmp_path / "theirs.json").ok
+
+
+def test_half_precision_is_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
+    for case in document["attention"]:
         case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
-    assert [finding.name for finding in judge(slopes, tmp_path).findings] == ["imprecise slopes"]
-    assert judge(slopes | {"attention": document["attention"], "dtype": "bfloat16"}, tmp_path).ok
+    attention = FORMAT | {"attention": document["attention"]}
+    assert judge(attention | {"dtype": "bfloat16"}, tmp_path).ok
 
 
-def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> None:
-    slopes = {name: document[name] for name in ("format", "version", "slopes")}
-    assert judge(slopes, tmp_path).ok
-    del slopes["slopes"][4]
-    assert [finding.name for finding in judge(slopes, tmp_path).findings] == ["missing case"]
+def test_lists_may_be_left_out(document: Any, tmp_path: Path) -> None:
+    assert judge(FORMAT | {"slopes": document["slopes"]}, tmp_path).ok
+
+
+# Faults
+
+
+def test_wrong_slopes_are_named(document: Any, tmp_path: Path) -> None:
+    document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
+    assert faults(tmp_path, slopes=document["slopes"]) == {"geometric slopes"}
+
+
+def test_rounded_slopes_are_named(document: Any, tmp_path: Path) -> None:
+    for case in document["slopes"]:
+        case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
+    assert faults(tmp_path, slopes=document["slopes"]) == {"imprecise slopes"}
+
+
+def reversed_sign(rows: Any) -> Any:
+    """The negative of nested lists, whose null stays."""
+    if isinstance(rows, list):
+        return [reversed_sign(row) for row in rows]
+    return None if rows is None else -rows
+
+
+def test_a_wrong_bias_is_named(document: Any, tmp_path: Path) -> None:
+    for case in document["bias"]:
+        if case["causal"]:
+            case["result"] = reversed_sign(case["result"])
+    assert faults(tmp_path, bias=document["bias"]) == {"sign reversed"}
+
+
+def test_wrong_attention_is_named(document: Any, tmp_path: Path) -> None:
+    for case in document["attention"]:
+        if not case["causal"]:
+            query = torch.tensor(case["query"])
+            key = torch.tensor(case["key"])
+            slopes = 2 * alibi_slopes(query.shape[1])
+            trace = attention_trace(query, key, slopes, causal=False)
+            case["result"] = (trace.weights @ torch.tensor(case["value"])).tolist()
+    assert faults(tmp_path, attention=document["attention"]) == {"added twice"}
+
+
+def test_nan_is_named(biases: str, tmp_path: Path) -> None:
+    as_windows_prints_it = biases.replace("null", "-nan(ind)")
+    (tmp_path / "theirs.json").write_text(as_windows_prints_it)
+    names = {finding.name for finding in check_vectors(tmp_path / "theirs.json").findings}
+    assert names == {"returns NaN"}
+
+
+def test_a_missing_case_is_named(document: Any, tmp_path: Path) -> None:
+    del document["slopes"][4]
+    assert faults(tmp_path, slopes=document["slopes"]) == {"missing case"}
+
+
+# Files that cannot be read
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "other"}, "must be a JSON object with"),
-        ({"version": 9}, 'must be a JSON object with .*"version": 1'),
-        ({"slopes": 3}, "slopes must be a list of cases"),
-        ({"slopes": [{"heads": 3}]}, "with num_heads, result as numbers: KeyError"),
-        ({"slopes": [{"num_heads": 1, "result": [["a"]]}]}, "slopes must be a list of cases with"),
-        ({"slopes": [], "dtype": "int4"}, "dtype must be one of float32, float16, bfloat16"),
-        ({}, "has none of the lists slopes, bias, attention"),
+        pytest.param({"format": "other"}, "must be a JSON object with", id="another format"),
+        pytest.param({"version": 9}, '.*"version": 1', id="another version"),
+        pytest.param({"slopes": 3}, "slopes must be a list of cases", id="no list"),
+        pytest.param(
+            {"slopes": [{"heads": 3}]}, "with num_heads, result as numbers: KeyError", id="no key"
+        ),
+        pytest.param(
+            {"slopes": [{"num_heads": 1, "result": [["a"]]}]},
+            "slopes must be a list of cases with",
+            id="a word for a number",
+        ),
+        pytest.param(
+            {"slopes": [], "dtype": "int4"}, "dtype must be one of float32", id="another dtype"
+        ),
+        pytest.param({}, "has none of the lists slopes, bias, attention", id="no lists"),
     ],
 )
 def test_bad_file_raises_with_the_reason(
     changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        judge({"format": "alibi-vectors", "version": 1} | changes, tmp_path)
+        judge(FORMAT | changes, tmp_path)
 
 
-def test_file_that_is_not_json_raises(tmp_path: Path) -> None:
-    for text in ("[1, 2", "[" * 100_000):
-        (tmp_path / "bad.json").write_text(text)
-        with pytest.raises(ValueError, match="is not JSON"):
-            check_vectors(tmp_path / "bad.json")
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"[1, 2", id="cut off"),
+        pytest.param(b"[" * 100_000, id="too deep"),
+        pytest.param(b'{"format": "\xe9"}', id="in cp1252"),
+    ],
+)
+def test_file_that_is_not_json_raises(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_bytes(content)
+    with pytest.raises(ValueError, match="is not JSON"):
+        check_vectors(tmp_path / "bad.json")

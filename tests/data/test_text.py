@@ -170,6 +170,18 @@ def test_a_path_is_read(tmp_path: Path) -> None:
     assert b"".join(parts(text)).decode() == CONTENT
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_byte_order_mark_tells_the_encoding(encoding: str) -> None:
+    assert b"".join(parts(lab.load_text(CONTENT.encode(encoding)))).decode() == CONTENT
+
+
+def test_text_in_another_encoding_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("grüße", encoding="cp1252")
+    with pytest.raises(ValueError, match=r"words.txt is not UTF-8 .* give the text itself"):
+        lab.load_text(file)
+
+
 def test_a_string_is_never_a_path(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
     file.write_text(CONTENT, encoding="utf-8")
