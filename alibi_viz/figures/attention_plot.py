@@ -414,8 +414,8 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
 
     places = grid.hover_cells(len(shown.tokens), _MAX_HOVER)
     hover = shown.hover(range(heads), places)
-    numbers = range(1, heads + 1)
-    matrices.fill_hover(figure, grid, len(shown.tokens), hover, numbers)
+    head_numbers = range(1, heads + 1)
+    matrices.fill_hover(figure, grid, len(shown.tokens), hover, head_numbers)
 
     across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])

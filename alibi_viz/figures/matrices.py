@@ -296,7 +296,7 @@ def draw(
     *,
     scale: ColorScale,
     titles: Sequence[str],
-    numbers: tuple[Sequence[int], Sequence[int]],
+    axis_labels: tuple[Sequence[int], Sequence[int]],
     legend: str,
 ) -> None:
     """Draw matrices into a figure from `blank`, plain or live.
@@ -310,7 +310,7 @@ def draw(
         masked: bool, the same shape.
         scale: the colors.
         titles: the title of each tile.
-        numbers: those of all rows and of all columns, for the labels of the axes.
+        axis_labels: the numbers of all rows and of all columns.
         legend: the text beside the color bar.
     """
     grid_width, grid_height = grid.extent
@@ -318,7 +318,7 @@ def draw(
     plot_width = max(grid_width + 2 * _PAD, legend_width)
     plot_height = grid_height + 2 * _PAD
     x_range, y_range = grid.ranges(plot_width)
-    row_numbers, column_numbers = numbers
+    row_labels, column_labels = axis_labels
 
     if masked.any():
         legend += f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
@@ -329,8 +329,8 @@ def draw(
             width=plot_width + _MARGIN["l"] + _MARGIN["r"],
             height=plot_height + _MARGIN["t"] + _MARGIN["b"],
         )
-        _draw_axis(figure.layout.xaxis, x_range, column_numbers, grid.corners[:, 0], grid.side)
-        _draw_axis(figure.layout.yaxis, y_range, row_numbers, grid.corners[:, 1], grid.side)
+        _draw_axis(figure.layout.xaxis, x_range, column_labels, grid.corners[:, 0], grid.side)
+        _draw_axis(figure.layout.yaxis, y_range, row_labels, grid.corners[:, 1], grid.side)
         png = grid.png(scale.indices(cells), masked, scale.palette)
         fill_grid(figure, grid, png, titles)
         # On each change, a FigureWidget redraws every visible trace and copies all data.
@@ -345,7 +345,7 @@ def draw(
 def _draw_axis(
     axis: Any,
     ends: list[float],
-    numbers: Sequence[int],
+    labels: Sequence[int],
     tile_starts: NDArray[np.int64],
     side: int,
 ) -> None:
@@ -357,20 +357,20 @@ def _draw_axis(
     is_roomy = side >= _ROOMY_SIDE
     labeled_starts = np.unique(tile_starts) if is_roomy else tile_starts[:1]
 
-    if _TICK_ROOM * len(numbers) <= side:
-        count = len(numbers)
+    if _TICK_ROOM * len(labels) <= side:
+        count = len(labels)
     elif is_roomy:
         count = 3
     else:
         count = 2
-    labeled_cells = np.unique(np.linspace(0, len(numbers) - 1, count).astype(int))
-    centers = (labeled_cells + 0.5) * side / len(numbers)
+    labeled_cells = np.unique(np.linspace(0, len(labels) - 1, count).astype(int))
+    centers = (labeled_cells + 0.5) * side / len(labels)
 
     update_changed(
         axis,
         range=ends,
         tickvals=np.add.outer(labeled_starts, centers).ravel(),
-        ticktext=[str(numbers[cell]) for cell in labeled_cells] * len(labeled_starts),
+        ticktext=[str(labels[cell]) for cell in labeled_cells] * len(labeled_starts),
     )
 
 
@@ -420,7 +420,7 @@ def fill_hover(
     grid: Grid,
     size: int | tuple[int, int],
     custom: NDArray[np.object_],
-    numbers: Sequence[int],
+    tile_numbers: Sequence[int],
 ) -> None:
     """Fill the hover layer of a figure with a grid.
 
@@ -430,16 +430,16 @@ def fill_hover(
         size: the (rows, columns) of each matrix, or one number for both.
         custom: the data of the hover texts, [tiles, rows, columns, ...]; for fewer rows and columns
             than the matrix has, each is that of several cells.
-        numbers: the number of each tile.
+        tile_numbers: the number of each tile.
     """
     rows, columns = (size, size) if isinstance(size, int) else size
     tiles, hover_rows, hover_columns = custom.shape[:3]
-    tile_numbers = np.array(numbers, dtype=object)[:, None, None]
+    number_of_cell = np.array(tile_numbers, dtype=object)[:, None, None]
     update_changed(
         named_trace(figure, _TILES),
         x=_cell_edges(grid.corners[:, 0], grid.side, columns, hover_columns),
         y=_cell_edges(grid.corners[:, 1], grid.side, rows, hover_rows),
-        z=grid.arrange(np.broadcast_to(tile_numbers, (tiles, hover_rows, hover_columns))),
+        z=grid.arrange(np.broadcast_to(number_of_cell, (tiles, hover_rows, hover_columns))),
         customdata=grid.arrange(custom),
         visible=True,
     )

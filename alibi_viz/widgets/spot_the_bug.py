@@ -317,7 +317,7 @@ class SpotTheBug(App):
             masked,
             scale=WEIGHT_SCALE,
             titles=names,
-            numbers=(view.rows, view.keys),
+            axis_labels=(view.rows, view.keys),
             legend="weight / largest of its row",
         )
         with self.figure.batch_update():

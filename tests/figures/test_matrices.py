@@ -26,7 +26,7 @@ def test_tiles_fit_the_page_and_no_row_is_empty(tiles: int, width: int) -> None:
 def test_clicks_name_the_tile_under_the_pointer() -> None:
     figure, clicked = go.FigureWidget(matrices.blank("")), []
     matrices.fill_hover(
-        figure, Grid(5, 600), 3, np.zeros((5, 3, 3), dtype=object), numbers=[7, 8, 9, 10, 11]
+        figure, Grid(5, 600), 3, np.zeros((5, 3, 3), dtype=object), tile_numbers=[7, 8, 9, 10, 11]
     )
     matrices.on_tile_click(figure, clicked.append)
     for row, column in np.ndindex(named_trace(figure, "tiles").z.shape):
@@ -63,11 +63,11 @@ def test_figure_of_matrices_reads_back(
     weights = random.random((tiles, rows, columns))
     masked = random.random(weights.shape) < 0.3
     figure, grid = matrices.blank("%{customdata}"), matrices.page_grid(tiles, width)
-    numbers = range(1, rows + 1), range(7, 7 + columns)
+    axis_labels = (range(1, rows + 1), range(7, 7 + columns))
     options = {
         "scale": WEIGHT_SCALE,
         "titles": [""] * tiles,
-        "numbers": numbers,
+        "axis_labels": axis_labels,
         "legend": "weight",
     }
     matrices.draw(figure, grid, weights, masked, **options)
