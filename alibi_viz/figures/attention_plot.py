@@ -17,9 +17,9 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.attention import AttentionTrace
-from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.figures.theme import ColorScale, as_array, update_changed, with_gaps
+from alibi_viz.figures import heatmap_grid, theme
+from alibi_viz.figures.theme import ColorScale, as_array, named_trace, update_changed, with_gaps
+from alibi_viz.figures.tile_grid import Grid
 from alibi_viz.figures.token_labels import label, literal, quoted
 
 Floats = NDArray[np.float64]
@@ -193,7 +193,7 @@ def _add_grid(figure: go.Figure) -> None:
     place = _PANELS["grid"]._asdict()
     axes = figure.get_subplot(*_PANELS["grid"])
     x, y = (axis.plotly_name.replace("axis", "") for axis in axes)
-    matrices.add_grid(figure, _PAIR + _SUM, x, y)
+    heatmap_grid.add_grid(figure, _PAIR + _SUM, x, y)
     figure.add_shape(
         name="query in the grid",
         type="path",
@@ -410,12 +410,12 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
     heads = len(weights)
     grid = Grid(heads, width - 10, _GRID_HEIGHT - 10)
     png = grid.png(_WEIGHTS.indices(weights), shown.masked, _WEIGHTS.palette)
-    matrices.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
+    heatmap_grid.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
 
     places = grid.hover_cells(len(shown.tokens), _MAX_HOVER)
     hover = shown.hover(range(heads), places)
     head_numbers = range(1, heads + 1)
-    matrices.fill_hover(figure, grid, len(shown.tokens), hover, head_numbers)
+    heatmap_grid.fill_hover(figure, grid, len(shown.tokens), hover, head_numbers)
 
     across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])
@@ -426,7 +426,7 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
 
 def _tile_titles(grid: Grid, heads: int, selected: int) -> list[str]:
     """The numbers of the heads, the selected one in bold."""
-    has_room = len(f"head {heads}") * matrices.LETTER <= grid.side
+    has_room = len(f"head {heads}") * heatmap_grid.LETTER <= grid.side
     start = "head " if has_room else ""
     titles = []
     for head in range(heads):

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_choice
-from alibi_viz.figures import matrices
+from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
 # The text beside the color bar
@@ -96,7 +96,7 @@ def draw(
         limit = HOVER_ONE if tiles == 1 else HOVER_ALL
         texts = _hover_texts(values, hidden, grid.hover_cells(length, limit))
         with figure.batch_update():
-            matrices.fill_hover(figure, grid, length, texts, head_numbers)
+            heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers)
 
     return add_hover
 
@@ -138,7 +138,7 @@ def _titles(head_numbers: Sequence[int], slopes: Sequence[str], side: int) -> li
     if not slopes:
         return titles
     with_slopes = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
-    longest = max(map(len, with_slopes)) * matrices.LETTER
+    longest = max(map(len, with_slopes)) * heatmap_grid.LETTER
     return with_slopes if longest <= side else titles
 
 

@@ -108,6 +108,11 @@ def update_changed(target: Any, **properties: Any) -> None:
             target[name] = value
 
 
+def named_trace(figure: go.Figure, name: str) -> Any:
+    """The trace of a figure with this name."""
+    return next(figure.select_traces({"name": name}))
+
+
 @dataclass(frozen=True)
 class ColorScale:
     """The colors of the values from `low` to `high`.

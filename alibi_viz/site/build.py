@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.data.tales import write_tales
-from alibi_viz.figures.matrices import png_source
+from alibi_viz.figures.png import png_source
 from alibi_viz.files import write
 from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.measure.continuations import TEMPERATURE, WORD

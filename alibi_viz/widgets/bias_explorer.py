@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias_plot as picture
-from alibi_viz.figures.matrices import on_tile_click
+from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why

@@ -14,7 +14,7 @@ from traitlets import HasTraits, observe
 
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
-from alibi_viz.figures import matrices
+from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
@@ -321,7 +321,7 @@ class SpotTheBug(App):
             legend="weight / largest of its row",
         )
         with self.figure.batch_update():
-            matrices.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
+            heatmap_grid.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
 
     @observe("bug")

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.figures import attention_plot
-from alibi_viz.figures.matrices import named_trace, on_tile_click
+from alibi_viz.figures.heatmap_grid import on_tile_click
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.figures.token_labels import quoted
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
