@@ -8,7 +8,7 @@ from ipywidgets import Widget
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 ORANGE = theme.COLORS[1]
 TOKENS = 6
@@ -27,7 +27,7 @@ class AddConstant(App):
     why = Why(
         "Each row has its own softmax.", "02_biases", "Three ways to write the same attention"
     )
-    where = Choice(("row", "column"), "row")
+    where = ChoiceOf(("row", "column"), "row")
     index = Count(4, min=0, max=TOKENS - 1)
     constant = Count(3, min=-9, max=9)
 

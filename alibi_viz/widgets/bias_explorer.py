@@ -21,7 +21,7 @@ from alibi_viz.widgets.core.formatting import format_number, format_percent, for
 from alibi_viz.widgets.core.traits import (
     LINEAR,
     MAX_HEADS,
-    Choice,
+    ChoiceOf,
     Count,
     Flag,
     HasHead,
@@ -85,9 +85,9 @@ class BiasExplorer(HasHead, App):
     redraw_to_fit = True  # the size of the tiles depends on the width
     num_heads = Count(8, min=1, max=MAX_HEADS)
     length = Count(64, min=1, max=256)
-    show = Choice(tuple(_SHOWS), "weight")
+    show = ChoiceOf(tuple(_SHOWS), "weight")
     law = Law()
-    form = Choice(FORMS, "relative")
+    form = ChoiceOf(FORMS, "relative")
     causal = Flag(True)
     head = Head(None, allow_none=True)
     blank = staticmethod(picture.blank)

@@ -13,7 +13,7 @@ from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 BLUE = theme.COLORS[0]
 ORANGE = theme.COLORS[1]
@@ -51,7 +51,7 @@ class PositionZoo(App):
         "04_a_zoo_of_positions",
         "One picture for each",
     )
-    method = Choice(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
+    method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
     distance = Count(200, min=0, max=LONGEST - 1)
 
     def controls(self) -> list[Widget]:

@@ -20,7 +20,7 @@ from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repa
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
-from alibi_viz.widgets.core.traits import Choice, ChoiceFrom, State
+from alibi_viz.widgets.core.traits import ChoiceFrom, ChoiceOf, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
@@ -97,7 +97,7 @@ class SpotTheBug(App):
         "What a correct picture looks like",
     )
     redraw_to_fit = True  # the size of the pictures depends on the width
-    bug = Choice(tuple(BUGS), "case 1")
+    bug = ChoiceOf(tuple(BUGS), "case 1")
     guess = ChoiceFrom("answers", None, allow_none=True)
     code = Code("")
 

@@ -211,7 +211,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A menu for a trait.
 
         `texts` maps values to their text, by default the value itself. `offered` returns the values
-        in the menu, by default what the trait offers, such as a `Choice`, `Head` or `Law`.
+        in the menu, by default what the trait offers, such as a `ChoiceOf`, `Head` or `Law`.
         `follows` is a trait that changes the offer.
         """
         dropdown = widgets.Dropdown(
@@ -230,7 +230,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.link(dropdown, name, menu.value_of, menu.text_of)
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
-        """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the
+        """One button per value of a `ChoiceOf`, with the CSS class "s-NAME". `tips` returns the
         tooltip of a button."""
         options = self.traits()[name].offered(self)
         tabs = widgets.ToggleButtons(

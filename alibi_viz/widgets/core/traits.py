@@ -169,7 +169,7 @@ class HasHead(HasTraits):
         self.head = None if may_be_none else self.num_heads
 
 
-class Choice(State, Enum[Any]):
+class ChoiceOf(State, Enum[Any]):
     """One of `values`, which are strings. With `allow_none`, None is a choice as well."""
 
     def validate(self, obj: Any, value: Any) -> Any:
@@ -186,7 +186,7 @@ class Choice(State, Enum[Any]):
         return self.values or ()
 
 
-class ChoiceFrom(Choice):
+class ChoiceFrom(ChoiceOf):
     """One of the strings in an attribute of the app, `source`, which may change."""
 
     def __init__(self, source: str, default_value: str | None, **options: Any) -> None:
