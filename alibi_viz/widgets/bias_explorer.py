@@ -20,7 +20,7 @@ from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import (
     LINEAR,
-    MAX_HEADS,
+    MAX_DRAWN_HEADS,
     ChoiceOf,
     Count,
     Flag,
@@ -83,7 +83,7 @@ class BiasExplorer(HasHead, App):
         "All heads at once",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
-    num_heads = Count(8, min=1, max=MAX_HEADS)
+    num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
     length = Count(64, min=1, max=256)
     show = ChoiceOf(tuple(_SHOWS), "weight")
     law = Law()

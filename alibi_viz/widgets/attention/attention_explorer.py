@@ -19,7 +19,7 @@ from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
-from alibi_viz.widgets.core.traits import MAX_HEADS, Count, Flag, HasHead
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, Count, Flag, HasHead
 
 # With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
 MAX_TOKENS = 72
@@ -72,7 +72,7 @@ class AttentionExplorer(HasHead, TextApp):
         "03_attention",
         "See the sum",
     )
-    head = Count(3, min=1, max=MAX_HEADS)
+    head = Count(3, min=1, max=MAX_DRAWN_HEADS)
     query = Count(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
     bias = Flag(True)
     causal = Flag(True)

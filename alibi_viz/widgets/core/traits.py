@@ -128,7 +128,7 @@ def _is_in_range(trait: Count | Number, value: Any) -> bool:
     return bool(trait.min <= value <= trait.max)
 
 
-MAX_HEADS = 32  # as many pictures of heads are still told apart
+MAX_DRAWN_HEADS = 32  # as many pictures of heads are still told apart
 
 
 class Head(Count):
@@ -136,7 +136,7 @@ class Head(Count):
     `HasHead`."""
 
     def __init__(self, default_value: int | None, **options: Any) -> None:
-        super().__init__(default_value, min=1, max=MAX_HEADS, **options)
+        super().__init__(default_value, min=1, max=MAX_DRAWN_HEADS, **options)
 
     def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
         """What can be chosen in a menu."""
