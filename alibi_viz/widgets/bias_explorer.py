@@ -26,7 +26,7 @@ from alibi_viz.widgets.core.traits import (
     Flag,
     HasHead,
     Head,
-    Law,
+    LawChoice,
     named_law,
 )
 
@@ -86,7 +86,7 @@ class BiasExplorer(HasHead, App):
     num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
     length = Count(64, min=1, max=256)
     show = ChoiceOf(tuple(_SHOWS), "weight")
-    law = Law()
+    law = LawChoice()
     form = ChoiceOf(FORMS, "relative")
     causal = Flag(True)
     head = Head(None, allow_none=True)

@@ -211,7 +211,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A menu for a trait.
 
         `texts` maps values to their text, by default the value itself. `offered` returns the values
-        in the menu, by default what the trait offers, such as a `ChoiceOf`, `Head` or `Law`.
+        in the menu, by default what the trait offers, such as a `ChoiceOf`, `Head` or `LawChoice`.
         `follows` is a trait that changes the offer.
         """
         dropdown = widgets.Dropdown(

@@ -227,7 +227,7 @@ class Names(State):
         return len(set(names)) == len(names) <= self.most
 
 
-class Law(State):
+class LawChoice(State):
     """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which
     apps then offer."""
 
