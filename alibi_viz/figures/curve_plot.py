@@ -51,7 +51,7 @@ class SlotTraces(NamedTuple):
     training: go.Scatter
 
 
-class Shapes(NamedTuple):
+class CurveShapes(NamedTuple):
     """The shapes of the figure, in the order in which `blank` adds them."""
 
     longer_than_training: go.layout.Shape
@@ -59,7 +59,7 @@ class Shapes(NamedTuple):
     chance: go.layout.Shape
 
 
-class Titles(NamedTuple):
+class CurveTitles(NamedTuple):
     """The annotations of the figure, in the order in which `blank` adds them."""
 
     curves: go.layout.Annotation
@@ -168,7 +168,7 @@ def blank(height: int) -> go.Figure:
         )
     figure.update_traces(visible=False)
 
-    # The order is that of `Shapes`.
+    # The order is that of `CurveShapes`.
     whole_height = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **whole_height)
     figure.add_shape(type="line", line=theme.DOTTED, **whole_height)
@@ -181,7 +181,7 @@ def blank(height: int) -> go.Figure:
         label={"textposition": "start", "yanchor": "bottom", "font_size": 11},
     )
 
-    # The order is that of `Titles`.
+    # The order is that of `CurveTitles`.
     for text in ("", "Loss while training"):
         figure.add_annotation(
             text=text,
@@ -253,7 +253,7 @@ def draw(
         _draw_training(figure, slots, training, steps)
 
         title_x = 0 if training is None else RIGHT[0]
-        Titles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
+        CurveTitles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
         figure.layout.xaxis2.update(
             domain=plot_width,
             type="log" if axes.log else "linear",
@@ -340,7 +340,7 @@ def _draw_training(
         trace.update(x=x, y=y, name=literal(label), legendgroup=label)
         included += y.clip(_LOWEST_LOSS).tolist()
 
-    Titles(*figure.layout.annotations).training.visible = visible
+    CurveTitles(*figure.layout.annotations).training.visible = visible
     figure.layout.xaxis.update(
         domain=LEFT if visible else HIDDEN,
         range=[0, steps],
@@ -357,7 +357,7 @@ def _draw_training(
 def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> None:
     """Mark the training length, with everything beyond it shaded, and the level of chance."""
     left, right = x_ends
-    shapes = Shapes(*figure.layout.shapes)
+    shapes = CurveShapes(*figure.layout.shapes)
 
     # Without a training length, hidden shapes keep valid places.
     has_length = axes.length is not None
