@@ -24,7 +24,7 @@ SENTENCE = (
 )
 
 
-class Words(State):
+class ShortText(State):
     """A text of 2 to 40 words."""
 
     info_text = "a text of 2 to 40 words"
@@ -48,7 +48,7 @@ class Forgetting(App):
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
     half_life = Count(4, min=1, max=32)
-    text = Words(SENTENCE)
+    text = ShortText(SENTENCE)
     square_root = Flag(False)
 
     def controls(self) -> list[Widget]:
@@ -61,7 +61,7 @@ class Forgetting(App):
         text = Text(
             description="text",
             continuous_update=False,
-            tooltip=Words.info_text,
+            tooltip=ShortText.info_text,
             layout=Layout(width="360px"),
         ).add_class("s-text")
         return [half_life, self.link(text, "text"), self.reset_button()]
