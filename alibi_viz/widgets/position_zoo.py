@@ -23,7 +23,7 @@ UNSEEN = "rgba(213, 60, 40, 0.16)"
 SEEN = "rgba(0, 114, 178, 0.35)"
 
 TRAINED = 64  # tokens in training
-LONGEST = 256  # tokens in the picture
+DRAWN_TOKENS = 256  # tokens in the picture
 CLOCK_SPEEDS = rotary_frequencies(8).numpy()  # of the hands, in radians per token
 WAVE_SPEEDS = rotary_frequencies(64).numpy()  # of the waves, in radians per token
 
@@ -52,7 +52,7 @@ class PositionZoo(App):
         "One picture for each",
     )
     method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
-    distance = Count(200, min=0, max=LONGEST - 1)
+    distance = Count(200, min=0, max=DRAWN_TOKENS - 1)
 
     def controls(self) -> list[Widget]:
         return [
@@ -67,7 +67,7 @@ class PositionZoo(App):
         figure = theme.blank(height=320, showlegend=False, margin_t=36)
         bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
         figure.update_layout(
-            xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
+            xaxis={"range": [-1, DRAWN_TOKENS], "anchor": "free", "showgrid": False},
             yaxis_range=[-17, 1.5],
             # The waves share the x axis of the curve; the clocks have axes of their own.
             yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
@@ -120,7 +120,7 @@ class PositionZoo(App):
             figure.layout.height = height
             figure.layout.xaxis.update(position=axis_position, title_text=title)
             figure.layout.yaxis.update(domain=[curve_starts, 1], title_text=legend)
-            figure.update_traces({"x": np.arange(LONGEST), "y": logits}, {"name": "curve"})
+            figure.update_traces({"x": np.arange(DRAWN_TOKENS), "y": logits}, {"name": "curve"})
             figure.update_traces(
                 {"x": [self.distance], "y": logits[[self.distance]]}, {"name": "distance"}
             )
@@ -162,7 +162,7 @@ def logits_by_distance(method: str) -> NDArray[np.floating]:
 
     Methods that learn their curve get one that is typical of them.
     """
-    distance = np.arange(LONGEST)
+    distance = np.arange(DRAWN_TOKENS)
     if method == "none":
         return 0.0 * distance
     if method == "alibi":
@@ -171,7 +171,7 @@ def logits_by_distance(method: str) -> NDArray[np.floating]:
         return -np.log1p(distance)
     if method == "t5":
         # Each step has the height that ALiBi's line has where the step begins.
-        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(LONGEST)).numpy()
+        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(DRAWN_TOKENS)).numpy()
         return -np.searchsorted(buckets, buckets) / 16
 
     # "rotary" and "sinusoidal", with all channels equal: |q||k|/sqrt(d) = 8.
@@ -185,7 +185,7 @@ def _method_tip(method: str) -> str:
 
 def _add_waves(figure: go.Figure) -> None:
     """Add the barcode of the sinusoidal table, one row per wave."""
-    sines = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()
+    sines = Sinusoidal(64).table(torch.arange(DRAWN_TOKENS)).T[::2].numpy()
     figure.add_heatmap(
         name="waves",
         z=sines,
@@ -226,7 +226,7 @@ def _add_training_range(figure: go.Figure) -> None:
             name=name,
             type="rect",
             x0=TRAINED - 0.5,
-            x1=LONGEST,
+            x1=DRAWN_TOKENS,
             y0=0,
             y1=1,
             yref=f"{axis} domain",
