@@ -19,7 +19,7 @@ import plotly.graph_objects as go
 from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.token_labels import literal
-from alibi_viz.measure.table import SEEDS, Axes, check_table, over_seeds
+from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
@@ -268,7 +268,7 @@ def draw(
 
 
 def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
-    """Draw the mean of one label, with its intervals from `SEEDS` seeds on.
+    """Draw the mean of one label, with its intervals from `FEWEST_SEEDS` seeds on.
 
     The name in the legend says if the curve ends early.
     """
@@ -282,7 +282,7 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
         # plotly leaves a trace without points out of the legend.
         points = points.reindex([min(axes.ticks)])
 
-    bars = points.where(points["seeds"] >= SEEDS)
+    bars = points.where(points["seeds"] >= FEWEST_SEEDS)
     unit = "" if "%" in axes.number else f" {axes.unit}"  # a percentage has its sign
     point = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
     trace.update(
@@ -376,7 +376,7 @@ def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> tuple[fl
 
     It ends at multiples of `axes.step`, so that the axis seldom changes.
     """
-    with_interval = means[means["seeds"] >= SEEDS]
+    with_interval = means[means["seeds"] >= FEWEST_SEEDS]
     included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
     if included.empty:
         return axes.low, axes.high

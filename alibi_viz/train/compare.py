@@ -14,7 +14,7 @@ from alibi_viz.arguments import check_integer
 from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, quoted
-from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, Axes, check_table, over_seeds
+from alibi_viz.measure.table import AS_TRAINED, FEWEST_SEEDS, LEVEL, Axes, check_table, over_seeds
 from alibi_viz.models.positions.custom import Method
 from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.results import create_folder, record_table
@@ -66,7 +66,7 @@ class Comparison:
     def axes(self) -> Axes:
         """The axes of a figure with these `rows`."""
         axes = main_question("text").axes(self.run.length, self.rows["x"].tolist())
-        if self.seeds >= SEEDS:
+        if self.seeds >= FEWEST_SEEDS:
             lines = f"mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
         elif self.seeds > 1:
             lines = f"mean of {self.seeds} seeds, each seed (thin)"
@@ -99,7 +99,7 @@ class Comparison:
         pairs = pairs.dropna(subset="value")
 
         table = over_seeds(pairs, ["first", "second", "x"]).reset_index()
-        has_interval = table["seeds"] >= SEEDS
+        has_interval = table["seeds"] >= FEWEST_SEEDS
         is_lower = has_interval & (table["high"] < 0)
         is_higher = has_interval & (table["low"] > 0)
         verdict = np.select([is_lower, is_higher], ["lower", "higher"], UNDECIDED)
