@@ -20,7 +20,7 @@ from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import heatmap_grid, theme
 from alibi_viz.figures.theme import ColorScale, as_array, named_trace, update_changed, with_gaps
 from alibi_viz.figures.tile_grid import Grid
-from alibi_viz.figures.token_labels import label, literal, quoted
+from alibi_viz.figures.token_labels import label, literal, quoted_token
 
 Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
@@ -293,7 +293,7 @@ class _Shown(NamedTuple):
     @property
     def word(self) -> str:
         """The selected query in words."""
-        return literal(f"query {self.query:,} {quoted(self.tokens[self.query], 16)}")
+        return literal(f"query {self.query:,} {quoted_token(self.tokens[self.query], 16)}")
 
     def hover(self, heads: Sequence[int], places: NDArray[np.int64]) -> Texts:
         """The customdata of the cells of some heads, from 0, between the tokens at some places:

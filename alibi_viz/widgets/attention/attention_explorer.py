@@ -12,7 +12,7 @@ from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.figures import attention_plot
 from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.figures.theme import named_trace
-from alibi_viz.figures.token_labels import quoted
+from alibi_viz.figures.token_labels import quoted_token
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import TextApp
@@ -282,7 +282,7 @@ def _describe_query(
 
     here = format_percent(weights[near].sum())
     there = format_percent(weights_switched[near].sum())
-    name = f"Query {query:,} {quoted(tokens[query])}"
+    name = f"Query {query:,} {quoted_token(tokens[query])}"
     sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
 
     farthest = _farthest_equal(tokens, query, visible)
@@ -291,7 +291,7 @@ def _describe_query(
         there = format_percent(weights_switched[farthest])
         steps = abs(farthest - query)
         sentences.append(
-            f"The farthest other {quoted(tokens[farthest])}, {steps:,} away, gets {here}; "
+            f"The farthest other {quoted_token(tokens[farthest])}, {steps:,} away, gets {here}; "
             f"{switched} {there}."
         )
     return sentences
