@@ -25,7 +25,7 @@ UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """The results of `compare`.
 
         from pathlib import Path
@@ -127,6 +127,10 @@ class Comparison:
         write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
 
 
+# The old name, for code that has it in its annotations
+Comparison = MethodComparison
+
+
 def compare(
     methods: Iterable[Method],
     *,
@@ -138,7 +142,7 @@ def compare(
     longest: int = Run.longest,
     executor: Executor | None = None,
     progress: bool = True,
-) -> Comparison:
+) -> MethodComparison:
     """Train every method with every seed, and compare their losses on longer and longer texts.
 
     All have the same learning rate, so a difference may be due to it. `lab.sweep` takes runs with
@@ -163,7 +167,7 @@ def compare(
     ...     ["none", "alibi"], seeds=1, length=16, steps=3, longest=2, progress=False
     ... )
     >>> comparison
-    Comparison(methods=('none', 'alibi'), text='tales', failures=())
+    MethodComparison(methods=('none', 'alibi'), text='tales', failures=())
     >>> print(comparison.verdicts[0])
     none against alibi: undecided at 16 (...) and 32 (...).
     """
@@ -194,7 +198,7 @@ def compare(
             failures.append(f"{label}, seed {seed}, is left out: {record['error']}.")
     origin = "live" if out is None else Path(out).name
     table = record_table(records, origin)
-    return Comparison(table, tuple(names), common, source.name, tuple(failures))
+    return MethodComparison(table, tuple(names), common, source.name, tuple(failures))
 
 
 def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
