@@ -208,16 +208,12 @@ def _add_title(figure: go.Figure, name: str) -> None:
     """An empty title above the upper left corner of a panel; that of the grid is above the numbers
     of the heads."""
     figure.add_annotation(
+        theme.TITLE,
         name=name,
         xref="x domain",
-        x=0,
-        xanchor="left",
         yref="y domain",
-        y=1,
-        yanchor="bottom",
         yshift=_TILE_TITLE if name == "grid" else 0,
         font_size=12,
-        showarrow=False,
         align="left",
         **_PANELS[name]._asdict(),
     )

@@ -184,16 +184,12 @@ def blank(height: int) -> go.Figure:
     # The order is that of `CurveTitles`.
     for text in ("", "Loss while training"):
         figure.add_annotation(
+            theme.TITLE,
             text=text,
             xref="paper",
-            x=0,
-            xanchor="left",
             yref="paper",
-            y=1,
-            yanchor="bottom",
             yshift=4,
             font_size=13,
-            showarrow=False,
         )
 
     figure.update_layout(

@@ -33,6 +33,8 @@ MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
 DOTTED = {"color": COLORS[6], "width": 1.5, "dash": "dot"}
+# An annotation that is the title of a plot, above its upper left corner
+TITLE = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False}
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
