@@ -178,11 +178,11 @@ def _add_matrix(figure: go.Figure, name: str) -> None:
 def _add_bars(figure: go.Figure) -> None:
     """The weights of the selected query: bars, and diamonds for those with the other bias."""
     place = _PANELS["bars"]._asdict()
-    figure.add_bar(name="bars", marker_color=theme.COLORS[0], hovertemplate=_HOVER, **place)
+    figure.add_bar(name="bars", marker_color=theme.BLUE, hovertemplate=_HOVER, **place)
     diamond = {
         "symbol": "diamond-open",
         "size": 8,
-        "color": theme.COLORS[1],
+        "color": theme.ORANGE,
         "line": {"width": 1.5},
     }
     figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, **place)
@@ -381,8 +381,8 @@ def _draw_titles(
     def mark(color: str, sign: str) -> str:
         return f'<span style="color:{color}">{sign}</span>'
 
-    bars = mark(theme.COLORS[0], "■")
-    diamonds = mark(theme.COLORS[1], "◇")
+    bars = mark(theme.BLUE, "■")
+    diamonds = mark(theme.ORANGE, "◇")
     content = "content, q · k / √d"
     if shown.masked.any():
         content += f"<br>{mark(theme.MASKED, '■')} masked"

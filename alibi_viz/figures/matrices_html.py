@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures.png import png_source
-from alibi_viz.figures.theme import COLORS, WEIGHT_SCALE, ColorScale, as_array
+from alibi_viz.figures.theme import ORANGE, WEIGHT_SCALE, ColorScale, as_array
 
 _MOST_CELLS = 32  # queries and keys of a picture
 _SIDE = 224  # pixels of a picture
@@ -113,7 +113,7 @@ def _picture(
         row, column = marked_cell
         place = f"top:{row * cell_size - 1:g}px;left:{column * cell_size - 1:g}px"
         size = f"width:{cell_size:g}px;height:{cell_size:g}px;box-sizing:border-box"
-        outline = f"outline:2px solid {COLORS[1]}"
+        outline = f"outline:2px solid {ORANGE}"
         frame = f'<div style="position:absolute;{place};{size};{outline}"></div>'
 
     image = (

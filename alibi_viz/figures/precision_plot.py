@@ -46,7 +46,6 @@ def blank() -> go.Figure:
     figure.update_annotations(font_size=13, yshift=30)
 
     # The order is that of `PrecisionTraces`.
-    blue, orange = theme.COLORS[:2]
     bias_hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
     figure.add_scatter(
         name="exact",
@@ -57,19 +56,19 @@ def blank() -> go.Figure:
     figure.add_scatter(
         name="rounded",
         mode="lines",
-        line={"color": blue, "width": 1.5, "shape": "hvh"},
+        line={"color": theme.BLUE, "width": 1.5, "shape": "hvh"},
         hoverinfo="skip",
     )
     figure.add_scatter(
         name="distinct",
         mode="markers",
-        marker={"color": blue, "symbol": "circle", "size": 5},
+        marker={"color": theme.BLUE, "symbol": "circle", "size": 5},
         hovertemplate=bias_hover,
     )
     figure.add_scatter(
         name="shared",
         mode="markers",
-        marker={"color": orange, "symbol": "square", "size": 5},
+        marker={"color": theme.ORANGE, "symbol": "square", "size": 5},
         hovertemplate=bias_hover,
     )
     figure.add_heatmap(row=1, col=2, coloraxis="coloraxis", hoverongaps=False)

@@ -16,8 +16,8 @@ from alibi_viz.figures import theme
 BEFORE = "as trained"
 AFTER = "changed"
 _STYLES = {
-    BEFORE: {"color": theme.COLORS[6], "dash": "dot", "symbol": "circle-open"},
-    AFTER: {"color": theme.COLORS[0], "dash": "solid", "symbol": "circle"},
+    BEFORE: {"color": theme.GRAY, "dash": "dot", "symbol": "circle-open"},
+    AFTER: {"color": theme.BLUE, "dash": "solid", "symbol": "circle"},
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled

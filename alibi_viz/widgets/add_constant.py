@@ -10,7 +10,6 @@ from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
-ORANGE = theme.COLORS[1]
 TOKENS = 6
 EDGES = (-0.5, TOKENS - 0.5)  # of the matrix, in cells
 
@@ -79,7 +78,7 @@ class AddConstant(App):
                 fillcolor=theme.MASKED, layer="below", line_width=0, row=1, col=column, **whole
             )
             figure.add_shape(
-                name="frame", line={"color": ORANGE, "width": 4}, row=1, col=column, **whole
+                name="frame", line={"color": theme.ORANGE, "width": 4}, row=1, col=column, **whole
             )
 
         ticks = {"tickvals": np.arange(TOKENS), "ticktext": list("012345"), "showgrid": False}

@@ -15,9 +15,6 @@ from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
-BLUE = theme.COLORS[0]
-ORANGE = theme.COLORS[1]
-GRAY = theme.COLORS[-1]
 RED = "#D53C28"  # what training never showed
 UNSEEN = "rgba(213, 60, 40, 0.16)"
 SEEN = "rgba(0, 114, 178, 0.35)"
@@ -82,10 +79,12 @@ class PositionZoo(App):
         )
         figure.add_scatter(
             name="curve",
-            line={"color": BLUE, "width": 3},
+            line={"color": theme.BLUE, "width": 3},
             hovertemplate="%{x} back: %{y:.2f}<extra></extra>",
         )
-        figure.add_scatter(name="distance", marker={"size": 13, "color": ORANGE}, hoverinfo="skip")
+        figure.add_scatter(
+            name="distance", marker={"size": 13, "color": theme.ORANGE}, hoverinfo="skip"
+        )
         _add_waves(figure)
         _add_clocks(figure)
         _add_training_range(figure)
@@ -203,9 +202,9 @@ def _add_clocks(figure: go.Figure) -> None:
     seen = _on_clocks(0.4, np.minimum(turns, CLOCK_SPEEDS[:, None] * (TRAINED - 1)))
     no_hands = seen[:0]
     for name, color, width, points in (
-        ("clocks", GRAY, 1, outlines),
+        ("clocks", theme.GRAY, 1, outlines),
         ("turns of training", SEEN, 10, seen),
-        ("known hands", BLUE, 4, no_hands),
+        ("known hands", theme.BLUE, 4, no_hands),
         ("new hands", RED, 4, no_hands),
     ):
         figure.add_scatter(
@@ -239,7 +238,7 @@ def _add_training_range(figure: go.Figure) -> None:
         y0=0,
         y1=1,
         yref="y2 domain",
-        line={"color": ORANGE, "width": 3},
+        line={"color": theme.ORANGE, "width": 3},
     )
 
     for text, middle in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
