@@ -48,7 +48,7 @@ FLOORS = (
 # Figures stand higher than what they must not know.
 UNKNOWN_TO_FIGURES = {"check", "models", "__init__", "lab"}
 # The one exception: a report draws itself in a notebook, if plotly is installed.
-DRAWS_ITSELF = "alibi_viz/check/report.py imports alibi_viz.figures.matrices"
+DRAWS_ITSELF = "alibi_viz/check/report.py imports alibi_viz.figures.matrices_html"
 TORCH = {"torch", "numpy"}
 FIGURES = TORCH | {"pandas", "scipy", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
 LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle"}

@@ -131,7 +131,7 @@ def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] 
         return text
     try:
         # A check in CI shouldn't load plotly.
-        from alibi_viz.figures.matrices import comparison_html  # noqa: PLC0415
+        from alibi_viz.figures.matrices_html import comparison_html  # noqa: PLC0415
     except ModuleNotFoundError:  # installed without the extra: the text says it all
         return text
     return text + comparison_html(comparison.wanted, comparison.got, comparison.place)

@@ -37,7 +37,7 @@ CANDIDATES = 8
 PRONOUNS = {"he": "she", "his": "her", "him": "her"}
 # A gap in a sentence, such as {hero}, {new spot}, {a color}, {spot noun}, {hero He} or {~time}.
 SLOT = re.compile(r"\{(?:(a|new) )?([^{}]+?)(?: (noun|[Hh]e|[Hh]is|[Hh]im))?\}")
-WORD = re.compile(r"\b\w+\b")
+TALE_WORD = re.compile(r"\b\w+\b")
 
 
 class Recall(NamedTuple):
@@ -108,7 +108,7 @@ def mentions(text: str) -> list[Mention]:
     kinds |= dict.fromkeys((_noun(place) for place in facts["place"]), "place")
 
     found = []
-    for match in WORD.finditer(text):
+    for match in TALE_WORD.finditer(text):
         word = match.group()
         if word in kinds:
             found.append(Mention(match.start(), match.end(), kinds[word], word))

@@ -22,7 +22,7 @@ _MODULES = {
     "mark_guesses": "forest_plot",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives
-    "weights_html": "matrices",  # attention weights side by side
+    "weights_html": "matrices_html",  # attention weights side by side
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 # One figure does not load the others.

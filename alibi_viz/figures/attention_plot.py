@@ -17,10 +17,10 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.attention import AttentionTrace
-from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.figures.theme import ColorScale, as_array, update_changed, with_gaps
-from alibi_viz.figures.token_labels import label, literal, quoted
+from alibi_viz.figures import heatmap_grid, theme
+from alibi_viz.figures.theme import ColorScale, as_array, named_trace, update_changed, with_gaps
+from alibi_viz.figures.tile_grid import Grid
+from alibi_viz.figures.token_labels import label, literal, quoted_token
 
 Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
@@ -178,11 +178,11 @@ def _add_matrix(figure: go.Figure, name: str) -> None:
 def _add_bars(figure: go.Figure) -> None:
     """The weights of the selected query: bars, and diamonds for those with the other bias."""
     place = _PANELS["bars"]._asdict()
-    figure.add_bar(name="bars", marker_color=theme.COLORS[0], hovertemplate=_HOVER, **place)
+    figure.add_bar(name="bars", marker_color=theme.BLUE, hovertemplate=_HOVER, **place)
     diamond = {
         "symbol": "diamond-open",
         "size": 8,
-        "color": theme.COLORS[1],
+        "color": theme.ORANGE,
         "line": {"width": 1.5},
     }
     figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, **place)
@@ -193,7 +193,7 @@ def _add_grid(figure: go.Figure) -> None:
     place = _PANELS["grid"]._asdict()
     axes = figure.get_subplot(*_PANELS["grid"])
     x, y = (axis.plotly_name.replace("axis", "") for axis in axes)
-    matrices.add_grid(figure, _PAIR + _SUM, x, y)
+    heatmap_grid.add_grid(figure, _PAIR + _SUM, x, y)
     figure.add_shape(
         name="query in the grid",
         type="path",
@@ -208,16 +208,12 @@ def _add_title(figure: go.Figure, name: str) -> None:
     """An empty title above the upper left corner of a panel; that of the grid is above the numbers
     of the heads."""
     figure.add_annotation(
+        theme.TITLE,
         name=name,
         xref="x domain",
-        x=0,
-        xanchor="left",
         yref="y domain",
-        y=1,
-        yanchor="bottom",
         yshift=_TILE_TITLE if name == "grid" else 0,
         font_size=12,
-        showarrow=False,
         align="left",
         **_PANELS[name]._asdict(),
     )
@@ -293,7 +289,7 @@ class _Shown(NamedTuple):
     @property
     def word(self) -> str:
         """The selected query in words."""
-        return literal(f"query {self.query:,} {quoted(self.tokens[self.query], 16)}")
+        return literal(f"query {self.query:,} {quoted_token(self.tokens[self.query], 16)}")
 
     def hover(self, heads: Sequence[int], places: NDArray[np.int64]) -> Texts:
         """The customdata of the cells of some heads, from 0, between the tokens at some places:
@@ -385,8 +381,8 @@ def _draw_titles(
     def mark(color: str, sign: str) -> str:
         return f'<span style="color:{color}">{sign}</span>'
 
-    bars = mark(theme.COLORS[0], "■")
-    diamonds = mark(theme.COLORS[1], "◇")
+    bars = mark(theme.BLUE, "■")
+    diamonds = mark(theme.ORANGE, "◇")
     content = "content, q · k / √d"
     if shown.masked.any():
         content += f"<br>{mark(theme.MASKED, '■')} masked"
@@ -410,12 +406,12 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
     heads = len(weights)
     grid = Grid(heads, width - 10, _GRID_HEIGHT - 10)
     png = grid.png(_WEIGHTS.indices(weights), shown.masked, _WEIGHTS.palette)
-    matrices.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
+    heatmap_grid.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
 
     places = grid.hover_cells(len(shown.tokens), _MAX_HOVER)
     hover = shown.hover(range(heads), places)
-    numbers = range(1, heads + 1)
-    matrices.fill_hover(figure, grid, len(shown.tokens), hover, numbers)
+    head_numbers = range(1, heads + 1)
+    heatmap_grid.fill_hover(figure, grid, len(shown.tokens), hover, head_numbers)
 
     across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])
@@ -426,7 +422,7 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
 
 def _tile_titles(grid: Grid, heads: int, selected: int) -> list[str]:
     """The numbers of the heads, the selected one in bold."""
-    has_room = len(f"head {heads}") * matrices.LETTER <= grid.side
+    has_room = len(f"head {heads}") * heatmap_grid.LETTER <= grid.side
     start = "head " if has_room else ""
     titles = []
     for head in range(heads):

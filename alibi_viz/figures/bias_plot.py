@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_choice
-from alibi_viz.figures import matrices
+from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
 # The text beside the color bar
@@ -72,10 +72,10 @@ def draw(
     """
     values, hidden = _checked(bias, masked)
     tiles, length, _ = values.shape
-    numbers = list(heads) if len(heads) else list(range(1, tiles + 1))
-    if len(numbers) != tiles or len(slopes) not in (0, tiles):
+    head_numbers = list(heads) if len(heads) else list(range(1, tiles + 1))
+    if len(head_numbers) != tiles or len(slopes) not in (0, tiles):
         raise ValueError(
-            f"heads and slopes must have {tiles} entries, got {len(numbers)} and {len(slopes)}"
+            f"heads and slopes must have {tiles} entries, got {len(head_numbers)} and {len(slopes)}"
         )
     check_choice("show", show, SHOWS)
 
@@ -87,8 +87,8 @@ def draw(
         cells,
         masked_cells,
         scale=scale,
-        titles=_titles(numbers, slopes, grid.side),
-        numbers=(range(length), range(length)),
+        titles=_titles(head_numbers, slopes, grid.side),
+        axis_labels=(range(length), range(length)),
         legend=SHOWS[show],
     )
 
@@ -96,7 +96,7 @@ def draw(
         limit = HOVER_ONE if tiles == 1 else HOVER_ALL
         texts = _hover_texts(values, hidden, grid.hover_cells(length, limit))
         with figure.batch_update():
-            matrices.fill_hover(figure, grid, length, texts, numbers)
+            heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers)
 
     return add_hover
 
@@ -132,13 +132,13 @@ def _cells(
     return cells, masked, ColorScale.around_zero(float(cells.min()), float(cells.max()))
 
 
-def _titles(numbers: Sequence[int], slopes: Sequence[str], side: int) -> list[str]:
+def _titles(head_numbers: Sequence[int], slopes: Sequence[str], side: int) -> list[str]:
     """The title of each tile, with its slope if there is room for that in all of them."""
-    titles = [f"head {number}" for number in numbers]
+    titles = [f"head {number}" for number in head_numbers]
     if not slopes:
         return titles
     with_slopes = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
-    longest = max(map(len, with_slopes)) * matrices.LETTER
+    longest = max(map(len, with_slopes)) * heatmap_grid.LETTER
     return with_slopes if longest <= side else titles
 
 

@@ -19,7 +19,7 @@ import plotly.graph_objects as go
 from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.token_labels import literal
-from alibi_viz.measure.table import SEEDS, Axes, check_table, over_seeds
+from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
@@ -51,7 +51,7 @@ class SlotTraces(NamedTuple):
     training: go.Scatter
 
 
-class Shapes(NamedTuple):
+class CurveShapes(NamedTuple):
     """The shapes of the figure, in the order in which `blank` adds them."""
 
     longer_than_training: go.layout.Shape
@@ -59,7 +59,7 @@ class Shapes(NamedTuple):
     chance: go.layout.Shape
 
 
-class Titles(NamedTuple):
+class CurveTitles(NamedTuple):
     """The annotations of the figure, in the order in which `blank` adds them."""
 
     curves: go.layout.Annotation
@@ -168,7 +168,7 @@ def blank(height: int) -> go.Figure:
         )
     figure.update_traces(visible=False)
 
-    # The order is that of `Shapes`.
+    # The order is that of `CurveShapes`.
     whole_height = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **whole_height)
     figure.add_shape(type="line", line=theme.DOTTED, **whole_height)
@@ -181,19 +181,15 @@ def blank(height: int) -> go.Figure:
         label={"textposition": "start", "yanchor": "bottom", "font_size": 11},
     )
 
-    # The order is that of `Titles`.
+    # The order is that of `CurveTitles`.
     for text in ("", "Loss while training"):
         figure.add_annotation(
+            theme.TITLE,
             text=text,
             xref="paper",
-            x=0,
-            xanchor="left",
             yref="paper",
-            y=1,
-            yanchor="bottom",
             yshift=4,
             font_size=13,
-            showarrow=False,
         )
 
     figure.update_layout(
@@ -253,7 +249,7 @@ def draw(
         _draw_training(figure, slots, training, steps)
 
         title_x = 0 if training is None else RIGHT[0]
-        Titles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
+        CurveTitles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
         figure.layout.xaxis2.update(
             domain=plot_width,
             type="log" if axes.log else "linear",
@@ -268,7 +264,7 @@ def draw(
 
 
 def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
-    """Draw the mean of one label, with its intervals from `SEEDS` seeds on.
+    """Draw the mean of one label, with its intervals from `FEWEST_SEEDS` seeds on.
 
     The name in the legend says if the curve ends early.
     """
@@ -282,7 +278,7 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
         # plotly leaves a trace without points out of the legend.
         points = points.reindex([min(axes.ticks)])
 
-    bars = points.where(points["seeds"] >= SEEDS)
+    bars = points.where(points["seeds"] >= FEWEST_SEEDS)
     unit = "" if "%" in axes.number else f" {axes.unit}"  # a percentage has its sign
     point = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
     trace.update(
@@ -340,7 +336,7 @@ def _draw_training(
         trace.update(x=x, y=y, name=literal(label), legendgroup=label)
         included += y.clip(_LOWEST_LOSS).tolist()
 
-    Titles(*figure.layout.annotations).training.visible = visible
+    CurveTitles(*figure.layout.annotations).training.visible = visible
     figure.layout.xaxis.update(
         domain=LEFT if visible else HIDDEN,
         range=[0, steps],
@@ -357,7 +353,7 @@ def _draw_training(
 def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> None:
     """Mark the training length, with everything beyond it shaded, and the level of chance."""
     left, right = x_ends
-    shapes = Shapes(*figure.layout.shapes)
+    shapes = CurveShapes(*figure.layout.shapes)
 
     # Without a training length, hidden shapes keep valid places.
     has_length = axes.length is not None
@@ -376,7 +372,7 @@ def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> tuple[fl
 
     It ends at multiples of `axes.step`, so that the axis seldom changes.
     """
-    with_interval = means[means["seeds"] >= SEEDS]
+    with_interval = means[means["seeds"] >= FEWEST_SEEDS]
     included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
     if included.empty:
         return axes.low, axes.high

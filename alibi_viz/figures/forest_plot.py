@@ -11,12 +11,12 @@ from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
 from alibi_viz.measure.table import VERDICT_COLUMNS, check_table
 
-COLORS = {
-    "seen here": theme.COLORS[0],
-    "not seen here": theme.COLORS[1],
-    "can't tell": theme.COLORS[6],
+VERDICT_COLORS = {
+    "seen here": theme.BLUE,
+    "not seen here": theme.ORANGE,
+    "can't tell": theme.GRAY,
 }
-SYMBOLS = ("circle", "diamond-open")  # of the settings
+SETTING_SYMBOLS = ("circle", "diamond-open")
 _TICKS = np.array([-8, -2, -0.5, -0.1, 0, 0.1, 0.5, 2, 8])
 _END = np.arcsinh(70.0)  # where guesses are marked, near the ends of the axis
 _GUESS_SYMBOLS = {
@@ -46,16 +46,16 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
         rows = table[(table["setting"] == setting) & table["margin"].notna()]
         offset = _OFFSET * (2 * number - len(settings) + 1)  # the settings of a claim side by side
         is_in_legend = False
-        for verdict in COLORS:
+        for verdict in VERDICT_COLORS:
             same_verdict = rows[rows["verdict"] == verdict]
             if same_verdict.empty:
                 continue
             places = same_verdict["claim"].map(claims.index) + offset
-            symbol = SYMBOLS[number % 2]
+            symbol = SETTING_SYMBOLS[number % 2]
             _add_points(figure, same_verdict, places, symbol, showlegend=not is_in_legend)
             is_in_legend = True
 
-    figure.add_vline(x=0, line={"color": theme.COLORS[6], "width": 1.5})
+    figure.add_vline(x=0, line={"color": theme.GRAY, "width": 1.5})
     above_zero = {"x": 0, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
     figure.add_annotation(above_zero, xanchor="right", xshift=-8, text="◂ doesn't hold")
     figure.add_annotation(above_zero, xanchor="left", xshift=8, text="holds ▸")
@@ -80,7 +80,7 @@ def _add_points(
     """Add the points of one setting and verdict with their intervals, at these places of y."""
     setting = rows["setting"].iloc[0]
     verdict = rows["verdict"].iloc[0]
-    color = COLORS[verdict]
+    color = VERDICT_COLORS[verdict]
     margin = _shrink(rows["margin"])
     figure.add_scatter(
         x=margin,
@@ -148,7 +148,7 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
         mode="markers",
         name="your guess (filled: right)",
         showlegend=bool(x),
-        marker={"symbol": symbols, "size": 12, "color": theme.COLORS[2]},
+        marker={"symbol": symbols, "size": 12, "color": theme.GREEN},
         text=texts,
         hoverinfo="text",
     )

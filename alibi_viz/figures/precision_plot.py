@@ -18,7 +18,7 @@ from alibi_viz.figures.theme import as_array, with_gaps
 SMALLEST = 1e-6  # errors below have the color of this one
 
 
-class Traces(NamedTuple):
+class PrecisionTraces(NamedTuple):
     """The traces of the figure, in the order in which `blank` adds them."""
 
     exact: go.Scatter
@@ -45,8 +45,7 @@ def blank() -> go.Figure:
     )
     figure.update_annotations(font_size=13, yshift=30)
 
-    # The order is that of `Traces`.
-    blue, orange = theme.COLORS[:2]
+    # The order is that of `PrecisionTraces`.
     bias_hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
     figure.add_scatter(
         name="exact",
@@ -57,19 +56,19 @@ def blank() -> go.Figure:
     figure.add_scatter(
         name="rounded",
         mode="lines",
-        line={"color": blue, "width": 1.5, "shape": "hvh"},
+        line={"color": theme.BLUE, "width": 1.5, "shape": "hvh"},
         hoverinfo="skip",
     )
     figure.add_scatter(
         name="distinct",
         mode="markers",
-        marker={"color": blue, "symbol": "circle", "size": 5},
+        marker={"color": theme.BLUE, "symbol": "circle", "size": 5},
         hovertemplate=bias_hover,
     )
     figure.add_scatter(
         name="shared",
         mode="markers",
-        marker={"color": orange, "symbol": "square", "size": 5},
+        marker={"color": theme.ORANGE, "symbol": "square", "size": 5},
         hovertemplate=bias_hover,
     )
     figure.add_heatmap(row=1, col=2, coloraxis="coloraxis", hoverongaps=False)
@@ -136,7 +135,7 @@ def draw(
     last_edge = num_cells * size - 0.5
     log_errors = np.log10(np.maximum(errors, SMALLEST)).round(3)
 
-    traces = Traces(*figure.data)
+    traces = PrecisionTraces(*figure.data)
     bias_title, _ = figure.layout.annotations
     with figure.batch_update():
         traces.exact.update(x=position, y=exact_bias)

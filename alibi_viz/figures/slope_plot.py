@@ -72,12 +72,12 @@ def blank() -> go.Figure:
     # The order is that of `SlopeTraces`.
     figure.add_scatter(
         mode="lines+markers",
-        line={"color": theme.COLORS[0], "width": 1},
+        line={"color": theme.BLUE, "width": 1},
         hovertemplate=_HOVER,
     )
     figure.add_scatter(
         mode="markers",
-        marker={"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5},
+        marker={"color": theme.ORANGE, "symbol": "diamond-open", "line_width": 1.5},
         opacity=0.8,
         hovertemplate=_HOVER,
     )
@@ -231,7 +231,7 @@ def blank_spans() -> go.Figure:
         name="bound",
         mode="markers",
         marker={
-            "color": theme.COLORS[1],
+            "color": theme.ORANGE,
             "size": 11,
             "symbol": "diamond-open",
             "line": {"width": 1.5},
@@ -242,7 +242,7 @@ def blank_spans() -> go.Figure:
     figure.add_scatter(
         name="needed",
         mode="markers",
-        marker={"color": theme.COLORS[0], "size": 7},
+        marker={"color": theme.BLUE, "size": 7},
         cliponaxis=False,
         hovertemplate=_SPAN_HOVER,
     )

@@ -16,8 +16,8 @@ from alibi_viz.figures import theme
 BEFORE = "as trained"
 AFTER = "changed"
 _STYLES = {
-    BEFORE: {"color": theme.COLORS[6], "dash": "dot", "symbol": "circle-open"},
-    AFTER: {"color": theme.COLORS[0], "dash": "solid", "symbol": "circle"},
+    BEFORE: {"color": theme.GRAY, "dash": "dot", "symbol": "circle-open"},
+    AFTER: {"color": theme.BLUE, "dash": "solid", "symbol": "circle"},
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
@@ -30,7 +30,7 @@ _LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</ext
 Losses = Mapping[int, float]  # {length: bits per byte}
 
 
-class Traces(NamedTuple):
+class SurgeryTraces(NamedTuple):
     """The traces of the figure, in the order in which `blank` adds them."""
 
     losses_before: go.Scatter
@@ -39,7 +39,7 @@ class Traces(NamedTuple):
     distances_after: go.Scatter
 
 
-class Shapes(NamedTuple):
+class SurgeryShapes(NamedTuple):
     """The shapes of the figure, in the order in which `blank` adds them."""
 
     training_length_of_distances: go.layout.Shape
@@ -64,13 +64,13 @@ def blank() -> go.Figure:
     )
     figure.update_annotations(font_size=13)
 
-    # The order is that of `Traces`. The legend lists the lines only.
+    # The order is that of `SurgeryTraces`. The legend lists the lines only.
     for name in _STYLES:
         _add_series(figure, name, mode="lines+markers", hovertemplate=_LOSS, column=2)
     for name in _STYLES:
         _add_series(figure, name, mode="markers", hovertemplate=_HEAD, column=1, showlegend=False)
 
-    # The order is that of `Shapes`.
+    # The order is that of `SurgeryShapes`.
     figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
     figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
@@ -122,8 +122,8 @@ def draw(
     right_end = float(10 ** length_range[1])
     heads = [(layer + 1, head + 1) for layer, head in np.ndindex(distances_before.shape)]
 
-    traces = Traces(*figure.data)
-    shapes = Shapes(*figure.layout.shapes)
+    traces = SurgeryTraces(*figure.data)
+    shapes = SurgeryShapes(*figure.layout.shapes)
     with figure.batch_update():
         _draw_losses(traces.losses_before, losses_before)
         _draw_losses(traces.losses_after, losses_after)

@@ -22,6 +22,11 @@ from alibi_viz.files import replacing
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
 COLORS = tuple(_THEME["colors"])
+# The colors that single marks have
+BLUE = COLORS[0]
+ORANGE = COLORS[1]
+GREEN = COLORS[2]
+GRAY = COLORS[6]
 DASHES = tuple(_THEME["dashes"])
 SYMBOLS = tuple(_THEME["symbols"])
 DIVERGING = tuple(_THEME["diverging"])
@@ -32,7 +37,9 @@ NUM_COLORS = 253
 MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
-DOTTED = {"color": COLORS[6], "width": 1.5, "dash": "dot"}
+DOTTED = {"color": GRAY, "width": 1.5, "dash": "dot"}
+# An annotation that is the title of a plot, above its upper left corner
+TITLE = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False}
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
@@ -106,6 +113,11 @@ def update_changed(target: Any, **properties: Any) -> None:
     for name, value in properties.items():
         if not np.array_equal(target[name], value):
             target[name] = value
+
+
+def named_trace(figure: go.Figure, name: str) -> Any:
+    """The trace of a figure with this name."""
+    return next(figure.select_traces({"name": name}))
 
 
 @dataclass(frozen=True)

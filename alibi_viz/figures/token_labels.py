@@ -35,10 +35,10 @@ def label(token: str, columns: int = 10) -> str:
     return literal(_cut(token, columns))
 
 
-def quoted(token: str, columns: int = 24) -> str:
+def quoted_token(token: str, columns: int = 24) -> str:
     """A token in quotation marks, for a sentence; not escaped for plotly.
 
-    >>> quoted("cat")
+    >>> quoted_token("cat")
     '“cat”'
     """
     text = _cut(token, columns)

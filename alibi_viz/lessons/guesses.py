@@ -338,7 +338,7 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
 
     The line and the circles have no heights yet.
     """
-    gray = theme.COLORS[6]
+    gray = theme.GRAY
     figure = theme.blank(height=320, width=640)
     figure.add_scatter(
         name="your guess", x=[x[0], *at], line={"color": gray, "dash": "dash"}, marker_size=9

@@ -40,7 +40,7 @@ SAME_WORD = 2
 # space for str.split, not for regex.
 MARK = r"[\p{P}--['\N{RIGHT SINGLE QUOTATION MARK}\-_]]"
 TOKEN = regex.compile(rf"(?V1){MARK}[\p{{M}}\p{{Cf}}]*|[^\s\x1c-\x1f{MARK}]+")
-WORD = regex.compile(r"[^\s\x1c-\x1f]+")
+SPACED_WORD = regex.compile(r"[^\s\x1c-\x1f]+")
 VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 
@@ -361,7 +361,7 @@ def shuffle_words(text: str, seed: int) -> str:
     Words are separated by white space, so punctuation moves with its word. The result differs from
     `text` unless all these words are equal or there is at most one.
     """
-    words = WORD.findall(text)
+    words = SPACED_WORD.findall(text)
     shuffled = words[:-1]
     if len(set(shuffled)) > 1:
         generator = random.Random(seed)
@@ -369,4 +369,4 @@ def shuffle_words(text: str, seed: int) -> str:
             generator.shuffle(shuffled)
 
     order = iter([*shuffled, *words[-1:]])
-    return WORD.sub(lambda _: next(order), text)
+    return SPACED_WORD.sub(lambda _: next(order), text)

@@ -23,7 +23,7 @@ TEMPERATURE = 0.4
 # Of a prompt with its continuation. A model without a cache reads all of it for each new byte.
 MOST_BYTES = 256
 # Three or more letters between other characters. Shorter words also occur in random letters.
-WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")
+LONG_WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")
 
 
 class Continuation(NamedTuple):
@@ -93,11 +93,11 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     """
     arguments.check_instance("text", text, Text)
     passages = arguments.as_list("passages", passages, "strings", str)
-    known = set(WORD.findall(_decode(text.train.tolist())))
+    known = set(LONG_WORD.findall(_decode(text.train.tolist())))
 
     words: list[str] = []
     for passage in passages:
-        words.extend(WORD.findall(passage))
+        words.extend(LONG_WORD.findall(passage))
     if not words:
         return math.nan
     return sum(word in known for word in words) / len(words)

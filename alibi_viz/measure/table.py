@@ -49,7 +49,7 @@ VERDICT_COLUMNS = (
 # The confidence level of all intervals.
 LEVEL = 0.95
 # Nothing is decided with fewer seeds.
-SEEDS = 3
+FEWEST_SEEDS = 3
 # One row of the table, by column.
 Row = dict[str, Any]
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.data.tales import write_tales
-from alibi_viz.figures.matrices import png_source
+from alibi_viz.figures.png import png_source
 from alibi_viz.files import write
 from alibi_viz.lessons.copies import lessons_folder
-from alibi_viz.measure.continuations import TEMPERATURE, WORD
+from alibi_viz.measure.continuations import LONG_WORD, TEMPERATURE
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
 from alibi_viz.slopes import alibi_slopes
@@ -63,7 +63,7 @@ def page_data() -> dict[str, Any]:
     return {
         "models": {name: _packed(study.published_model(name).model) for name in MODELS},
         "length": lab.Run.length,
-        "words": sorted(set(WORD.findall(bytes(lab.load_text().train.tolist()).decode()))),
+        "words": sorted(set(LONG_WORD.findall(bytes(lab.load_text().train.tolist()).decode()))),
         "race": {**race, "config": RACE_MODEL, "settings": RACE},
         "colors": COLORS,
     }

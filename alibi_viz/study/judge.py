@@ -27,7 +27,7 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import as_list, check_known
 from alibi_viz.lab import TASKS
-from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, VERDICT_COLUMNS, check_table
+from alibi_viz.measure.table import AS_TRAINED, FEWEST_SEEDS, LEVEL, VERDICT_COLUMNS, check_table
 
 SEEN = "seen here"
 NOT_SEEN = "not seen here"
@@ -250,8 +250,10 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
 
     number: Any = sum(answers)
     number = number.dropna()  # leaves the seeds that all terms have
-    if len(number) < SEEDS:
-        raise LookupError(f"too few seeds have all results: {len(number)} of at least {SEEDS}")
+    if len(number) < FEWEST_SEEDS:
+        raise LookupError(
+            f"too few seeds have all results: {len(number)} of at least {FEWEST_SEEDS}"
+        )
     return np.asarray(number).round(5)
 
 

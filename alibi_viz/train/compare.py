@@ -14,7 +14,7 @@ from alibi_viz.arguments import check_integer
 from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, quoted
-from alibi_viz.measure.table import AS_TRAINED, LEVEL, SEEDS, Axes, check_table, over_seeds
+from alibi_viz.measure.table import AS_TRAINED, FEWEST_SEEDS, LEVEL, Axes, check_table, over_seeds
 from alibi_viz.models.positions.custom import Method
 from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.results import create_folder, record_table
@@ -25,7 +25,7 @@ UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """The results of `compare`.
 
         from pathlib import Path
@@ -66,7 +66,7 @@ class Comparison:
     def axes(self) -> Axes:
         """The axes of a figure with these `rows`."""
         axes = main_question("text").axes(self.run.length, self.rows["x"].tolist())
-        if self.seeds >= SEEDS:
+        if self.seeds >= FEWEST_SEEDS:
             lines = f"mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
         elif self.seeds > 1:
             lines = f"mean of {self.seeds} seeds, each seed (thin)"
@@ -99,7 +99,7 @@ class Comparison:
         pairs = pairs.dropna(subset="value")
 
         table = over_seeds(pairs, ["first", "second", "x"]).reset_index()
-        has_interval = table["seeds"] >= SEEDS
+        has_interval = table["seeds"] >= FEWEST_SEEDS
         is_lower = has_interval & (table["high"] < 0)
         is_higher = has_interval & (table["low"] > 0)
         verdict = np.select([is_lower, is_higher], ["lower", "higher"], UNDECIDED)
@@ -127,6 +127,10 @@ class Comparison:
         write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
 
 
+# The old name, for code that has it in its annotations
+Comparison = MethodComparison
+
+
 def compare(
     methods: Iterable[Method],
     *,
@@ -138,7 +142,7 @@ def compare(
     longest: int = Run.longest,
     executor: Executor | None = None,
     progress: bool = True,
-) -> Comparison:
+) -> MethodComparison:
     """Train every method with every seed, and compare their losses on longer and longer texts.
 
     All have the same learning rate, so a difference may be due to it. `lab.sweep` takes runs with
@@ -163,7 +167,7 @@ def compare(
     ...     ["none", "alibi"], seeds=1, length=16, steps=3, longest=2, progress=False
     ... )
     >>> comparison
-    Comparison(methods=('none', 'alibi'), text='tales', failures=())
+    MethodComparison(methods=('none', 'alibi'), text='tales', failures=())
     >>> print(comparison.verdicts[0])
     none against alibi: undecided at 16 (...) and 32 (...).
     """
@@ -194,7 +198,7 @@ def compare(
             failures.append(f"{label}, seed {seed}, is left out: {record['error']}.")
     origin = "live" if out is None else Path(out).name
     table = record_table(records, origin)
-    return Comparison(table, tuple(names), common, source.name, tuple(failures))
+    return MethodComparison(table, tuple(names), common, source.name, tuple(failures))
 
 
 def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Law, Method, source_text
+from alibi_viz.models.positions.custom import CustomLaw, Method, source_text
 from alibi_viz.models.positions.registry import custom_method
 from alibi_viz.train.results import check_new
 from alibi_viz.train.run import versions
@@ -252,4 +252,4 @@ def _have_equal_laws(model: LanguageModel, expected: LanguageModel) -> bool:
 
 def _law_tables(model: LanguageModel) -> list[Tensor]:
     """The evaluated laws of a model, each [heads, distance]."""
-    return [module.table.cpu() for module in model.modules() if isinstance(module, Law)]
+    return [module.table.cpu() for module in model.modules() if isinstance(module, CustomLaw)]

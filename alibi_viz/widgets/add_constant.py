@@ -8,9 +8,8 @@ from ipywidgets import Widget
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
-ORANGE = theme.COLORS[1]
 TOKENS = 6
 EDGES = (-0.5, TOKENS - 0.5)  # of the matrix, in cells
 
@@ -27,7 +26,7 @@ class AddConstant(App):
     why = Why(
         "Each row has its own softmax.", "02_biases", "Three ways to write the same attention"
     )
-    where = Choice(("row", "column"), "row")
+    where = ChoiceOf(("row", "column"), "row")
     index = Count(4, min=0, max=TOKENS - 1)
     constant = Count(3, min=-9, max=9)
 
@@ -79,7 +78,7 @@ class AddConstant(App):
                 fillcolor=theme.MASKED, layer="below", line_width=0, row=1, col=column, **whole
             )
             figure.add_shape(
-                name="frame", line={"color": ORANGE, "width": 4}, row=1, col=column, **whole
+                name="frame", line={"color": theme.ORANGE, "width": 4}, row=1, col=column, **whole
             )
 
         ticks = {"tickvals": np.arange(TOKENS), "ticktext": list("012345"), "showgrid": False}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias_plot as picture
-from alibi_viz.figures.matrices import on_tile_click
+from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
@@ -20,13 +20,13 @@ from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import (
     LINEAR,
-    MAX_HEADS,
-    Choice,
+    MAX_DRAWN_HEADS,
+    ChoiceOf,
     Count,
     Flag,
     HasHead,
     Head,
-    Law,
+    LawChoice,
     named_law,
 )
 
@@ -83,11 +83,11 @@ class BiasExplorer(HasHead, App):
         "All heads at once",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
-    num_heads = Count(8, min=1, max=MAX_HEADS)
+    num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
     length = Count(64, min=1, max=256)
-    show = Choice(tuple(_SHOWS), "weight")
-    law = Law()
-    form = Choice(FORMS, "relative")
+    show = ChoiceOf(tuple(_SHOWS), "weight")
+    law = LawChoice()
+    form = ChoiceOf(FORMS, "relative")
     causal = Flag(True)
     head = Head(None, allow_none=True)
     blank = staticmethod(picture.blank)

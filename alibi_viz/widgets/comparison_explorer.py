@@ -1,7 +1,7 @@
 """ComparisonExplorer: results of many runs, question by question: every seed, the mean, and what
 holds in all seeds."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pandas as pd
@@ -21,9 +21,9 @@ from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 
 # The baseline that needs no training, so it is a method of its own beside ALiBi
-WINDOWED = "rotary, window"
-FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-CLAIMS = "twelve claims"  # the name of the view that shows the forest plot
+WINDOWED_ROTARY = "rotary, window"
+FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED_ROTARY, "none", "kerple-log")
+CLAIMS_VIEW = "twelve claims"  # the name of the view that shows the forest plot
 
 
 class ComparisonExplorer(App):
@@ -70,33 +70,40 @@ class ComparisonExplorer(App):
     variant = ChoiceFrom("variants", AS_TRAINED)
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
+        is_published = results is None
         self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
-        if results is None and state.get("question") == CLAIMS:
+        if is_published and state.get("question") == CLAIMS_VIEW:
             self._verdicts = study.verdict_table(study.published_results(by_block=True))
 
-        table = _published() if results is None else results
+        self._take(_published() if results is None else results)
+        self._offer()
+        defaults = self._first_view(FIRST if is_published else self.labels)
+        super().__init__(**(defaults | state))
+
+    def _take(self, table: pd.DataFrame) -> None:
+        """Keep the rows of a table that answer a question, after checking that they are results
+        that can be compared."""
         check_table("results", table)
         self.questions = _answered_questions(table)
         self._table = table[table["question"].isin(self.questions)]
         check_comparable(self._table)
 
-        # What the controls offer, in this order.
-        self.views = [*self.questions] if self._verdicts is None else [CLAIMS]
+    def _offer(self) -> None:
+        """Set what can be chosen in the controls, in their order."""
+        self.views = list(self.questions) if self._verdicts is None else [CLAIMS_VIEW]
         in_table = list(self._table["label"].unique())
         common = [name for name in picture.COMMON_METHODS if name in in_table]
         self.labels = _without_repeats([*common, *in_table])
         self.variants = _without_repeats([AS_TRAINED, *self._table["variant"]])
 
-        # What is shown, unless `state` says otherwise.
-        methods = self.labels
-        if results is None:
-            methods = [name for name in methods if name in FIRST]
-        defaults = {
+    def _first_view(self, labels: Collection[str]) -> dict[str, Any]:
+        """What is shown of these labels at first, unless the user says otherwise."""
+        methods = [name for name in self.labels if name in labels]
+        return {
             "question": self.views[0],
             "methods": tuple(methods[: picture.MAX_METHODS]),
             "variant": min(self._table["variant"], key=self.variants.index),
         }
-        super().__init__(**(defaults | state))
 
     @property
     def results(self) -> pd.DataFrame:
@@ -128,7 +135,7 @@ class ComparisonExplorer(App):
         )
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
-        more.disabled = CLAIMS in self.views  # they are about all methods
+        more.disabled = CLAIMS_VIEW in self.views  # they are about all methods
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
@@ -217,5 +224,5 @@ def _published() -> pd.DataFrame:
     # Python's reference has the same labels, which would be drawn as further seeds.
     table = table[table["task"] != "python reference"]
     windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
-    windowed = windowed.assign(label=WINDOWED, variant=AS_TRAINED)
+    windowed = windowed.assign(label=WINDOWED_ROTARY, variant=AS_TRAINED)
     return pd.concat([table, windowed], ignore_index=True)

@@ -14,17 +14,13 @@ from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import Count, Flag, State
 
-BLUE = theme.COLORS[0]
-ORANGE = theme.COLORS[1]
-GREEN = theme.COLORS[2]
-
 SENTENCE = (
     "The bell is hidden under the bridge. Emma asks the old fox, and the fox asks her: "
     "where is the bell?"
 )
 
 
-class Words(State):
+class ShortText(State):
     """A text of 2 to 40 words."""
 
     info_text = "a text of 2 to 40 words"
@@ -48,7 +44,7 @@ class Forgetting(App):
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
     half_life = Count(4, min=1, max=32)
-    text = Words(SENTENCE)
+    text = ShortText(SENTENCE)
     square_root = Flag(False)
 
     def controls(self) -> list[Widget]:
@@ -61,7 +57,7 @@ class Forgetting(App):
         text = Text(
             description="text",
             continuous_update=False,
-            tooltip=Words.info_text,
+            tooltip=ShortText.info_text,
             layout=Layout(width="360px"),
         ).add_class("s-text")
         return [half_life, self.link(text, "text"), self.reset_button()]
@@ -75,26 +71,26 @@ class Forgetting(App):
 
         figure.add_bar(
             name="weights",
-            marker_color=BLUE,
+            marker_color=theme.BLUE,
             hovertemplate="%{y:.1%} of the last word's weight<extra></extra>",
         )
         figure.add_scatter(
             name="curve",
             mode="lines",
-            line={"color": ORANGE, "width": 2},
+            line={"color": theme.ORANGE, "width": 2},
             hoverinfo="skip",
         )
         figure.add_scatter(
             name="square root",
             mode="lines",
-            line={"color": GREEN, "width": 3, "dash": "dash"},
+            line={"color": theme.GREEN, "width": 3, "dash": "dash"},
             hoverinfo="skip",
         )
 
         figure.add_shape(name="half-life", type="line", line=theme.DOTTED)
         figure.add_annotation(name="half-life", xanchor="right", xshift=-20, showarrow=False)
         figure.add_annotation(
-            name="square root", xanchor="left", yshift=28, showarrow=False, font_color=GREEN
+            name="square root", xanchor="left", yshift=28, showarrow=False, font_color=theme.GREEN
         )
         return figure
 

@@ -13,17 +13,14 @@ from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
-BLUE = theme.COLORS[0]
-ORANGE = theme.COLORS[1]
-GRAY = theme.COLORS[-1]
 RED = "#D53C28"  # what training never showed
 UNSEEN = "rgba(213, 60, 40, 0.16)"
 SEEN = "rgba(0, 114, 178, 0.35)"
 
 TRAINED = 64  # tokens in training
-LONGEST = 256  # tokens in the picture
+DRAWN_TOKENS = 256  # tokens in the picture
 CLOCK_SPEEDS = rotary_frequencies(8).numpy()  # of the hands, in radians per token
 WAVE_SPEEDS = rotary_frequencies(64).numpy()  # of the waves, in radians per token
 
@@ -51,8 +48,8 @@ class PositionZoo(App):
         "04_a_zoo_of_positions",
         "One picture for each",
     )
-    method = Choice(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
-    distance = Count(200, min=0, max=LONGEST - 1)
+    method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
+    distance = Count(200, min=0, max=DRAWN_TOKENS - 1)
 
     def controls(self) -> list[Widget]:
         return [
@@ -67,7 +64,7 @@ class PositionZoo(App):
         figure = theme.blank(height=320, showlegend=False, margin_t=36)
         bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
         figure.update_layout(
-            xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
+            xaxis={"range": [-1, DRAWN_TOKENS], "anchor": "free", "showgrid": False},
             yaxis_range=[-17, 1.5],
             # The waves share the x axis of the curve; the clocks have axes of their own.
             yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
@@ -82,10 +79,12 @@ class PositionZoo(App):
         )
         figure.add_scatter(
             name="curve",
-            line={"color": BLUE, "width": 3},
+            line={"color": theme.BLUE, "width": 3},
             hovertemplate="%{x} back: %{y:.2f}<extra></extra>",
         )
-        figure.add_scatter(name="distance", marker={"size": 13, "color": ORANGE}, hoverinfo="skip")
+        figure.add_scatter(
+            name="distance", marker={"size": 13, "color": theme.ORANGE}, hoverinfo="skip"
+        )
         _add_waves(figure)
         _add_clocks(figure)
         _add_training_range(figure)
@@ -120,7 +119,7 @@ class PositionZoo(App):
             figure.layout.height = height
             figure.layout.xaxis.update(position=axis_position, title_text=title)
             figure.layout.yaxis.update(domain=[curve_starts, 1], title_text=legend)
-            figure.update_traces({"x": np.arange(LONGEST), "y": logits}, {"name": "curve"})
+            figure.update_traces({"x": np.arange(DRAWN_TOKENS), "y": logits}, {"name": "curve"})
             figure.update_traces(
                 {"x": [self.distance], "y": logits[[self.distance]]}, {"name": "distance"}
             )
@@ -162,7 +161,7 @@ def logits_by_distance(method: str) -> NDArray[np.floating]:
 
     Methods that learn their curve get one that is typical of them.
     """
-    distance = np.arange(LONGEST)
+    distance = np.arange(DRAWN_TOKENS)
     if method == "none":
         return 0.0 * distance
     if method == "alibi":
@@ -171,7 +170,7 @@ def logits_by_distance(method: str) -> NDArray[np.floating]:
         return -np.log1p(distance)
     if method == "t5":
         # Each step has the height that ALiBi's line has where the step begins.
-        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(LONGEST)).numpy()
+        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(DRAWN_TOKENS)).numpy()
         return -np.searchsorted(buckets, buckets) / 16
 
     # "rotary" and "sinusoidal", with all channels equal: |q||k|/sqrt(d) = 8.
@@ -185,7 +184,7 @@ def _method_tip(method: str) -> str:
 
 def _add_waves(figure: go.Figure) -> None:
     """Add the barcode of the sinusoidal table, one row per wave."""
-    sines = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()
+    sines = Sinusoidal(64).table(torch.arange(DRAWN_TOKENS)).T[::2].numpy()
     figure.add_heatmap(
         name="waves",
         z=sines,
@@ -203,9 +202,9 @@ def _add_clocks(figure: go.Figure) -> None:
     seen = _on_clocks(0.4, np.minimum(turns, CLOCK_SPEEDS[:, None] * (TRAINED - 1)))
     no_hands = seen[:0]
     for name, color, width, points in (
-        ("clocks", GRAY, 1, outlines),
+        ("clocks", theme.GRAY, 1, outlines),
         ("turns of training", SEEN, 10, seen),
-        ("known hands", BLUE, 4, no_hands),
+        ("known hands", theme.BLUE, 4, no_hands),
         ("new hands", RED, 4, no_hands),
     ):
         figure.add_scatter(
@@ -226,7 +225,7 @@ def _add_training_range(figure: go.Figure) -> None:
             name=name,
             type="rect",
             x0=TRAINED - 0.5,
-            x1=LONGEST,
+            x1=DRAWN_TOKENS,
             y0=0,
             y1=1,
             yref=f"{axis} domain",
@@ -239,7 +238,7 @@ def _add_training_range(figure: go.Figure) -> None:
         y0=0,
         y1=1,
         yref="y2 domain",
-        line={"color": ORANGE, "width": 3},
+        line={"color": theme.ORANGE, "width": 3},
     )
 
     for text, middle in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):

@@ -17,7 +17,7 @@ from alibi_viz.measure.rounding import (
 )
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_percent
-from alibi_viz.widgets.core.traits import Choice
+from alibi_viz.widgets.core.traits import ChoiceOf
 
 SLOPE = 1 / 2  # of head 1 of 8, where the errors are the largest
 LENGTH = 2048
@@ -55,9 +55,9 @@ class PrecisionMicroscope(App):
         "12_for_implementers",
         "Round last",
     )
-    dtype = Choice(tuple(DTYPES), "bfloat16")
-    form = Choice(FORMS, "key")
-    query = Choice(("last", "largest error"), "last")
+    dtype = ChoiceOf(tuple(DTYPES), "bfloat16")
+    form = ChoiceOf(FORMS, "key")
+    query = ChoiceOf(("last", "largest error"), "last")
     blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:

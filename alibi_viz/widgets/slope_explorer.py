@@ -7,7 +7,7 @@ from alibi_viz.figures import slope_plot as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_slope
-from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 
 class SlopeExplorer(App):
@@ -34,8 +34,8 @@ class SlopeExplorer(App):
         "The rule",
     )
     num_heads = Count(8, min=1, max=64)
-    scheme = Choice(SCHEMES, "official")
-    compare = Choice(SCHEMES, "geometric", allow_none=True)
+    scheme = ChoiceOf(SCHEMES, "official")
+    compare = ChoiceOf(SCHEMES, "geometric", allow_none=True)
     blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:

@@ -14,13 +14,13 @@ from traitlets import HasTraits, observe
 
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
-from alibi_viz.figures import matrices
+from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
-from alibi_viz.widgets.core.traits import Choice, ChoiceFrom, State
+from alibi_viz.widgets.core.traits import ChoiceFrom, ChoiceOf, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
@@ -97,7 +97,7 @@ class SpotTheBug(App):
         "What a correct picture looks like",
     )
     redraw_to_fit = True  # the size of the pictures depends on the width
-    bug = Choice(tuple(BUGS), "case 1")
+    bug = ChoiceOf(tuple(BUGS), "case 1")
     guess = ChoiceFrom("answers", None, allow_none=True)
     code = Code("")
 
@@ -317,11 +317,11 @@ class SpotTheBug(App):
             masked,
             scale=WEIGHT_SCALE,
             titles=names,
-            numbers=(view.rows, view.keys),
+            axis_labels=(view.rows, view.keys),
             legend="weight / largest of its row",
         )
         with self.figure.batch_update():
-            matrices.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
+            heatmap_grid.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
 
     @observe("bug")

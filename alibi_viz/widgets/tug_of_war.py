@@ -12,10 +12,6 @@ from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import Count
 
-BLUE = theme.COLORS[0]
-ORANGE = theme.COLORS[1]
-GREEN = theme.COLORS[2]
-
 TOKENS = 256
 LARGEST_PULL = 16  # that the bars show
 
@@ -78,7 +74,7 @@ class TugOfWar(App):
         figure.add_bar(
             name="pulls",
             y=[0, 1, 2],
-            marker_color=[GREEN, ORANGE, BLUE],
+            marker_color=[theme.GREEN, theme.ORANGE, theme.BLUE],
             orientation="h",
             hoverinfo="skip",
         )
@@ -87,14 +83,14 @@ class TugOfWar(App):
             xaxis="x2",
             yaxis="y2",
             mode="lines",
-            line_color=BLUE,
+            line_color=theme.BLUE,
             hovertemplate="%{x} back: %{y:.0%}<extra></extra>",
         )
         figure.add_scatter(
             name="match",
             xaxis="x2",
             yaxis="y2",
-            marker={"size": 13, "color": GREEN},
+            marker={"size": 13, "color": theme.GREEN},
             hoverinfo="skip",
         )
         figure.add_shape(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check, gallery
 from alibi_viz.check.probe import Observation
-from alibi_viz.figures.matrices import comparison_html
+from alibi_viz.figures.matrices_html import comparison_html
 from tests.check import faulty
 from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_faults
 
@@ -632,7 +632,7 @@ def test_name_of_the_function_is_escaped() -> None:
 def test_report_without_plotly_has_no_pictures(
     reversed_sign: check.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "alibi_viz.figures.matrices", None)
+    monkeypatch.setitem(sys.modules, "alibi_viz.figures.matrices_html", None)
     html = reversed_sign._repr_html_()
     assert "<b>sign reversed:</b>" in html
     assert "<img" not in html

@@ -9,7 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 from PIL import Image
 
-from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.tile_grid import Grid
 
 
 def pixels(source: str) -> np.ndarray:

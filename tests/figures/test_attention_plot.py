@@ -10,7 +10,8 @@ import torch
 
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures.attention_plot import STEPS, blank, draw
-from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.tile_grid import Grid
 from tests.figures.reading import hovered
 
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]

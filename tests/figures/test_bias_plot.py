@@ -13,8 +13,8 @@ from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures import theme
-from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, named_trace
+from alibi_viz.figures.tile_grid import Grid
 from tests.figures.reading import cell_colors, hovered
 
 # Margins in pixels

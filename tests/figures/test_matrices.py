@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.figures.theme import WEIGHT_SCALE
+from alibi_viz.figures import heatmap_grid, matrices, theme
+from alibi_viz.figures.theme import WEIGHT_SCALE, named_trace
+from alibi_viz.figures.tile_grid import Grid
 from tests.figures.reading import cell_colors, hovered, pixels
 
 
@@ -25,10 +25,10 @@ def test_tiles_fit_the_page_and_no_row_is_empty(tiles: int, width: int) -> None:
 
 def test_clicks_name_the_tile_under_the_pointer() -> None:
     figure, clicked = go.FigureWidget(matrices.blank("")), []
-    matrices.fill_hover(
-        figure, Grid(5, 600), 3, np.zeros((5, 3, 3), dtype=object), numbers=[7, 8, 9, 10, 11]
+    heatmap_grid.fill_hover(
+        figure, Grid(5, 600), 3, np.zeros((5, 3, 3), dtype=object), tile_numbers=[7, 8, 9, 10, 11]
     )
-    matrices.on_tile_click(figure, clicked.append)
+    heatmap_grid.on_tile_click(figure, clicked.append)
     for row, column in np.ndindex(named_trace(figure, "tiles").z.shape):
         click(figure, "tiles", row, column)
     assert sorted(set(clicked)) == [7, 8, 9, 10, 11] and len(clicked) == 45, "gaps do nothing"
@@ -63,15 +63,17 @@ def test_figure_of_matrices_reads_back(
     weights = random.random((tiles, rows, columns))
     masked = random.random(weights.shape) < 0.3
     figure, grid = matrices.blank("%{customdata}"), matrices.page_grid(tiles, width)
-    numbers = range(1, rows + 1), range(7, 7 + columns)
+    axis_labels = (range(1, rows + 1), range(7, 7 + columns))
     options = {
         "scale": WEIGHT_SCALE,
         "titles": [""] * tiles,
-        "numbers": numbers,
+        "axis_labels": axis_labels,
         "legend": "weight",
     }
     matrices.draw(figure, grid, weights, masked, **options)
-    matrices.fill_hover(figure, grid, (rows, columns), weights.astype(object), range(1, tiles + 1))
+    heatmap_grid.fill_hover(
+        figure, grid, (rows, columns), weights.astype(object), range(1, tiles + 1)
+    )
     source, layout = figure.layout.images[0].source, figure.layout
     colors, palette = (
         cell_colors(source, grid, rows, columns),

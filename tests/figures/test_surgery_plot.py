@@ -5,7 +5,7 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from alibi_viz.figures.surgery_plot import AFTER, BEFORE, Shapes, Traces, blank, draw
+from alibi_viz.figures.surgery_plot import AFTER, BEFORE, SurgeryShapes, SurgeryTraces, blank, draw
 
 TRAINING_LENGTH = 32
 LOSSES = {32: 2.5, 64: 2.6, 128: 3.5}
@@ -33,7 +33,7 @@ def with_heads(layers: int, heads: int) -> go.Figure:
 
 
 def test_lines_show_the_losses_of_both_models_where_they_are_defined():
-    traces = Traces(*before_and_after().data)
+    traces = SurgeryTraces(*before_and_after().data)
     assert list(traces.losses_before.x) == [32, 64, 128]
     assert traces.losses_before.y.tolist() == [2.5, 2.6, 3.5]
     assert list(traces.losses_after.x) == [32, 64]
@@ -41,20 +41,20 @@ def test_lines_show_the_losses_of_both_models_where_they_are_defined():
 
 
 def test_markers_show_the_distance_of_each_head_layer_by_layer():
-    traces = Traces(*before_and_after().data)
+    traces = SurgeryTraces(*before_and_after().data)
     assert traces.distances_before.x.tolist() == [1, 2, 3, 4]
     assert traces.distances_before.y.tolist() == [3.0, 9.0, 4.0, 40.0]
 
 
 def test_distance_zero_is_drawn_at_a_tenth_and_exact_in_the_hover_text():
     head = 1  # the second one of the first layer
-    markers = Traces(*before_and_after().data).distances_after
+    markers = SurgeryTraces(*before_and_after().data).distances_after
     assert markers.y[head] == 0.1
     assert list(markers.customdata[head]) == [1, 2, 0.0]
 
 
 def test_both_plots_show_a_model_in_the_same_color_and_the_models_in_two():
-    traces = Traces(*before_and_after().data)
+    traces = SurgeryTraces(*before_and_after().data)
     assert traces.losses_before.line.color == traces.distances_before.marker.color
     assert traces.losses_after.line.color == traces.distances_after.marker.color
     assert traces.losses_before.line.color != traces.losses_after.line.color
@@ -68,7 +68,7 @@ def test_the_legend_names_each_model_once():
 
 def test_the_training_length_is_marked_in_both_plots_and_what_is_longer_is_shaded():
     figure = before_and_after()
-    shapes = Shapes(*figure.layout.shapes)
+    shapes = SurgeryShapes(*figure.layout.shapes)
     assert shapes.training_length_of_distances.y0 == TRAINING_LENGTH
     assert shapes.training_length_of_losses.x0 == TRAINING_LENGTH
     assert shapes.longer_than_training.x0 == TRAINING_LENGTH
@@ -106,7 +106,7 @@ def test_the_axis_of_losses_includes_those_of_both_models():
 def test_a_redraw_without_a_change_removes_the_changed_model():
     figure = before_and_after()
     draw(figure, 64, "tokens", before=({64: 5.3}, [[1.0]]))
-    traces = Traces(*figure.data)
+    traces = SurgeryTraces(*figure.data)
     assert traces.losses_before.y.tolist() == [5.3]
     assert traces.distances_before.y.tolist() == [1.0]
     assert traces.losses_after.y.tolist() == []

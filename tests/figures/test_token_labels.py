@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from alibi_viz.figures.token_labels import label, literal, quoted
+from alibi_viz.figures.token_labels import label, literal, quoted_token
 
 
 @given(st.text())
@@ -51,8 +51,8 @@ def test_label_escapes_cuts_and_names_invisible_characters(token: str, shown: st
 
 
 def test_quoted_isolates_right_to_left_tokens_and_cuts_long_ones() -> None:
-    assert (quoted("c" * 24), quoted("c" * 25)) == (f"“{'c' * 24}”", f"“{'c' * 23}…”")
-    assert [quoted(token) for token in ("ab\u05d0", "a\u202eb")] == [
+    assert (quoted_token("c" * 24), quoted_token("c" * 25)) == (f"“{'c' * 24}”", f"“{'c' * 23}…”")
+    assert [quoted_token(token) for token in ("ab\u05d0", "a\u202eb")] == [
         "“\u2068ab\u05d0\u2069”",
         "“\u2068a\u202eb\u2069”",
     ]

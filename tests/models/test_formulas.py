@@ -460,7 +460,7 @@ def test_xpos_logits_are_rotary_logits_times_a_power(i: int, j: int) -> None:
     assert float(logit) == pytest.approx(expected, abs=1e-4, rel=1e-4)
 
 
-LONGEST = pytest.mark.parametrize(
+each_longest_text = pytest.mark.parametrize(
     ("dtype", "longest"),
     [
         pytest.param(torch.float32, 32768, id="float32"),
@@ -470,7 +470,7 @@ LONGEST = pytest.mark.parametrize(
 )
 
 
-@LONGEST
+@each_longest_text
 def test_xpos_is_finite_at_its_longest_text(dtype: torch.dtype, longest: int) -> None:
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf -
     inf is NaN."""
@@ -492,7 +492,7 @@ def test_xpos_counts_positions_from_the_middle() -> None:
         assert largest == pytest.approx(math.sqrt(2) * growth_at_the_ends, rel=0.01)
 
 
-@LONGEST
+@each_longest_text
 def test_xpos_is_not_defined_for_longer_texts(dtype: torch.dtype, longest: int) -> None:
     vectors = torch.zeros(1, 1, longest + 1, 16, dtype=dtype)
     message = f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}"

@@ -11,7 +11,7 @@ import pytest
 
 from alibi_viz import lab, laws
 from alibi_viz.models.positions.rotary import ScaledRotary
-from alibi_viz.train.compare import Comparison
+from alibi_viz.train.compare import MethodComparison
 from tests.tables import AS_TRAINED, table
 
 TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
@@ -26,30 +26,30 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparison(text: Path) -> Comparison:
+def comparison(text: Path) -> MethodComparison:
     out = text.parent / "deep" / "results"
     return lab.compare(["rotary", "alibi", laws.square_root], text=text, out=out, **TINY)
 
 
-def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
+def compared(values: dict[str, dict[int, list[float]]]) -> MethodComparison:
     """A comparison with these values: {label: {x: one per seed}}."""
     seeds = {
         name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)]
         for name, xs in values.items()
     }
-    return Comparison(
+    return MethodComparison(
         table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text"
     )
 
 
-def test_table_has_every_method_seed_and_length(comparison: Comparison) -> None:
+def test_table_has_every_method_seed_and_length(comparison: MethodComparison) -> None:
     rows = comparison.rows
     assert set(rows["label"]) == {"rotary", "alibi", "square_root"}
     assert set(rows["seed"]) == {0, 1, 2}
     assert set(rows["x"]) == {16, 32}
 
 
-def test_summary_has_the_mean_over_seeds(comparison: Comparison) -> None:
+def test_summary_has_the_mean_over_seeds(comparison: MethodComparison) -> None:
     rows = comparison.rows
     of_rotary = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]
     mean = of_rotary["value"].mean()
@@ -57,7 +57,7 @@ def test_summary_has_the_mean_over_seeds(comparison: Comparison) -> None:
 
 
 def test_there_is_one_verdict_for_each_pair_in_the_order_of_the_methods(
-    comparison: Comparison,
+    comparison: MethodComparison,
 ) -> None:
     pairs = [verdict.partition(": ")[0] for verdict in comparison.verdicts]
     assert pairs == [
@@ -67,7 +67,9 @@ def test_there_is_one_verdict_for_each_pair_in_the_order_of_the_methods(
     ]
 
 
-def test_axes_say_what_is_drawn_and_show_nothing_but_the_values(comparison: Comparison) -> None:
+def test_axes_say_what_is_drawn_and_show_nothing_but_the_values(
+    comparison: MethodComparison,
+) -> None:
     axes = comparison.axes
     assert axes.title.endswith(": mean of 3 seeds, 95% t interval (bars), each seed (thin)")
     assert axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
@@ -119,7 +121,7 @@ def test_three_seeds_and_an_interval_without_zero_decide(
     assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
 
 
-def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> None:
+def test_what_is_saved_is_read_back(comparison: MethodComparison, tmp_path: Path) -> None:
     comparison.save(tmp_path)
     read = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"value": [""]})
     pd.testing.assert_frame_equal(read.astype(lab.COLUMNS), comparison.table.reset_index(drop=True))
@@ -127,7 +129,7 @@ def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> N
 
 
 def test_a_second_call_trains_only_what_is_missing(
-    comparison: Comparison, text: Path, monkeypatch: Any
+    comparison: MethodComparison, text: Path, monkeypatch: Any
 ) -> None:
     out = text.parent / "deep" / "results"
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
 from alibi_viz.bias import FORMS
-from alibi_viz.figures.matrices import named_trace
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.custom_laws import for_four_heads, root

@@ -24,7 +24,7 @@ from ipywidgets.widgets.widget import _instances
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag, Law, Names, Number
+from alibi_viz.widgets.core.traits import BadValue, Count, Flag, LawChoice, Names, Number
 from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
 from tests.widgets.race.small_race import control
@@ -85,7 +85,7 @@ def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
     elif hasattr(trait, "offered"):
         offered = list(trait.offered(app))
         values += chance.sample(offered, min(3, len(offered)))
-    if isinstance(trait, Law):
+    if isinstance(trait, LawChoice):
         values.append(root)
     return values
 

@@ -3,7 +3,7 @@
 import pytest
 
 from alibi_viz.check import FAULTS
-from alibi_viz.figures.matrices import named_trace
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
 from alibi_viz.widgets.core.formatting import format_percent

@@ -30,7 +30,7 @@ def source_text(method: LawFunction | type[Position]) -> str:
         return ""
 
 
-class Law(Relative):
+class CustomLaw(Relative):
     """A bias given by a plain function of the distance, see `register_method`."""
 
     law: ClassVar[LawFunction]
@@ -111,7 +111,7 @@ def _checked_row(row: Any, size: int, where: str) -> Tensor:
     return row
 
 
-def law_class(name: str, law: LawFunction) -> type[Law]:
+def law_class(name: str, law: LawFunction) -> type[CustomLaw]:
     """The position method of a law, not registered."""
     summary = inspect.getdoc(law) or f"Bias computed by the function {name}."
-    return type(name, (Law,), {"law": staticmethod(law), "__doc__": summary})
+    return type(name, (CustomLaw,), {"law": staticmethod(law), "__doc__": summary})

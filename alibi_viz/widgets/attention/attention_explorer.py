@@ -10,15 +10,16 @@ from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.figures import attention_plot
-from alibi_viz.figures.matrices import named_trace, on_tile_click
-from alibi_viz.figures.token_labels import quoted
+from alibi_viz.figures.heatmap_grid import on_tile_click
+from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.token_labels import quoted_token
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
-from alibi_viz.widgets.core.traits import MAX_HEADS, Count, Flag, HasHead
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, Count, Flag, HasHead
 
 # With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
 MAX_TOKENS = 72
@@ -71,7 +72,7 @@ class AttentionExplorer(HasHead, TextApp):
         "03_attention",
         "See the sum",
     )
-    head = Count(3, min=1, max=MAX_HEADS)
+    head = Count(3, min=1, max=MAX_DRAWN_HEADS)
     query = Count(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
     bias = Flag(True)
     causal = Flag(True)
@@ -281,7 +282,7 @@ def _describe_query(
 
     here = format_percent(weights[near].sum())
     there = format_percent(weights_switched[near].sum())
-    name = f"Query {query:,} {quoted(tokens[query])}"
+    name = f"Query {query:,} {quoted_token(tokens[query])}"
     sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
 
     farthest = _farthest_equal(tokens, query, visible)
@@ -290,7 +291,7 @@ def _describe_query(
         there = format_percent(weights_switched[farthest])
         steps = abs(farthest - query)
         sentences.append(
-            f"The farthest other {quoted(tokens[farthest])}, {steps:,} away, gets {here}; "
+            f"The farthest other {quoted_token(tokens[farthest])}, {steps:,} away, gets {here}; "
             f"{switched} {there}."
         )
     return sentences

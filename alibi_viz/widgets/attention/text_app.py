@@ -19,7 +19,14 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import labeled, show
-from alibi_viz.widgets.core.traits import MAX_HEADS, BadValue, ChoiceFrom, Count, State, short_repr
+from alibi_viz.widgets.core.traits import (
+    MAX_DRAWN_HEADS,
+    BadValue,
+    ChoiceFrom,
+    Count,
+    State,
+    short_repr,
+)
 
 MAX_CHARACTERS = 50_000
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
@@ -51,7 +58,7 @@ class TextApp(App):
     """
 
     text = NonBlank(TEXT)
-    num_heads = Count(8, min=1, max=MAX_HEADS)
+    num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
     content = ChoiceFrom("contents", "")
     longest = 4096  # the number of tokens that are read
     show_text: Any  # puts the text into its box, which may hold one that was rejected
@@ -70,9 +77,10 @@ class TextApp(App):
         state.setdefault("content", self.contents[0])
         heads_of_source = self.source.num_heads
         if heads_of_source is not None:
-            if heads_of_source > MAX_HEADS:
+            if heads_of_source > MAX_DRAWN_HEADS:
                 raise ValueError(
-                    f"source must have at most {MAX_HEADS} heads to be drawn, got {heads_of_source}"
+                    f"source must have at most {MAX_DRAWN_HEADS} heads to be drawn, got "
+                    f"{heads_of_source}"
                 )
             state.setdefault("num_heads", heads_of_source)
         super().__init__(**state)

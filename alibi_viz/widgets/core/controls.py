@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import ipywidgets as widgets
@@ -73,6 +74,66 @@ def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
     return HBox(
         [text, *controls], layout=Layout(align_items="center", overflow="visible", **layout)
     )
+
+
+class Menu:
+    """A drop-down menu for a trait of an app, with the values that the trait may take now.
+
+    The widget knows only the text of each value.
+
+    Args:
+        app: has the trait.
+        name: that of the trait.
+        dropdown: the widget.
+        texts: the text of some values; that of any other is its name, or the value itself.
+        offered: returns the values in the menu.
+    """
+
+    def __init__(
+        self,
+        app: "Controls",
+        name: str,
+        dropdown: widgets.Dropdown,
+        *,
+        texts: Mapping[Any, str],
+        offered: Callable[[], Iterable[Any]],
+    ) -> None:
+        self._app = app
+        self._name = name
+        self._dropdown = dropdown
+        self._texts = texts
+        self._offered = offered
+        self._values: dict[str, Any] = {}  # {text: value} of what is in the menu
+        self._is_updating = False
+
+    def update(self, _: Any = None) -> None:
+        """Offer what the trait may be now, and select what it is."""
+        self._values = {self.text_of(value): value for value in self._offered()}
+        options = tuple((text, text) for text in self._values)
+        if self._dropdown.options == options:
+            return
+        self._is_updating = True
+        self._dropdown.options = options
+        self._dropdown.value = self.text_of(self._value_of_trait())
+        self._is_updating = False
+
+    def text_of(self, value: Any) -> str:
+        """What the menu shows for a value."""
+        if value in self._texts:
+            return self._texts[value]
+        # A law is a function, and the text of a race has a name.
+        own_name = getattr(value, "__name__", None) or getattr(value, "name", None)
+        return str(own_name or value)
+
+    def value_of(self, text: str) -> Any:
+        """The value that the user has chosen."""
+        if self._is_updating:
+            # A menu with new options selects the first one, which is not the user's choice.
+            return self._value_of_trait()
+        return self._values[text]
+
+    def _value_of_trait(self) -> Any:
+        return getattr(self._app, self._name)
 
 
 class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -150,54 +211,26 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A menu for a trait.
 
         `texts` maps values to their text, by default the value itself. `offered` returns the values
-        in the menu, by default what the trait offers, such as a `Choice`, `Head` or `Law`.
+        in the menu, by default what the trait offers, such as a `ChoiceOf`, `Head` or `LawChoice`.
         `follows` is a trait that changes the offer.
         """
-        menu = widgets.Dropdown(
+        dropdown = widgets.Dropdown(
             description=label,
             tooltip=tip,
             style={"description_width": "initial"},  # as wide as the text
             layout=FIT,
         )
-        menu.add_class(css)
-        texts = texts or {}
-        values: dict[str, Any] = {}
-        updating = False
+        dropdown.add_class(css)
+        if offered is None:
+            offered = partial(self.traits()[name].offered, self)
 
-        def offered_values() -> Iterable[Any]:
-            if offered is not None:
-                return offered()
-            values: Iterable[Any] = self.traits()[name].offered(self)
-            return values
-
-        def text(value: Any) -> str:
-            if value in texts:
-                return texts[value]
-            # A law is a function, and the text of a race has a name.
-            own_name = getattr(value, "__name__", None) or getattr(value, "name", None)
-            return str(own_name or value)
-
-        def update(_: Any = None) -> None:
-            nonlocal values, updating
-            values = {text(value): value for value in offered_values()}
-            options = tuple((label, label) for label in values)
-            if menu.options == options:
-                return
-            # A menu with new options selects the first one, which is not the user's choice.
-            updating = True
-            menu.options = options
-            menu.value = text(getattr(self, name))
-            updating = False
-
-        def read(chosen: str) -> Any:
-            return getattr(self, name) if updating else values[chosen]
-
-        update()
-        self.observe(update, names=[name, follows] if follows else name)
-        return self.link(menu, name, read, text)
+        menu = Menu(self, name, dropdown, texts=texts or {}, offered=offered)
+        menu.update()
+        self.observe(menu.update, names=[name, follows] if follows else name)
+        return self.link(dropdown, name, menu.value_of, menu.text_of)
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
-        """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the
+        """One button per value of a `ChoiceOf`, with the CSS class "s-NAME". `tips` returns the
         tooltip of a button."""
         options = self.traits()[name].offered(self)
         tabs = widgets.ToggleButtons(

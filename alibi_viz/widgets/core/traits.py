@@ -128,7 +128,7 @@ def _is_in_range(trait: Count | Number, value: Any) -> bool:
     return bool(trait.min <= value <= trait.max)
 
 
-MAX_HEADS = 32  # as many pictures of heads are still told apart
+MAX_DRAWN_HEADS = 32  # as many pictures of heads are still told apart
 
 
 class Head(Count):
@@ -136,7 +136,7 @@ class Head(Count):
     `HasHead`."""
 
     def __init__(self, default_value: int | None, **options: Any) -> None:
-        super().__init__(default_value, min=1, max=MAX_HEADS, **options)
+        super().__init__(default_value, min=1, max=MAX_DRAWN_HEADS, **options)
 
     def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
         """What can be chosen in a menu."""
@@ -169,7 +169,7 @@ class HasHead(HasTraits):
         self.head = None if may_be_none else self.num_heads
 
 
-class Choice(State, Enum[Any]):
+class ChoiceOf(State, Enum[Any]):
     """One of `values`, which are strings. With `allow_none`, None is a choice as well."""
 
     def validate(self, obj: Any, value: Any) -> Any:
@@ -186,7 +186,7 @@ class Choice(State, Enum[Any]):
         return self.values or ()
 
 
-class ChoiceFrom(Choice):
+class ChoiceFrom(ChoiceOf):
     """One of the strings in an attribute of the app, `source`, which may change."""
 
     def __init__(self, source: str, default_value: str | None, **options: Any) -> None:
@@ -227,7 +227,7 @@ class Names(State):
         return len(set(names)) == len(names) <= self.most
 
 
-class Law(State):
+class LawChoice(State):
     """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which
     apps then offer."""
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
-from alibi_viz.figures.matrices import named_trace
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.measure.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.attention_explorer import MAX_TOKENS

@@ -3,7 +3,7 @@
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.figures.matrices import named_trace
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.measure.attention_sources import Words
 from alibi_viz.measure.attention_statistics import head_spans
 from alibi_viz.widgets import WindowExplorer

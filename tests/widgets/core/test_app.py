@@ -13,7 +13,7 @@ from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core.traits import BadValue, ChoiceOf, Count, Flag
 from tests.widgets.race.small_race import control, controls, message
 
 PATIENCE = 30  # seconds until a test gives up: no result depends on them
@@ -24,7 +24,7 @@ class Doubling(App):
 
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
     count = Count(8, min=1, max=64)
-    color = Choice(("red", "blue"), None, allow_none=True)
+    color = ChoiceOf(("red", "blue"), None, allow_none=True)
     big = Flag(False)
     name = Unicode("<b>").tag(state=True)
     draws = 0

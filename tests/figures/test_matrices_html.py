@@ -9,7 +9,7 @@ import torch
 from alibi_viz import alibi_bias, alibi_slopes
 from alibi_viz.bias import mask_future
 from alibi_viz.figures import weights_html
-from alibi_viz.figures.matrices import comparison_html
+from alibi_viz.figures.matrices_html import comparison_html
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from tests.figures.reading import pixels
 

@@ -1,0 +1,102 @@
+"""A menu offers what its trait may be now, and the choice stays the user's."""
+
+import plotly.graph_objects as go
+import pytest
+from ipywidgets import Dropdown, Widget
+from traitlets import Any
+
+from alibi_viz.figures import theme
+from alibi_viz.laws import window
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.traits import ChoiceFrom, Count
+from tests.widgets.race.small_race import control
+
+LETTERS = "abcdef"
+
+
+def shorter(distance: float) -> float:
+    """A function that a menu shows by its name."""
+    return distance / 2
+
+
+class Drawer(App):
+    """Its last letters and its functions can be chosen."""
+
+    why = Why("A menu needs a trait.", "01_slopes", "The rule")
+    count = Count(3, min=1, max=6)
+    letter = ChoiceFrom("letters", "e")
+    function = Any(window).tag(state=True)
+
+    @property
+    def letters(self) -> list[str]:
+        """The last `count` letters, so that another count has another first one."""
+        return list(LETTERS[-self.count :])
+
+    def functions(self) -> list[object]:
+        return [window, shorter]
+
+    def blank(self) -> go.Figure:
+        return theme.blank(200)
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.menu("letter", "letter", "s-letter", "Which", {"f": "last"}, follows="count"),
+            self.menu("function", "function", "s-function", "Which", offered=self.functions),
+        ]
+
+    def draw(self) -> str:
+        return f"{self.count} letters, {self.letter}"
+
+
+@pytest.fixture
+def app() -> Drawer:
+    return Drawer()
+
+
+def entries(menu: Dropdown) -> list[str]:
+    """The texts in a menu."""
+    return [text for text, _ in menu.options]
+
+
+def test_menu_offers_what_its_trait_may_be(app: Drawer) -> None:
+    assert entries(control(app, "s-letter")) == ["d", "e", "last"]
+
+
+def test_menu_selects_the_value_of_its_trait(app: Drawer) -> None:
+    assert control(app, "s-letter").label == "e"
+
+
+def test_followed_trait_changes_the_offer(app: Drawer) -> None:
+    app.count = 5
+    assert entries(control(app, "s-letter")) == ["b", "c", "d", "e", "last"]
+
+
+def test_changed_offer_keeps_the_choice(app: Drawer) -> None:
+    app.count = 5
+    assert app.letter == "e"
+    assert control(app, "s-letter").label == "e"
+
+
+def test_choice_from_a_changed_offer_reaches_the_trait(app: Drawer) -> None:
+    app.count = 5
+    control(app, "s-letter").label = "b"
+    assert app.letter == "b"
+
+
+def test_choice_by_its_text_reaches_the_trait(app: Drawer) -> None:
+    control(app, "s-letter").label = "last"
+    assert app.letter == "f"
+
+
+def test_value_in_code_is_selected_in_the_menu(app: Drawer) -> None:
+    app.letter = "f"
+    assert control(app, "s-letter").label == "last"
+
+
+def test_function_is_offered_by_its_name(app: Drawer) -> None:
+    assert entries(control(app, "s-function")) == ["window", "shorter"]
+
+
+def test_chosen_function_reaches_the_trait(app: Drawer) -> None:
+    control(app, "s-function").label = "shorter"
+    assert app.function is shorter
