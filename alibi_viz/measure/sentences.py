@@ -12,6 +12,9 @@ import pandas as pd
 # holds, and one whose loss rises by at least that fails; in between it degrades.
 MAX_RISE_HOLDING = 0.1
 MIN_RISE_FAILING = 0.5
+# In bits per byte. A method has learned a text by heart if, at the training length, it predicts the
+# validation part worse than the training part by more than this.
+BY_HEART = 1.0
 # In bits per byte, or as a share of many answers: a smaller lead doesn't make a method the best.
 TIE = 0.02
 # Share of answers: a task counts as solved at this accuracy.
@@ -99,6 +102,38 @@ def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -
             subjects = [f"{label} ({rise})" for label, rise in methods]
             clauses.append(f"{join(subjects)} {plural}")
     return clauses
+
+
+def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
+    """A sentence on the methods that learned their text by heart, if there are any.
+
+    What they do on longer sequences says little, because they predict nothing that they haven't
+    read. The source of the case: nanoGPT, pull request 679.
+
+    Args:
+        training: rows of the training loss, of which the last tenth of the steps counts.
+        longer: the rows of the losses by length of the trained methods.
+    """
+    last_step = training.groupby("label")["x"].transform("max")
+    at_the_end = training[training["x"] > 0.9 * last_step]
+    on_training_part = at_the_end.groupby("label", sort=False)["value"].mean()
+    at_training_length = longer[longer["x"] == longer["length"]]
+    on_validation_part = at_training_length.groupby("label")["value"].mean()
+
+    methods = []
+    for label, known in on_training_part.items():
+        unseen = on_validation_part.get(label, math.nan)
+        if unseen > known + BY_HEART:
+            methods.append(
+                f"{quoted(label)} ({known:.2f} bits per byte there, {unseen:.2f} on unseen text)"
+            )
+    if not methods:
+        return []
+    verb = "has" if len(methods) == 1 else "have"
+    return [
+        f"{join(methods)} {verb} learned the training text by heart, so losses on longer sequences "
+        "say little about length."
+    ]
 
 
 def best_at(

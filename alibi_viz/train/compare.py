@@ -13,8 +13,16 @@ import pandas as pd
 from alibi_viz.arguments import check_integer
 from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
-from alibi_viz.measure.sentences import join, quoted
-from alibi_viz.measure.table import AS_TRAINED, FEWEST_SEEDS, LEVEL, Axes, check_table, over_seeds
+from alibi_viz.measure.sentences import join, learned_by_heart, quoted
+from alibi_viz.measure.table import (
+    AS_TRAINED,
+    FEWEST_SEEDS,
+    LEVEL,
+    TRAINING_LOSS,
+    Axes,
+    check_table,
+    over_seeds,
+)
 from alibi_viz.models.positions.custom import Method
 from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.results import create_folder, record_table
@@ -107,8 +115,9 @@ class MethodComparison:
 
     @property
     def verdicts(self) -> list[str]:
-        """One sentence for each pair of methods, after those on failures."""
-        sentences = list(self.failures)
+        """One sentence for each pair of methods, after those on failures and learning by heart."""
+        training = self.table[self.table["question"] == TRAINING_LOSS]
+        sentences = [*self.failures, *learned_by_heart(training, self.rows)]
         for (first, second), rows in self.differences.groupby(["first", "second"], sort=False):
             clauses = []
             for verdict, group in rows.groupby("verdict", sort=False):

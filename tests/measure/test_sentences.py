@@ -9,7 +9,16 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
-from alibi_viz.measure.sentences import TIE, best_at, join, outcome, outcomes, quoted, rises
+from alibi_viz.measure.sentences import (
+    TIE,
+    best_at,
+    join,
+    learned_by_heart,
+    outcome,
+    outcomes,
+    quoted,
+    rises,
+)
 from tests.tables import table
 
 NAN = math.nan
@@ -268,3 +277,41 @@ def test_words_are_joined_with_commas_and_and(words: list[str], joined: str) -> 
 def test_only_a_label_with_a_comma_is_quoted() -> None:
     assert quoted("alibi") == "alibi"
     assert quoted("alibi, learned slopes") == '"alibi, learned slopes"'
+
+
+# Learning by heart. The numbers are those of the case that was reported: random letters.
+
+
+def said_of_learning(**losses: tuple[float, float]) -> list[str]:
+    """What is said about methods, given their last training loss and their loss on unseen text."""
+    in_training = {label: [{10: 8.0, 90: 5.0, 100: seen}] for label, (seen, _) in losses.items()}
+    after_it = {label: [{32: unseen, 64: 9.0}] for label, (_, unseen) in losses.items()}
+    longer = table("longer sequences", after_it)
+    training = table("longer sequences", in_training).assign(question="training loss")
+    return learned_by_heart(training, longer)
+
+
+def test_a_text_that_was_learned_by_heart_is_noticed() -> None:
+    assert said_of_learning(alibi=(2.07, 7.87), none=(4.69, 4.75)) == [
+        "alibi (2.07 bits per byte there, 7.87 on unseen text) has learned the training text by "
+        "heart, so losses on longer sequences say little about length."
+    ]
+
+
+def test_several_methods_share_the_sentence_on_learning_by_heart() -> None:
+    (sentence,) = said_of_learning(alibi=(2.0, 8.0), none=(2.0, 7.0))
+    assert sentence.startswith("alibi (2.00 ")
+    assert " and none (2.00 " in sentence
+    assert " have learned " in sentence
+
+
+@pytest.mark.parametrize(
+    ("seen", "unseen"),
+    [
+        pytest.param(0.82, 0.83, id="learned"),
+        pytest.param(2.0, 3.0, id="a bit of a difference"),
+        pytest.param(4.0, NAN, id="not measured"),
+    ],
+)
+def test_nothing_is_said_of_a_text_that_was_learned(seen: float, unseen: float) -> None:
+    assert said_of_learning(alibi=(seen, unseen)) == []

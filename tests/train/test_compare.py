@@ -178,6 +178,19 @@ def test_what_can_not_be_compared_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_text_that_was_learned_by_heart_is_said_before_the_verdicts() -> None:
+    losses = {"alibi": [{64: 8.0, 128: 8.0}], "none": [{64: 4.7, 128: 4.7}]}
+    longer = table("longer sequences", losses, length=64)
+    training_losses = {"alibi": [{800: 2.0}], "none": [{800: 4.6}]}
+    training = table("longer sequences", training_losses).assign(question="training loss")
+    comparison = MethodComparison(
+        pd.concat([training, longer]), ("alibi", "none"), lab.Run("alibi"), "a text"
+    )
+    by_heart, verdict = comparison.verdicts
+    assert by_heart.startswith("alibi (2.00 bits per byte there, 8.00 on unseen text) has learned")
+    assert verdict.startswith("alibi against none: ")
+
+
 def results(
     label: str,
     values: dict[int, list[float]],

@@ -13,12 +13,14 @@ from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import (
     best_at_both_ends,
     join,
+    learned_by_heart,
     outcome,
     outcome_sentences,
     rises,
     sentences,
     undefined,
 )
+from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.widgets.race.state import RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
@@ -182,7 +184,10 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
     ]
     if question.note:
         findings.append(question.note)
-    return [_judge_guesses(race, rises_by_method), *sentences(findings)]
+    table = race.table
+    is_training = (table["question"] == TRAINING_LOSS) & table["seed"].isin(race.counted)
+    by_heart = learned_by_heart(table[is_training], results)
+    return [*by_heart, _judge_guesses(race, rises_by_method), *sentences(findings)]
 
 
 def _judge_guesses(race: RaceState, rises_by_method: Mapping[str, Sequence[float]]) -> str:
