@@ -58,15 +58,20 @@ def check_slopes(name: str, slopes: Tensor) -> None:
     # Reading values would make the CPU wait for a GPU, and would break a compiled graph.
     if not slopes.is_cpu or torch.compiler.is_compiling():
         return
-    values = unwrapped(slopes)
-    if not all(map(math.isfinite, values.flatten().tolist())):
-        raise ValueError(f"{name} must be finite, got {values.tolist()}")
+    with outside_transforms():
+        values = unwrapped(slopes).tolist()
+        are_finite = bool(unwrapped(slopes).isfinite().all())
+    if not are_finite:
+        raise ValueError(f"{name} must be finite, got {values}")
 
 
 # torch 2.13 has no public name that tells whether `torch.func` has wrapped a tensor, nor for what
 # is inside. Without them, slopes that `vmap` maps could not be read, and the gradient of slopes
 # inside `torch.func.grad` would be overlooked.
 _functorch = torch._C._functorch
+# Up to torch 2.8, a transform wraps whatever is computed within it, even from an unwrapped tensor,
+# and what is wrapped cannot be read.
+outside_transforms = torch._C._DisableFuncTorch
 
 
 def levels(tensor: Tensor) -> list[Tensor]:
@@ -97,7 +102,7 @@ def inside_transform() -> bool:
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
     """Check for an integer from `low` to `high`, by default to the largest that torch can store."""
-    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
+    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if high is not None and not low <= value <= high:
         raise ValueError(f"{name} must be between {low} and {high}, got {value}")
@@ -129,7 +134,7 @@ def check_number(
     is_valid: Callable[[Any], bool] = math.isfinite,
 ) -> None:
     """Check for an int or a float that is valid; `expected` says in words which ones are."""
-    if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
+    if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not is_valid(value):
         raise ValueError(f"{name} must be {expected}, got {value!r}")

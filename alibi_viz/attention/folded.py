@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import check_slopes, unwrapped
+from alibi_viz.arguments import check_slopes, outside_transforms, unwrapped
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import exact_dtype
 
@@ -202,7 +202,8 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
     slopes = inputs.slopes
     if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
         return None
-    steepest = max(map(abs, unwrapped(slopes).flatten().tolist()))
+    with outside_transforms():
+        steepest = float(unwrapped(slopes).abs().max())
     unit = _UNIT if dtype == torch.float16 else 1.0
     largest_coordinate = steepest / scale * max(1.0, largest_position / unit)
     if largest_coordinate > torch.finfo(dtype).max:
@@ -217,7 +218,8 @@ def _largest_position(inputs: AttentionInputs) -> int:
         return inputs.key_length - 1
     if torch.compiler.is_compiling():
         return inputs.key_length - 1
-    return int(unwrapped(positions).long().abs().max())
+    with outside_transforms():
+        return int(unwrapped(positions).long().abs().max())
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:

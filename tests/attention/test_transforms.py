@@ -12,7 +12,14 @@ from torch._dynamo.testing import CompileCounter
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch.func import jvp, vmap
 
-from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes, lab
+from alibi_viz import (
+    AlibiBias,
+    AlibiSelfAttention,
+    LanguageModel,
+    TransformerConfig,
+    alibi_attention,
+    alibi_slopes,
+)
 from tests.attention import cases
 from tests.attention.cases import MASKING, expected
 
@@ -235,6 +242,6 @@ def test_the_bias_is_not_recompiled_for_every_length(form: str) -> None:
 
 @pytest.mark.parametrize("position", ["none", "rotary"])
 def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
-    model = lab.make_model(position, num_layers=1)
+    model = LanguageModel(TransformerConfig(position, num_layers=1, d_model=32, num_heads=4))
     inputs = [torch.arange(length)[None] for length in (8, 12, 20)]
     assert_one_graph_for_all_lengths(model, inputs)

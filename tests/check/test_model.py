@@ -1,8 +1,9 @@
 """Models of the real classes of transformers, tiny and with random weights."""
 
-import time
+import inspect
+import threading
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from tests.check.faulty import names
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("error:`past_key_values` is deprecated")
-CACHE = {"past_key_values", "cache"}  # the argument's name before transformers 5.24, and since
-# {family: its configuration, and the names of width, heads and layers in it}
+
+# {family: its configuration, the names of width, heads and layers in it, and further settings}
 USUAL = ("hidden_size", "num_attention_heads", "num_hidden_layers")
-FAMILIES = {
+FAMILIES: dict[str, tuple[str, tuple[str, str, str], dict[str, Any]]] = {
     "bloom": ("BloomConfig", ("hidden_size", "n_head", "n_layer"), {}),
     "mpt": ("MptConfig", ("d_model", "n_heads", "n_layers"), {"max_seq_len": 64}),
     "falcon": (
@@ -25,96 +26,128 @@ FAMILIES = {
         USUAL,
         {"alibi": True, "multi_query": False, "parallel_attn": False},
     ),
-    "gpt_neox": (
-        "GPTNeoXConfig",
-        USUAL,
-        {"intermediate_size": 64},
-    ),  # the default is that of 20 billion parameters
+    # The default of the intermediate size is that of 20 billion parameters.
+    "gpt_neox": ("GPTNeoXConfig", USUAL, {"intermediate_size": 64}),
 }
+# The transformers' code of each family that is right
+IMPLEMENTATIONS = {"bloom": "eager", "mpt": "eager", "falcon": "sdpa", "gpt_neox": "sdpa"}
 
 
-def build(family: str, heads: int = 4, implementation: str = "eager", **options: Any) -> Any:
-    config, sizes, further = FAMILIES[family]
-    further |= {
+def build(family: str, heads: int = 4, implementation: str = "", **options: Any) -> Any:
+    """A model of two layers with random weights."""
+    config_class, size_names, further = FAMILIES[family]
+    sizes = dict(zip(size_names, (16 * heads, heads, 2), strict=True))
+    settings = {
         "vocab_size": 5,
         "bos_token_id": 1,
         "eos_token_id": 2,
-        "attn_implementation": implementation,
+        "attn_implementation": implementation or IMPLEMENTATIONS[family],
+        **sizes,
+        **further,
+        **options,
     }
+    config = getattr(transformers, config_class)(**settings)
     torch.manual_seed(0)
-    settings = dict(zip(sizes, (16 * heads, heads, 2), strict=True)) | further | options
-    return transformers.AutoModelForCausalLM.from_config(getattr(transformers, config)(**settings))
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
-@pytest.mark.parametrize("heads", [4, 12])
-@pytest.mark.parametrize(
-    ("family", "implementation"), [("bloom", "eager"), ("mpt", "eager"), ("falcon", "sdpa")]
-)
-def test_alibi_models_are_right(family: str, implementation: str, heads: int) -> None:
-    report = check.model(build(family, heads, implementation), layer=1)
+@cache
+def report_of(family: str, dtype: torch.dtype = torch.float32) -> check.Report:
+    """What is said of a right model with four heads, tried with up to 300 tokens."""
+    return check.model(build(family).to(dtype))
+
+
+# Right models
+
+
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon"])
+def test_alibi_models_are_right(family: str) -> None:
+    report = report_of(family)
     report.raise_for_faults()
-    assert f"ALiBi is on, with the official slopes ({family}, {heads} heads of size 16)" in str(
-        report
-    )
+    said = f"ALiBi is on, with the official slopes ({family}, 4 heads of size 16)"
+    assert said in str(report)
 
 
-def test_falcon_with_eager_attention_adds_its_bias_twice() -> None:
-    assert names(check.model(build("falcon", 12, "eager"))) == {"added twice"}
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon"])
+def test_alibi_models_with_twelve_heads_are_right(family: str) -> None:
+    check.model(build(family, heads=12), length=64).raise_for_faults()
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_model_with_rotary_positions_has_no_alibi(implementation: str) -> None:
-    report = check.model(build("gpt_neox", implementation=implementation))
-    assert names(report) == {"no bias", "content depends on position"} and "ALiBi is off" in str(
-        report
-    )
+def test_a_model_without_its_head_is_right() -> None:
+    check.model(build("bloom").transformer, length=16).raise_for_faults()
 
 
-def test_only_the_layer_asked_for_is_checked() -> None:
-    model = build("bloom")
-    model.transformer.h[1].self_attention.beta = 0.0  # the factor of its bias
-    check.model(model, length=16).raise_for_faults()
-    assert "BloomForCausalLM, layer 1: 1 fault\nno bias:" in str(
-        check.model(model, layer=1, length=16)
-    )
+def test_a_model_that_allows_few_tokens_is_tried_with_these() -> None:
+    report = check.model(build("mpt", max_seq_len=16))
+    assert str(report).endswith("with the official slopes (mpt, 4 heads of size 16).")
 
 
-def test_padding_and_the_cache_are_tried() -> None:
-    for ignored, fault in (
-        ({"attention_mask"}, "padding not masked"),
-        (CACHE, "cache not read"),
-    ):
-        model = build("mpt").transformer
+def test_the_model_is_as_before() -> None:
+    model = build("bloom", attention_dropout=0.5).train()
+    second_layer = model.transformer.h[1].eval()
+    check.model(model, length=16)
+    assert model.training
+    assert not second_layer.training
+    hooks = [module._forward_hooks or module._forward_pre_hooks for module in model.modules()]
+    assert not any(hooks)
 
-        def skip(*without, keep=model.forward, **given):
-            return keep(**given | dict.fromkeys({*given} & {*without}))
 
-        model.forward = wraps(model.forward)(partial(skip, *ignored))
-        assert fault in names(check.model(model, length=16))
-    model.forward = lambda **_: time.sleep(1)
-    assert "Calls of the layer failed" in str(check.model(model, seconds=0.01))
-
+# What a family was trained with differs from the paper, but is right for its weights.
 
 DIFFERS = "Differs from the paper; right for these weights: "
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_what_a_family_was_trained_with_differs_from_the_paper_but_is_no_fault(
-    dtype: torch.dtype,
-) -> None:
-    falcon = check.model(build("falcon", implementation="sdpa").to(dtype))
-    assert falcon.ok and falcon.comparison is None
-    assert [DIFFERS in note for note in falcon.notes] == [False, True, True]
-    assert f"{DIFFERS}the bias is divided by sqrt(head_dim)" in str(
-        falcon
-    ) and f"{DIFFERS}m j in bf" in str(falcon)
-    bloom = check.model(build("bloom").to(dtype))
-    assert bloom.ok and ("judged by 16 tokens" in str(bloom)) == (dtype != torch.float32)
-    if dtype != torch.float16:  # which is exact enough for 300 tokens
-        assert ("right for BLOOM-176B; smaller ones had float16: m j" in str(bloom)) == (
-            dtype == torch.bfloat16
-        )
-    assert DIFFERS not in str(check.model(build("mpt").to(dtype)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_what_falcon_was_trained_with_is_a_note(dtype: torch.dtype) -> None:
+    report = report_of("falcon", dtype)
+    assert report.ok
+    assert report.comparison is None
+    _, scaled, rounded = report.notes
+    assert scaled.startswith(f"{DIFFERS}the bias is divided by sqrt(head_dim)")
+    assert rounded.startswith(f"{DIFFERS}m j in bf")
+
+
+def test_the_rounding_of_large_bloom_is_a_note() -> None:
+    report = report_of("bloom", torch.bfloat16)
+    assert report.ok
+    assert "right for BLOOM-176B; smaller ones had float16: m j" in str(report)
+
+
+def test_bloom_in_float32_rounds_nothing() -> None:
+    assert "right for BLOOM-176B" not in str(report_of("bloom"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_mpt_was_trained_as_in_the_paper(dtype: torch.dtype) -> None:
+    assert DIFFERS not in str(report_of("mpt", dtype))
+
+
+@pytest.mark.parametrize("family", ["bloom", "falcon"])
+def test_half_precision_is_judged_by_short_texts(family: str) -> None:
+    report = check.model(build(family).half(), length=64)
+    assert report.ok
+    assert "judged by 16 tokens" in str(report)
+
+
+def test_float32_is_judged_by_all_texts() -> None:
+    assert "judged by" not in str(report_of("bloom"))
+
+
+def test_an_option_that_transformers_ignores_is_a_note() -> None:
+    report = check.model(build("mpt", attn_config={"alibi_bias_max": 16}), length=16)
+    said = (
+        "The config asks for alibi_bias_max=16, which transformers ignores: it computes as with "
+        "alibi_bias_max=8"
+    )
+    assert said in str(report)
+
+
+# Faults
+
+
+def test_falcon_with_eager_attention_adds_its_bias_twice() -> None:
+    report = check.model(build("falcon", heads=12, implementation="eager"), length=64)
+    assert names(report) == {"added twice"}
 
 
 def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
@@ -122,25 +155,64 @@ def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
 ) -> None:
     module = transformers.models.falcon.modeling_falcon
     build_bias = module.build_alibi_tensor
-    monkeypatch.setattr(
-        module, "build_alibi_tensor", lambda *sizes, **options: 4 * build_bias(*sizes, **options)
-    )
-    assert names(check.model(build("falcon", 12, "sdpa"))) == {"bias multiplied"}
+
+    def without_scaling(*sizes: Any, **options: Any) -> Any:
+        return 4 * build_bias(*sizes, **options)  # the head size is 16
+
+    monkeypatch.setattr(module, "build_alibi_tensor", without_scaling)
+    assert names(check.model(build("falcon", heads=12), length=64)) == {"bias multiplied"}
 
 
-def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:
-    model = build("bloom", attention_dropout=0.5).transformer.train()
-    model.h[1].eval()
-    check.model(model, length=8).raise_for_faults()
-    assert model.training and not model.h[1].training
-    short = str(check.model(build("mpt", max_seq_len=16)))
-    assert short.endswith("with the official slopes (mpt, 4 heads of size 16).")
-    ignored = check.model(build("mpt", attn_config={"alibi_bias_max": 16}), length=16)
-    assert (
-        "The config asks for alibi_bias_max=16, which transformers ignores: it computes as with "
-        "alibi_bias_max=8" in str(ignored)
-    )
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_model_with_rotary_positions_has_no_alibi(implementation: str) -> None:
+    report = check.model(build("gpt_neox", implementation=implementation), length=64)
+    assert names(report) == {"no bias", "content depends on position"}
+    assert "ALiBi is off" in str(report)
+
+
+def test_only_the_layer_asked_for_is_checked() -> None:
+    model = build("bloom")
+    model.transformer.h[1].self_attention.beta = 0.0  # the factor of its bias
+    check.model(model, layer=0, length=16).raise_for_faults()
+    report = str(check.model(model, layer=1, length=16))
+    assert "BloomForCausalLM, layer 1: 1 fault\nno bias:" in report
+
+
+@pytest.mark.parametrize(
+    ("ignored", "fault"),
+    [
+        pytest.param({"attention_mask"}, "padding not masked", id="padding"),
+        # The argument's name before transformers 5.24, and since
+        pytest.param({"past_key_values", "cache"}, "cache not read", id="cache"),
+    ],
+)
+def test_what_a_model_ignores_is_noticed(ignored: set[str], fault: str) -> None:
+    model = build("mpt").transformer
+    forward = model.forward
+
+    def forgetful(**arguments: Any) -> Any:
+        kept = {name: None if name in ignored else value for name, value in arguments.items()}
+        return forward(**kept)
+
+    forgetful.__signature__ = inspect.signature(forward)  # which tells what can be ignored
+    model.forward = forgetful
+    assert fault in names(check.model(model, length=16))
+
+
+def test_a_model_that_does_not_finish_is_said_to_fail() -> None:
+    model = build("mpt").transformer
+    end_of_test = threading.Event()
+
+    def wait(**_: Any) -> None:
+        end_of_test.wait()
+
+    model.forward = wait
+    report = check.model(model, length=16, seconds=0.01)
+    end_of_test.set()
+    assert "Calls of the layer failed" in str(report)
+
+
+# Models that can't be checked
 
 
 class Layer(nn.Module):

@@ -16,7 +16,6 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping import tiles
 from alibi_viz.attention.skipping.spans import attention_spans
 from alibi_viz.attention.skipping.windowed import _calls
-from alibi_viz.train.training import limited_threads
 from tests.attention.cases import (
     HALF,
     assert_equal,
@@ -104,10 +103,14 @@ def test_wide_spans_with_bands_and_neighbors_equal_eager(
     assert 1024 < wide < 0.75 * columns
     assert all_keys == columns
 
-    with limited_threads(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
         results = output_and_gradients(
             tensors, "windowed", learned=causal, causal=causal, tolerance=tolerance
         )
+    finally:
+        torch.set_num_threads(before)
     exact = output_and_gradients(tensors, "eager", learned=causal, causal=causal)
     assert_equal(results, exact, tolerance=1e-9)
 
