@@ -343,6 +343,7 @@ def values_of_another_sequence_beyond_100_keys(query: Tensor, key: Tensor, value
 
 def attention_case(fault: str, function: Callable[..., Any], **options: Any) -> Any:
     function_name = getattr(function, "__name__", "partial")
+    options.setdefault("length", 64)
     return pytest.param(fault, function, options, id=f"{fault}: {function_name}")
 
 
@@ -351,7 +352,7 @@ ATTENTION = [
     attention_case("no bias", no_bias_below_600_keys, length=700),
     attention_case("bias multiplied", bias_divided_by_keys),
     attention_case("future not masked", faulty.lower_triangle_without_a_mask),
-    attention_case("mask too weak for some heads", weak_mask),
+    attention_case("mask too weak for some heads", weak_mask, length=300),
     attention_case("one key ahead", one_key_ahead),
     attention_case("only earlier keys", attend, causal=False),
     attention_case("wrong keys", key_of_the_first_head),
@@ -364,12 +365,12 @@ ATTENTION = [
     attention_case("not a weighted average", mean_subtracted, **SHORT),
     attention_case("not a weighted average", partial(scaled_by_position, 0.5), **SHORT),
     attention_case("not a weighted average", partial(scaled_by_position, 1.5), **SHORT),
-    attention_case("unknown fault", faulty.in_half_precision),
+    attention_case("unknown fault", faulty.in_half_precision, length=300),
     # These show with random inputs only.
     attention_case("unknown fault", queries_of_another_sequence),
     attention_case("unknown fault", keys_of_another_head_while_decoding),
-    attention_case("unknown fault", larger_content_beyond_100_keys),
-    attention_case("unknown fault", values_of_another_sequence_beyond_100_keys),
+    attention_case("unknown fault", larger_content_beyond_100_keys, length=140),
+    attention_case("unknown fault", values_of_another_sequence_beyond_100_keys, length=140),
 ]
 
 
@@ -441,7 +442,7 @@ def own_value(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 def test_faults_with_one_cause_are_told_apart(
     function: Callable[..., Tensor], expected: set[str]
 ) -> None:
-    assert names(check.attention(function)) == expected
+    assert names(check.attention(function, length=64)) == expected
 
 
 # Half precision
@@ -485,14 +486,14 @@ def test_factor_of_the_bias_is_named_in_half_precision(
     dtype: torch.dtype, fault: str, factor: float, length: int
 ) -> None:
     attention = partial(attend, factor=factor)
-    report = check.attention(attention, head_dim=64, dtype=dtype, length=length)
+    report = check.attention(attention, num_heads=[4], head_dim=64, dtype=dtype, length=length)
     assert names(report) == {fault}
 
 
 @half_precision
 def test_rewarded_future_is_named_in_half_precision(dtype: torch.dtype) -> None:
     attention = partial(attend, hidden=0)
-    assert names(check.attention(attention, dtype=dtype)) == {"rewarded future"}
+    assert names(check.attention(attention, num_heads=[4], dtype=dtype)) == {"rewarded future"}
 
 
 @half_precision
@@ -500,7 +501,7 @@ def test_factor_of_the_content_is_observed_in_half_precision(dtype: torch.dtype)
     def weaker_content(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return attend(0.9 * query, key, value)
 
-    (note,) = check.attention(weaker_content, dtype=dtype, head_dim=64).notes
+    (note,) = check.attention(weaker_content, num_heads=[4], dtype=dtype, head_dim=64).notes
     assert note.startswith("Observed: q . k is multiplied with 0.112")  # 0.9 / 8
 
 

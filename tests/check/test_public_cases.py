@@ -359,11 +359,11 @@ RIGHT = [
         encoder_that_takes_lengths, {"padding": "right", "causal": False}, id="lengths, right"
     ),
     pytest.param(encoder_that_takes_lengths, {"padding": True, "causal": False}, id="lengths"),
-    pytest.param(soft_cap_of_50, {"softcap": 50}, id="soft cap"),
-    pytest.param(scale_of_mup, {"scale": 1 / 64}, id="scale"),
+    pytest.param(soft_cap_of_50, {"softcap": 50, "length": 64}, id="soft cap"),
+    pytest.param(scale_of_mup, {"scale": 1 / 64, "length": 64}, id="scale"),
     pytest.param(window_of_128, {"window": 128}, id="window"),
-    pytest.param(needs_64_channels, {}, id="one head_dim"),
-    pytest.param(needs_contiguous_inputs, {}, id="contiguous inputs only"),
+    pytest.param(needs_64_channels, {"length": 64}, id="one head_dim"),
+    pytest.param(needs_contiguous_inputs, {"length": 64}, id="contiguous inputs only"),
 ]
 
 
@@ -381,7 +381,7 @@ def test_right_attention_is_not_accused(
         pytest.param(window_of_128, {"window": 100}, "window", id="a longer window"),
         pytest.param(window_of_128, {"window": 200}, "window", id="a shorter window"),
         pytest.param(attend, {"window": 128}, "window", id="no window"),
-        pytest.param(soft_cap_of_50, {"softcap": 30}, "unknown fault", id="soft cap"),
+        pytest.param(soft_cap_of_50, {"softcap": 30, "length": 64}, "unknown fault", id="soft cap"),
         pytest.param(
             encoder_that_takes_lengths,
             {"padding": "left", "causal": False},
@@ -406,7 +406,7 @@ def test_what_is_said_to_be_by_design_is_checked(
     ],
 )
 def test_what_may_be_by_design_is_a_note(function: Callable[..., Tensor], words: str) -> None:
-    report = check.attention(function)
+    report = check.attention(function, length=64)
     assert report.ok
     (note,) = report.notes
     assert words in note
