@@ -171,12 +171,12 @@ def attention_of(layout: str) -> Attention:
 
 @pytest.mark.parametrize("layout", ["bhld", "blhd", "lbhd", "hld", "lhd"])
 def test_a_function_is_right_with_its_own_layout(layout: str) -> None:
-    check.attention(attention_of(layout), layout=layout).raise_for_faults()
+    check.attention(attention_of(layout), layout=layout, length=32).raise_for_faults()
 
 
 @LAYOUTS
 def test_a_function_with_another_layout_is_told_which(stated: str, right: str) -> None:
-    (finding,) = check.attention(attention_of(right), layout=stated).findings
+    (finding,) = check.attention(attention_of(right), layout=stated, length=32).findings
     assert finding.name == "wrong layout"
     assert f"with layout {right} instead of {stated}" in finding.evidence
 
@@ -188,5 +188,5 @@ def test_a_fault_beside_a_wrong_layout_is_named_too(stated: str, right: str) -> 
     def negated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return attention(-query, key, value)
 
-    findings = check.attention(negated, layout=stated).findings
+    findings = check.attention(negated, layout=stated, length=32).findings
     assert [finding.name for finding in findings] == ["wrong layout", "content multiplied"]
