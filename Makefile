@@ -17,7 +17,7 @@ NBVAL := --nbval --nbval-current-env
 # Few processes, because each of them imports torch.
 PARALLEL := --numprocesses auto --maxprocesses 4
 # Several kernels share the cores: a thread of torch that waits must sleep, not spin (notebooks: 140 s to 85 s).
-units test-lowest notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
+units test-lowest test-core notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
@@ -25,7 +25,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench reproduce report site \
+.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report site \
 	models notebooks screenshots clean
 
 help: ## list the targets
@@ -48,6 +48,16 @@ test-lowest: $(PY) ## run the unit tests with the lowest version of each depende
 		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 	.venv-lowest/bin/python -m pytest alibi_viz tests --ignore tests/browser $(PARALLEL) --dist worksteal \
 		--deselect tests/test_environment.py::test_everything_installed_for_the_project_is_constrained $(ARGS)
+
+# What needs only torch and NumPy, with versions that those may have who have old ALiBi code.
+CORE := tests/attention tests/models tests/check tests/test_slopes.py tests/test_bias.py tests/test_cached_bias.py \
+	tests/test_minimal.py
+test-core: ## test attention, models and checker with any version, in .venv-core (TORCH=2.6.0 NUMPY=1.26.4)
+	$(PYTHON) -m venv --clear .venv-core
+	.venv-core/bin/python -m pip install --disable-pip-version-check --editable . pytest pytest-xdist hypothesis \
+		$(if $(TORCH),torch==$(TORCH)) $(if $(NUMPY),numpy==$(NUMPY)) \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	.venv-core/bin/python -m pytest $(CORE) $(PARALLEL) --dist worksteal $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
 	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)

@@ -8,7 +8,14 @@ from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import check_choice, check_flag, check_integer, check_slopes, unwrapped
+from alibi_viz.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_slopes,
+    outside_transforms,
+    unwrapped,
+)
 from alibi_viz.bias import FORMS, alibi_bias, check_lengths, mask_future
 from alibi_viz.slopes import MAX_HEADS, alibi_slopes
 
@@ -192,7 +199,9 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     is_wrapped = unwrapped(slopes) is not slopes
     if is_wrapped or unpack_dual(slopes).tangent is not None:
         return None
-    return _shared_bias(tuple(slopes.tolist()), causal)
+    with outside_transforms():
+        values = tuple(slopes.tolist())
+    return _shared_bias(values, causal)
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,11 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 if __name__ == "__main__":
     project = tomllib.loads(PYPROJECT.read_text())["project"]
+    versions = {}
+    # The extra comes last: what it needs of torch is newer.
     for line in [*project["dependencies"], *project["optional-dependencies"]["lab"]]:
         lowest = re.match(r"([\w.-]+)>=([\d.]+)", line)
         if lowest:
-            print(f"{lowest[1]}=={lowest[2]}")
+            versions[lowest[1]] = lowest[2]
+    for name, version in versions.items():
+        print(f"{name}=={version}")

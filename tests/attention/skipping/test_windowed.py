@@ -2,7 +2,8 @@
 attention."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +26,17 @@ from tests.attention.cases import (
     output_and_gradients,
     qkv,
 )
+
+
+@contextmanager
+def threads_of_torch(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
 
 SLOPES = (0.0, -0.02, 1e-30, 1e-4, 0.004, 0.05, 0.3, 4.0, 1e4)
 
@@ -80,7 +92,7 @@ def test_output_and_gradients_are_those_of_eager(
 ) -> None:
     tensors, options = call
     learned = options["causal"] and options["scale"] != 0
-    with limited_threads(threads):
+    with threads_of_torch(threads):
         results = output_and_gradients(tensors, "windowed", learned=learned, **options)
         exact = output_and_gradients(tensors, "eager", learned=learned, **options)
     assert_equal(results, exact, tolerance=1e-9)
@@ -103,14 +115,10 @@ def test_wide_spans_with_bands_and_neighbors_equal_eager(
     assert 1024 < wide < 0.75 * columns
     assert all_keys == columns
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with threads_of_torch(threads):
         results = output_and_gradients(
             tensors, "windowed", learned=causal, causal=causal, tolerance=tolerance
         )
-    finally:
-        torch.set_num_threads(before)
     exact = output_and_gradients(tensors, "eager", learned=causal, causal=causal)
     assert_equal(results, exact, tolerance=1e-9)
 
