@@ -10,14 +10,11 @@ if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
 from transformers import (
+    AutoModelForCausalLM,
     BloomConfig,
-    BloomForCausalLM,
     FalconConfig,
-    FalconForCausalLM,
     GPT2Config,
-    GPT2LMHeadModel,
     MptConfig,
-    MptForCausalLM,
 )
 
 FAMILIES = ("bloom", "mpt", "falcon sdpa", "falcon eager", "falcon multi-query")
@@ -29,22 +26,16 @@ def small_model(family: str, *, vocabulary: int = 256, heads: int = 4) -> Any:
 
     Its weights are large enough that content matters.
     """
+    # Each configuration also takes these names for what it calls "n_layer", "d_model" and so on.
+    config = config_of(
+        family,
+        vocab_size=vocabulary,
+        hidden_size=HEAD_DIM * heads,
+        num_hidden_layers=2,
+        num_attention_heads=heads,
+    )
     torch.manual_seed(0)
-    if family == "bloom":
-        model = bloom(vocabulary, heads)
-    elif family == "mpt":
-        model = mpt(vocabulary, heads)
-    elif family == "gpt2":
-        model = gpt2(vocabulary, heads)
-    elif family == "falcon sdpa":
-        model = falcon(vocabulary, heads)
-    elif family == "falcon eager":
-        model = falcon(vocabulary, heads, implementation="eager")
-    elif family == "falcon multi-query":
-        model = falcon(vocabulary, heads, multi_query=True)
-    else:
-        raise ValueError(f"no such family: {family!r}")
-
+    model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)
@@ -52,49 +43,20 @@ def small_model(family: str, *, vocabulary: int = 256, heads: int = 4) -> Any:
     return model.eval()
 
 
-def bloom(vocabulary: int, heads: int) -> Any:
-    config = BloomConfig(
-        vocab_size=vocabulary,
-        hidden_size=HEAD_DIM * heads,
-        n_layer=2,
-        n_head=heads,
-    )
-    return BloomForCausalLM(config)
-
-
-def mpt(vocabulary: int, heads: int) -> Any:
-    config = MptConfig(
-        vocab_size=vocabulary,
-        d_model=HEAD_DIM * heads,
-        n_layers=2,
-        n_heads=heads,
-        max_seq_len=64,
-    )
-    return MptForCausalLM(config)
-
-
-def gpt2(vocabulary: int, heads: int) -> Any:
-    config = GPT2Config(
-        vocab_size=vocabulary,
-        n_embd=HEAD_DIM * heads,
-        n_layer=2,
-        n_head=heads,
-    )
-    return GPT2LMHeadModel(config)
-
-
-def falcon(
-    vocabulary: int, heads: int, *, implementation: str = "sdpa", multi_query: bool = False
-) -> Any:
-    config = FalconConfig(
-        vocab_size=vocabulary,
-        hidden_size=HEAD_DIM * heads,
-        num_hidden_layers=2,
-        num_attention_heads=heads,
-        alibi=True,
-        multi_query=multi_query,
-    )
-    return FalconForCausalLM._from_config(config, attn_implementation=implementation)
+def config_of(family: str, **sizes: int) -> Any:
+    if family == "bloom":
+        return BloomConfig(**sizes)
+    if family == "mpt":
+        return MptConfig(**sizes, max_seq_len=64)
+    if family == "gpt2":
+        return GPT2Config(**sizes)
+    if family == "falcon sdpa":
+        return FalconConfig(**sizes, alibi=True, multi_query=False)
+    if family == "falcon eager":
+        return FalconConfig(**sizes, alibi=True, multi_query=False, attn_implementation="eager")
+    if family == "falcon multi-query":
+        return FalconConfig(**sizes, alibi=True, multi_query=True)
+    raise ValueError(f"no such family: {family!r}")
 
 
 class ByteTokenizer:

@@ -171,20 +171,36 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     """
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
-    # Only CPU kernels take a float32 mask with half-precision tensors.
-    dtype = inputs.query.dtype if inputs.on_gpu else exact_dtype(inputs.query.dtype)
-    # If the mask is rounded, a row that sees far keys only would lose digits of its large bias.
-    shifts_rows = inputs.has_mask and dtype.itemsize == 2
 
-    bias = None if shifts_rows else _cached_bias(inputs)
-    if bias is not None:
-        mask = bias(inputs.query_length, inputs.key_length, dtype=dtype)[None]
-        return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+    dtype = exact_dtype(inputs.query.dtype)
+    if inputs.on_gpu:  # only CPU kernels take a float32 mask with half-precision tensors
+        dtype = inputs.query.dtype
+    is_rounded = dtype.itemsize == 2
+    if is_rounded and inputs.has_mask:
+        # A row that sees far keys only would lose digits of its large bias.
+        return _largest_at_zero(_masked_bias(inputs)).to(dtype)
 
-    mask = inputs.bias(exact_dtype(dtype)).masked_fill(~inputs.visible(), float("-inf"))
-    if shifts_rows and inputs.key_length:
-        mask = mask - mask.amax(-1, keepdim=True).clamp(min=torch.finfo(mask.dtype).min)
-    return mask.to(dtype)
+    cached_bias = _cached_bias(inputs)
+    if cached_bias is None:
+        return _masked_bias(inputs).to(dtype)
+    bias = cached_bias(inputs.query_length, inputs.key_length, dtype=dtype)[None]
+    if not inputs.has_mask:  # the cached bias of causal attention already hides later keys
+        return bias
+    return bias.masked_fill(~inputs.visible(), float("-inf"))
+
+
+def _masked_bias(inputs: AttentionInputs) -> Tensor:
+    """The bias in float32 or more, -inf where a key is masked."""
+    bias = inputs.bias(exact_dtype(inputs.query.dtype))
+    return bias.masked_fill(~inputs.visible(), float("-inf"))
+
+
+def _largest_at_zero(bias: Tensor) -> Tensor:
+    """The bias minus the largest of its row, which changes no weight."""
+    largest = bias.amax(-1, keepdim=True)
+    # In a fully masked row, -inf minus -inf would be NaN.
+    lowest_number = torch.finfo(bias.dtype).min
+    return bias - largest.clamp(min=lowest_number)
 
 
 def _cached_bias(inputs: AttentionInputs) -> AlibiBias | None:
@@ -201,33 +217,43 @@ def _cached_bias(inputs: AttentionInputs) -> AlibiBias | None:
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:
+    """Causal attention, a block of consecutive queries at a time."""
     query = inputs.query
     slopes = inputs.slopes
     if slopes is None:
         slopes = torch.zeros(1, device=query.device)
-    shared = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
-    height, width = shared.shape[-2:]
-    if inputs.query_length == height <= _SMALL_ROWS:
+    shared_rows = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
+    if inputs.query_length == shared_rows.shape[2] <= _SMALL_ROWS:
         # A single block; slicing would take a noticeable time.
-        return inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=shared)
+        return inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=shared_rows)
 
     rows = _SMALL_ROWS if inputs.key_length <= _SHORT_KEYS else _ROWS
-    end = inputs.key_length - inputs.query_length  # the last key of a block, exclusive
+    end = inputs.key_length - inputs.query_length  # keys that the last query of a block sees
     outputs = []
     for block in query.split(rows, dim=2):
         end += block.shape[2]
-        key = inputs.key
-        value = inputs.value
-        if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
-            key = key[:, :, :end]
-            value = value[:, :, :end]
-        # With 3 axes instead of 4, torch takes a slow path.
-        bias = shared[:, :, height - block.shape[2] :, width - end :]
-        output = inputs.fused_attention(block, key, value, attn_mask=bias)
+        output = _attend_block(inputs, block, end, shared_rows)
         # The kernel's own layout, so that a model joins the heads without a copy.
         outputs.append(output.transpose(1, 2))
-    joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+
+    joined = outputs[0]
+    if len(outputs) > 1:  # joining a single one would copy it
+        joined = torch.cat(outputs, dim=1)
     return joined.transpose(1, 2)
+
+
+def _attend_block(inputs: AttentionInputs, block: Tensor, end: int, shared_rows: Tensor) -> Tensor:
+    """Causal attention of some queries, of which the last sees the keys before `end`."""
+    key = inputs.key
+    value = inputs.value
+    if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
+        key = key[:, :, :end]
+        value = value[:, :, :end]
+
+    # The lower right corner. With 3 axes instead of 4, torch takes a slow path.
+    height, width = shared_rows.shape[-2:]
+    bias = shared_rows[:, :, height - block.shape[2] :, width - end :]
+    return inputs.fused_attention(block, key, value, attn_mask=bias)
 
 
 def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.check.common_condition import only_condition
+from alibi_viz.check.common_condition import with_condition
 from alibi_viz.check.plan import Call
 from alibi_viz.check.report import Finding
 
@@ -91,9 +91,8 @@ class Failures:
         """A finding for each fault, with the condition under which calls fail, of all tried."""
         findings = []
         for fault, messages in self.by_fault.items():
-            evidence = next(iter(messages.values()))
-            if len(messages) < len(tried):
-                evidence += f" (only with {only_condition(list(messages), tried)})"
+            first_message = next(iter(messages.values()))
+            evidence = with_condition(first_message, list(messages), tried)
             findings.append(Finding(fault, evidence))
         return findings
 

@@ -75,6 +75,23 @@ _MOST_VALUES = 3  # of a property in words
 _MOST_CALLS = 3  # listed if there is no common property
 
 
+def with_condition(evidence: str, wrong: Sequence[Call], calls: Sequence[Call]) -> str:
+    """The evidence of a fault, and which calls show it if others don't.
+
+    >>> from alibi_viz.check.common_condition import with_condition
+    >>> from alibi_viz.check.plan import Call, Probe
+    >>> one = Call(Probe(8, 16, 16), batch=1)
+    >>> several = Call(Probe(8, 16, 16), batch=3)
+    >>> with_condition("head 1 is off", [one], [one, several])
+    'head 1 is off (only with a batch of one)'
+    >>> with_condition("head 1 is off", [one, several], [one, several])
+    'head 1 is off'
+    """
+    if set(wrong) == set(calls):
+        return evidence
+    return f"{evidence} (only with {only_condition(wrong, calls)})"
+
+
 def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     """What some of the calls have in common, but none of the others, in words.
 

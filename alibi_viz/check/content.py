@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.call import Unusable, try_each
-from alibi_viz.check.common_condition import fault_of_condition, only_condition
+from alibi_viz.check.common_condition import fault_of_condition, with_condition
 from alibi_viz.check.plan import NO_PADDING, Call
 from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
@@ -52,8 +52,7 @@ def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expec
         return designed
     call, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
-    if len(wrong) < len(factors):
-        evidence += f" (only with {only_condition(list(wrong), list(factors))})"
+    evidence = with_condition(evidence, list(wrong), list(factors))
     return Content(expected, [Finding(_fault_of(wrong, tolerance), evidence)])
 
 

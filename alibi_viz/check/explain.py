@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.check.beyond import name_unexplained
-from alibi_viz.check.common_condition import fault_of_condition, only_condition
+from alibi_viz.check.common_condition import fault_of_condition, with_condition
 from alibi_viz.check.plan import (
     NO_HEAD_DIM,
     SHORT,
@@ -61,7 +61,7 @@ def _explain_wrong_calls(
         if fault is None:
             return _explain_each(observations, wrong, expected)
         together = [Finding(fault, evidence)]
-    return [_with_condition(finding, wrong_calls, calls, expected) for finding in together]
+    return [_with_wrong_calls(finding, wrong_calls, calls, expected) for finding in together]
 
 
 @dataclass(frozen=True)
@@ -221,6 +221,17 @@ def _explain_each(
 ) -> list[Finding]:
     """Explain each wrong call by itself, and say for which calls each fault appears."""
     calls = [observation.call for observation in observations]
+    findings = []
+    for fault, seen in _sightings(wrong, expected).items():
+        finding = Finding(fault, seen.evidence[0])
+        if fault == "bias multiplied":
+            finding = _with_second_factor(finding, seen)
+        findings.append(_with_wrong_calls(finding, seen.calls, calls, expected))
+    return findings
+
+
+def _sightings(wrong: Sequence[Observation], expected: Expectation) -> dict[str, _Sightings]:
+    """The faults of the wrong calls, each call explained by itself, and where each was seen."""
     sightings: dict[str, _Sightings] = {}
     unexplained = []
     for observation in wrong:
@@ -240,14 +251,7 @@ def _explain_each(
     # A factor of 1 / length is 1 / sqrt(head_dim) for some length.
     if "bias multiplied" in sightings and "bias before scaling" in sightings:
         sightings["bias multiplied"].extend(sightings.pop("bias before scaling"))
-
-    findings = []
-    for fault, seen in sightings.items():
-        finding = Finding(fault, seen.evidence[0])
-        if fault == "bias multiplied":
-            finding = _with_second_factor(finding, seen)
-        findings.append(_with_condition(finding, seen.calls, calls, expected))
-    return findings
+    return sightings
 
 
 def _with_second_factor(finding: Finding, seen: _Sightings) -> Finding:
@@ -266,18 +270,23 @@ _WHILE_DECODING = {
 }
 
 
-def _with_condition(
+def _with_wrong_calls(
     finding: Finding, wrong: Sequence[Call], calls: Sequence[Call], expected: Expectation
 ) -> Finding:
     """Say that a fault appears only in these calls; in some cases that gives it another name."""
-    if set(wrong) == set(calls):
-        return finding
     name = finding.name
+    if set(wrong) != set(calls):
+        name = _name_in_some_calls(finding.name, wrong, expected)
+    return Finding(name, with_condition(finding.evidence, wrong, calls))
+
+
+def _name_in_some_calls(fault: str, wrong: Sequence[Call], expected: Expectation) -> str:
+    """The name of a fault that only these calls have."""
+    if fault == "sign reversed":
+        return "sign reversed in one branch"
     has_few_queries = all(call.probe.query_length < call.probe.key_length for call in wrong)
+    # A long call may have few queries, too, so it alone would not say that the model decodes.
     has_short_call = any(call.is_short for call in wrong)
-    if name == "sign reversed":
-        name = "sign reversed in one branch"
-    elif name in _WHILE_DECODING and expected.causal and has_few_queries and has_short_call:
-        # A long call may have few queries, too, so it alone would not say that.
-        name = _WHILE_DECODING[name]
-    return Finding(name, f"{finding.evidence} (only with {only_condition(wrong, calls)})")
+    if expected.causal and has_few_queries and has_short_call:
+        return _WHILE_DECODING.get(fault, fault)
+    return fault

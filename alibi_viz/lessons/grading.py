@@ -1,14 +1,13 @@
 """Grade the functions that a reader writes in the lesson "Build it yourself".
 
 A grade says whether the function is right. If not, it adds a hint to each fault that
-`alibi_viz.check` finds.
+`alibi_viz.check` finds. What is asked for is in `hints.toml`, exercise by exercise.
 """
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 from typing import Any
@@ -25,9 +24,69 @@ from alibi_viz.lessons.bugs import CaseView
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 60.0  # time limit of a call; loops over single numbers take half of it
+_LAST_QUERIES = "The last query of each head"
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """How the function of an exercise is checked, and which of its weights are shown.
+
+    Attributes:
+        check: what checks it: "slopes", "bias" or "attention", a function of `alibi_viz.check`; or
+            "window", for `_check_window`.
+        tested: what the check tests, in words.
+        options: further arguments of the check.
+        view: the call whose weights a notebook shows; None if the function leads to no weights.
+    """
+
+    check: str
+    tested: str
+    options: dict[str, Any] = field(default_factory=dict)
+    view: CaseView | None = None
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> "Exercise":
+        """An exercise as it stands in `hints.toml`."""
+        fields = dict(table)
+        if "view" in fields:
+            fields["view"] = CaseView(**fields["view"])
+        return cls(**fields)
+
+    @property
+    def rows(self) -> str:
+        """What a row of the weights is."""
+        if self.view is None or self.view.head is None:
+            return _LAST_QUERIES
+        return f"The queries of head {self.view.head}"
+
+    def report(self, function: Callable[..., Any]) -> Report:
+        """Check a function that has the signature which the check expects."""
+        if self.check == "window":
+            return _check_window(function, SECONDS)
+        run_check = getattr(check, self.check)
+        return run_check(function, seconds=SECONDS, **self.options)
+
+    def correct_weights(self) -> dict[str, Tensor]:
+        """The weights of a correct function, as in `Grade.weights`."""
+        if self.view is None:
+            return {}
+        return {"correct": self.view.correct(causal=True)}
+
+    def readers_weights(self, function: Callable[..., Any]) -> dict[str, Tensor]:
+        """The weights of the reader's function, as in `Grade.weights`; none if it fails."""
+        if self.view is None:
+            return {}
+        try:
+            weights = self.view.weights(self.check, function, causal=True, seconds=SECONDS)
+        except Unusable:
+            return {}
+        return {"yours": weights}
+
+
 _TEXTS = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
-# {exercise: how it is checked, and what is tested}
-EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop("exercises")
+EXERCISES: dict[str, Exercise] = {
+    name: Exercise.from_table(table) for name, table in _TEXTS.pop("exercises").items()
+}
 # {exercise: {mistake: hint}}, and "any" for all exercises
 HINTS: dict[str, dict[str, str]] = _TEXTS
 
@@ -60,7 +119,9 @@ class Grade:
         return self.text
 
     def _repr_html_(self) -> str:
-        comparison = self.report.comparison if self.report else None
+        comparison = None
+        if self.report is not None:
+            comparison = self.report.comparison
         page = notebook_html(self.text, comparison)
         if self.weights and comparison is None:
             # Here, because a test of a solution shouldn't load plotly.
@@ -90,7 +151,7 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
             raise Unusable("wrong shape", f"returned {shape}, expected {[num_heads]}")
         return result
 
-    return _grade("slopes", function, (8,), slopes)
+    return _grade("slopes", function, example=[8], checked=slopes)
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
@@ -104,7 +165,7 @@ def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
     >>> lessons.grade_bias(my_bias).ok
     True
     """
-    return _grade("bias", function, (8, 4, 4))
+    return _grade("bias", function, example=[8, 4, 4], checked=function)
 
 
 def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -117,7 +178,8 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     >>> lessons.grade_attention(my_attention).ok
     True
     """
-    return _grade("attention", function, torch.zeros(3, 1, 8, 4, 4))
+    inputs = torch.zeros(1, 8, 4, 4)
+    return _grade("attention", function, example=[inputs, inputs, inputs], checked=function)
 
 
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -138,25 +200,30 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         result = function(query, key, alibi_slopes(query.shape[1]))
-        parts = result if isinstance(result, tuple | list) else [result]
-        is_pair = len(parts) == 2 and all(isinstance(part, Tensor) for part in parts)
-        if not is_pair:
-            got = " and ".join(type(part).__name__ for part in parts)
-            raise Unusable("wrong type", f"returned {got}, expected two tensors")
-
-        wide_query, wide_key = parts
-        expected = [*query.shape[:3], wide_key.shape[-1]]
-        for name, wide in (("query", wide_query), ("key", wide_key)):
-            if list(wide.shape) != expected:
-                raise Unusable(
-                    "wrong shape", f"the wider {name} is {list(wide.shape)}, expected {expected}"
-                )
-
+        wide_query, wide_key = _wide_pair(result, query)
         visible = causal_mask(query.shape[2], key.shape[2])
         logits = (wide_query @ wide_key.mT).masked_fill(~visible, -math.inf)
         return logits.softmax(-1) @ value
 
-    return _grade("fold", function, (*torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)), attention)
+    inputs = torch.zeros(1, 8, 4, 4)
+    return _grade("fold", function, example=[inputs, inputs, alibi_slopes(8)], checked=attention)
+
+
+def _wide_pair(result: Any, query: Tensor) -> tuple[Tensor, Tensor]:
+    """The wider query and key that a fold returned. Raises Unusable if that is something else."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    is_pair = len(parts) == 2 and all(isinstance(part, Tensor) for part in parts)
+    if not is_pair:
+        got = " and ".join(type(part).__name__ for part in parts)
+        raise Unusable("wrong type", f"returned {got}, expected two tensors")
+
+    wide_query, wide_key = parts
+    expected = [*query.shape[:3], wide_key.shape[-1]]
+    for name, wide in (("query", wide_query), ("key", wide_key)):
+        shape = list(wide.shape)
+        if shape != expected:
+            raise Unusable("wrong shape", f"the wider {name} is {shape}, expected {expected}")
+    return wide_query, wide_key
 
 
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
@@ -172,7 +239,7 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
     <lambda> isn't right yet.
       unknown fault: slope 1/2 and share 0.01: returned 8, expected 9...
     """
-    return _grade("window", function, (0.5, 0.01))
+    return _grade("window", function, example=[0.5, 0.01], checked=function)
 
 
 def _check_window(function: Callable[[float, float], Any], seconds: float) -> Report:
@@ -221,64 +288,68 @@ def if_written(
     >>> slopes = lessons.if_written(lambda num_heads: ..., otherwise=av.alibi_slopes)
     <lambda> isn't written yet, so alibi_slopes is used.
     """
-    if _is_written(function, *(example or (8,))):
+    if not example:
+        example = (8,)
+    if _is_written(function, *example):
         return function
     print(f"{_name(function)} isn't written yet, so {_name(otherwise)} is used.")
     return otherwise
 
 
 def _grade(
-    exercise: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None
+    name: str,
+    function: Callable[..., Any],
+    *,
+    example: Sequence[Any],
+    checked: Callable[..., Any],
 ) -> Grade:
     """Check the function of an exercise, and add a hint to each fault that is found.
 
     Args:
-        exercise: a key of `EXERCISES`.
+        name: a key of `EXERCISES`.
         function: the reader's function.
         example: the arguments of a call that tells whether the function still has its blank.
-        checked: the function as the check expects it, if that differs.
+        checked: the function as the check expects it.
     """
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
-    facts = EXERCISES[exercise]
-    name = _name(function)
-    checked = checked or function
-
-    view = CaseView(**facts["view"]) if "view" in facts else None
-    weights = {}
-    rows = "The last query of each head"
-    if view:
-        weights["correct"] = view.correct(causal=True)
-        if view.head:
-            rows = f"The queries of head {view.head}"
+    exercise = EXERCISES[name]
+    weights = exercise.correct_weights()
 
     if not _is_written(function, *example):
         text = (
-            f"{name} isn't written yet, or returns nothing. Replace the three dots, and run "
-            "its cell again."
+            f"{_name(function)} isn't written yet, or returns nothing. Replace the three dots, and "
+            "run its cell again."
         )
-        return Grade(text, None, weights, rows)
+        return Grade(text, None, weights, exercise.rows)
 
-    run_check = getattr(check, facts["check"]) if view else _check_window
-    report = run_check(checked, seconds=SECONDS, **facts.get("options", {}))
+    report = exercise.report(checked)
+    # A comparison in the report shows the weights of the case that it found.
+    if report.comparison is None:
+        weights |= exercise.readers_weights(checked)
+
     if report.ok:
-        text = f"{name} is right. Tested with {facts['tested']}."
+        text = f"{_name(function)} is right. Tested with {exercise.tested}."
     else:
-        text = f"{name} isn't right yet."
-    for finding in report.findings:
-        text += f"\n  {finding.name}: {finding.evidence}\n  Hint: {_hint(exercise, finding)}"
+        text = f"{_name(function)} isn't right yet." + _mistakes(name, report)
+    return Grade(text, report, weights, exercise.rows)
 
-    # The report may have a comparison of its own, with the case that it found.
-    if view and report.comparison is None:
-        with suppress(Unusable):
-            weights["yours"] = view.weights(facts["check"], checked, causal=True, seconds=SECONDS)
-    return Grade(text, report, weights, rows)
+
+def _mistakes(exercise: str, report: Report) -> str:
+    """The mistakes of a report, each with its hint, as the further lines of a grade."""
+    text = ""
+    for finding in report.findings:
+        text += f"\n  {finding.name}: {finding.evidence}"
+        text += f"\n  Hint: {_hint(exercise, finding)}"
+    return text
 
 
 def _hint(exercise: str, finding: Finding) -> str:
     """The hint of the exercise to a fault, or a general one, or what the fault is."""
     hints = HINTS["any"] | HINTS[exercise]
-    hint = hints.get(finding.name) or f"{check.FAULTS[finding.name].problem}."
+    hint = hints.get(finding.name)
+    if hint is None:
+        hint = f"{check.FAULTS[finding.name].problem}."
     return hint[0].upper() + hint[1:]
 
 

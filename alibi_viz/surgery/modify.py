@@ -1,12 +1,13 @@
 """Change a trained model without training it: slopes, window, sinks, rotary rule.
 
-`modify` makes a copy that shares every weight. In our models, a `ChangedPosition` takes the place
-of the position method; in those of transformers, a hook changes what attention receives.
+`modify` checks its arguments, makes a `Change` of them, and puts that into a copy that shares every
+weight. In our models, a `ChangedPosition` takes the place of the position method; in those of
+transformers, a hook changes what attention receives.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
+from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -83,59 +85,45 @@ def modify(
             "model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got "
             f"{got}"
         )
-    request = _Request(slopes, window, sinks, rotary, trained_length)
-    original = getattr(model, "_orig_mod", model)  # of a compiled model
-    if isinstance(original, LanguageModel):
-        return _modify_language_model(model, request)
+    _check_window(window, sinks)
+    original: Any = getattr(model, "_orig_mod", model)  # of a compiled model
+    is_ours = isinstance(original, LanguageModel)
+
+    # What the model allows, and what it says of itself
+    configured_length: int | None
+    if is_ours:
+        _check_method(original, slopes, sinks, rotary)
+        num_heads = original.config.num_heads
+        configured_length = original.config.max_length
+    else:
+        num_heads = _num_heads(original)
+        _check_no_rotary_rule(rotary)
+        configured_length = training_length(original)
+
+    length: Any = trained_length
+    if length is None:
+        length = configured_length
+    interpolates = _asks_to_interpolate(slopes)
+    needs_length = interpolates or rotary is not None
+    if needs_length or length is not None:
+        check_positive_integers(trained_length=length)
+
+    change = Change(
+        factors=_factors_per_head(slopes, num_heads),
+        interpolated_beyond=length if interpolates else None,
+        window=window,
+        sinks=sinks,
+        rotary=None if rotary is None else (rotary, length),
+    )
+    if is_ours:
+        return _with_changed_positions(model, change)
     # torch.compile doesn't notice hooks that are added, so the copy isn't compiled.
-    return _modify_pretrained(original, request)
+    return _with_hooks(original, change)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """The arguments of `modify`, as they were given."""
-
-    factors: float | Sequence[float] | str | None  # its `slopes`
-    window: int | None
-    sinks: int
-    rotary: str | None
-    trained_length: int | None
-
-    @property
-    def interpolates(self) -> bool:
-        return isinstance(self.factors, str) and self.factors == "interpolate"
-
-    def change(self, num_heads: int, configured_length: int | None) -> "Change":
-        """The change of a model with so many heads and this training length.
-
-        Raises ValueError for wrong factors, and for a training length that is missing or wrong.
-        """
-        trained_length: Any = self.trained_length
-        if trained_length is None:
-            trained_length = configured_length
-        is_needed = self.interpolates or self.rotary is not None
-        if is_needed or trained_length is not None:
-            check_positive_integers(trained_length=trained_length)
-
-        change = Change(sinks=self.sinks)
-        if self.interpolates:
-            change = replace(change, interpolated=trained_length)
-        elif self.factors is not None:
-            change = replace(change, factors=_factors_per_head(self.factors, num_heads))
-        if self.window is not None:
-            change = replace(change, window=self.window)
-        if self.rotary is not None:
-            change = replace(change, rotary=(self.rotary, trained_length))
-        return change
-
-
-def _modify_language_model(model: Model, request: _Request) -> Model:
+def _with_changed_positions(model: Model, change: "Change") -> Model:
     """A copy of one of our models in which every position method has the change."""
-    _check_window(request)
-    _check_method(model, request)
     config: Any = model.config
-    change = request.change(config.num_heads, config.max_length)
-
     changed_positions: dict[nn.Module, nn.Module] = {}
     for module in model.modules():
         if isinstance(module, Position):
@@ -143,18 +131,12 @@ def _modify_language_model(model: Model, request: _Request) -> Model:
     return shared_copy(model, changed_positions)
 
 
-def _modify_pretrained(model: Model, request: _Request) -> Model:
+def _with_hooks(model: Model, change: "Change") -> Model:
     """A copy of a model of transformers with one hook per layer for all of its changes."""
-    family = family_of(model)
-    _check_window(request)
-    if request.rotary is not None:
-        raise ValueError(f"rotary must be None for a model with ALiBi, got {request.rotary!r}")
-    num_heads = len(family.slopes(family.layers(model)[0]))
-    change = request.change(num_heads, training_length(model))
-
     changed = shared_copy(model)
     if change == Change():
         return changed
+    family = family_of(model)
     hook = _Hook(family, (*changes_of(model), change))
     for attention in family.layers(changed):
         _remove_earlier_hook(attention)
@@ -200,83 +182,53 @@ def _uses_common_attention(model: Any) -> bool:
     return type(model.transformer.position).attend in (Position.attend, Alibi.attend)
 
 
-def has_sinks(model: Any) -> bool:
-    """Whether a window can keep the first tokens.
-
-    It can if positions act only through a bias, and that doesn't read the input.
-    """
-    position = model.transformer.position
-    if position.is_absolute or position.has_transform:
-        return False
-    return not position.reads_input
-
-
 @dataclass(frozen=True)
 class Change:
     """What `modify` changes; by default nothing."""
 
     factors: tuple[float, ...] = (1.0,)  # of the bias, one per head or one for all
-    interpolated: float = math.inf  # the number of keys beyond which slopes are interpolated
-    window: float = math.inf
+    interpolated_beyond: int | None = None  # the number of keys that needs no interpolated slopes
+    window: int | None = None
     sinks: int = 0
     rotary: tuple[str, int] | None = None  # the rule and the training length
 
-    def apply(
-        self, bias: Tensor | None, queries: Tensor, keys: Tensor
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Change a bias between the positions of queries and keys.
+    def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
+        """Which keys the window keeps, bool [..., 1, query, key]; None for all.
 
         Args:
-            bias: [..., heads, 1 or query, key]; None for zeros.
             queries: their positions, int64 [..., query].
             keys: their positions, int64 [..., key].
-
-        Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
-        if bias is not None:
-            bias = self._multiply(bias, keys)
-        if self.window == math.inf:
-            return bias, None
+        if self.window is None:
+            return None
+        return visible_keys(queries, keys, self.window, self.sinks)
 
-        is_near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
-        is_sink = (keys < self.sinks)[..., None, :]
-        kept = (is_near | is_sink).unsqueeze(-3)
-        if bias is not None and self.sinks:
-            shape = torch.broadcast_shapes(bias.shape, kept.shape)
-            bias = self._move_sinks(bias.expand(shape), queries, keys)
-        return bias, kept
+    def apply(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        """Change a bias [..., heads, 1 or query, key] between the positions of `visible`."""
+        bias = self._multiply(bias, keys)
+        if self.window is not None and self.sinks:
+            bias = move_sinks(bias, queries, keys, self.window, self.sinks)
+        return bias
 
     def _multiply(self, bias: Tensor, keys: Tensor) -> Tensor:
         """The bias times the factors, and interpolated if there are more keys than in training."""
-        interpolates = self.interpolated < bias.shape[-1]
-        if set(self.factors) == {1.0} and not interpolates:
+        ratio = self._length_ratio(keys)
+        if set(self.factors) == {1.0} and ratio is None:
             return bias
+
         factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None]
-        if interpolates:
-            tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
-            factors = factors * (self.interpolated / tokens).clamp(max=1).to(bias)
+        if ratio is not None:
+            factors = factors * ratio.to(bias)
         # 0 times -inf would be NaN.
         return torch.where(bias.isinf(), bias, bias * factors + 0.0)
 
-    def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-        """Place the sinks right before the window.
-
-        Each gets the bias of the token that stands there.
-        """
-        sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
-        # Tokens between sinks and window
-        skipped = (queries - int(self.window + self.sinks) + 1).clamp(min=0)
-        places = sinks + skipped[..., None]  # [..., query, sink]
-
-        def columns(positions: Tensor) -> Tensor:
-            """The column of the token at each position. Padding makes the two differ."""
-            flat = positions.flatten(-2).contiguous()
-            columns = torch.searchsorted(keys, flat).view(positions.shape)
-            columns = columns.clamp(max=keys.shape[-1] - 1)
-            return columns.unsqueeze(-3).expand(*bias.shape[:-1], -1)
-
-        bias_before_window = bias.gather(-1, columns(places))
-        return bias.scatter(-1, columns(sinks.expand(places.shape)), bias_before_window)
+    def _length_ratio(self, keys: Tensor) -> Tensor | None:
+        """L / L' for each text, [..., 1, 1, 1]; None where nothing is interpolated."""
+        trained_length = self.interpolated_beyond
+        if trained_length is None or keys.shape[-1] <= trained_length:
+            return None
+        tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
+        return (trained_length / tokens).clamp(max=1)
 
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""
@@ -287,9 +239,9 @@ class Change:
             are_equal = len(set(self.factors)) == 1
             factors = self.factors[:1] if are_equal else self.factors
             changes.append("slopes times " + ", ".join(f"{factor:g}" for factor in factors))
-        if self.interpolated < math.inf:
-            changes.append(f"slopes interpolated beyond {self.interpolated}")
-        if self.window < math.inf:
+        if self.interpolated_beyond is not None:
+            changes.append(f"slopes interpolated beyond {self.interpolated_beyond}")
+        if self.window is not None:
             changes.append(f"window of {self.window}")
         if self.sinks > 0:
             changes.append(f"sinks of {self.sinks}")
@@ -320,7 +272,7 @@ class ChangedPosition(Position):
             rule, trained_length = change.rotary
             self.rotated = ScaledRotary(config.head_dim, rule, trained_length)
             self.supports_cache = rule == "plain"
-        elif change.interpolated < math.inf:
+        elif change.interpolated_beyond is not None:
             self.supports_cache = False
 
     @property
@@ -358,13 +310,12 @@ class ChangedPosition(Position):
             device = x.device
         queries, keys = right_aligned(query_length, key_length, device=device)
 
-        visible = None  # all keys
-        for change in changes_of(self):
-            bias, kept = change.apply(bias, queries, keys)
-            if visible is None:
-                visible = kept
-            elif kept is not None:
-                visible = visible & kept
+        changes = changes_of(self)
+        if bias is not None:
+            for change in changes:
+                bias = change.apply(bias, queries, keys)
+
+        visible = _visible_after_all(changes, queries, keys)
         if visible is None:
             return bias
         if bias is None:
@@ -390,12 +341,23 @@ class _Hook:
         queries = keys[:, None].masked_fill(~visible[:, 0], -1).amax(-1)
 
         for change in self.changes:
-            changed, kept = change.apply(bias, queries, keys)
-            assert changed is not None
-            bias = changed
-            if kept is not None:
-                visible = visible & kept
+            bias = change.apply(bias, queries, keys)
+        kept = _visible_after_all(self.changes, queries, keys)
+        if kept is not None:
+            visible = visible & kept
         return args, self.family.write(attention, inputs, bias, visible)
+
+
+def _visible_after_all(changes: Iterable[Change], queries: Tensor, keys: Tensor) -> Tensor | None:
+    """Which keys the windows of all changes keep, as `Change.visible`."""
+    visible = None  # all keys
+    for change in changes:
+        kept = change.visible(queries, keys)
+        if visible is None:
+            visible = kept
+        elif kept is not None:
+            visible = visible & kept
+    return visible
 
 
 def changes_of(model: nn.Module) -> list[Change]:
@@ -409,44 +371,64 @@ def changes_of(model: nn.Module) -> list[Change]:
     return []
 
 
-def _check_window(request: _Request) -> None:
+def _check_window(window: int | None, sinks: int) -> None:
     """Raise ValueError for wrong numbers, and for sinks where there is no window."""
-    check_integer("sinks", request.sinks, 0)
-    if request.window is not None:
-        check_positive_integers(window=request.window)
-    elif request.sinks:
+    check_integer("sinks", sinks, 0)
+    if window is not None:
+        check_positive_integers(window=window)
+    elif sinks:
         raise ValueError(
-            f"sinks must be 0 without a window, because every token is visible, got {request.sinks}"
+            f"sinks must be 0 without a window, because every token is visible, got {sinks}"
         )
 
 
-def _check_method(model: Any, request: _Request) -> None:
+def _check_method(model: LanguageModel, slopes: object, sinks: int, rotary: str | None) -> None:
     """Raise ValueError for a change that doesn't apply to the position method."""
     method = model.config.position
     problem = None
     if not _uses_common_attention(model):
         problem = "methods with an `attend` of their own can't be modified"
-    elif request.interpolates and method != "alibi":
+    elif _asks_to_interpolate(slopes) and method != "alibi":
         problem = 'slopes="interpolate" is for ALiBi only'
-    elif request.factors is not None and not model.transformer.position.has_bias:
+    elif slopes is not None and not model.transformer.position.has_bias:
         problem = "slopes must be None without a bias to multiply"
-    elif request.rotary is not None and method != "rotary":
+    elif rotary is not None and method != "rotary":
         problem = "only rotary positions have a rule to change"
-    elif request.sinks and not has_sinks(model):
+    elif sinks and not has_sinks(model):
         problem = "sinks must be 0 where distances are not all in a bias"
     if problem is not None:
         raise ValueError(f"{problem}, got position method {method!r}")
 
 
-def _factors_per_head(given: Any, heads: int) -> tuple[float, ...]:
-    """The factors, one per head, from a number or a sequence, the `slopes` of `modify`."""
+def _check_no_rotary_rule(rotary: str | None) -> None:
+    """Raise ValueError if a model of transformers should get a rule, because all have ALiBi."""
+    if rotary is not None:
+        raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
+
+
+def _num_heads(model: nn.Module) -> int:
+    """The heads of a model of transformers. Raises ValueError for another family."""
+    family = family_of(model)
+    first_layer = family.layers(model)[0]
+    return len(family.slopes(first_layer))
+
+
+def _asks_to_interpolate(slopes: object) -> bool:
+    # An array would be compared number by number.
+    return isinstance(slopes, str) and slopes == "interpolate"
+
+
+def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
+    """The factors of the bias, one per head, or a single 1 if `slopes` gives none."""
+    if slopes is None or _asks_to_interpolate(slopes):
+        return (1.0,)
     try:
-        factors = torch.as_tensor(given, dtype=torch.float64)
+        factors = torch.as_tensor(slopes, dtype=torch.float64)
     except (TypeError, ValueError):  # not numbers
         factors = torch.tensor(math.nan)
     has_right_shape = factors.shape in ((), (heads,))
     has_right_values = bool((factors.isfinite() & (factors >= 0)).all())
     if not (has_right_shape and has_right_values):
         expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
-        raise ValueError(f"slopes must be {expected}, got {given!r}")
+        raise ValueError(f"slopes must be {expected}, got {slopes!r}")
     return tuple(factors.expand(heads).tolist())

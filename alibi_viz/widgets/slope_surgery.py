@@ -17,7 +17,7 @@ from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.pretrained import family_name, family_of, longest_context, training_length
-from alibi_viz.surgery.modify import has_sinks
+from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent

@@ -68,11 +68,12 @@ def attention_spans(inputs: AttentionInputs) -> Tensor:
     n = torch.tensor(list(near_keys.values()), device=query.device)
     ball = inputs.ball()
     if inputs.query_length == 1:
-        excess = _excess_of_one_query(inputs, ball, heads, m, n)
+        # All heads at once: one by one would be slower than attention.
+        excess = _excess_of_one_query(inputs, ball, near_keys)
     else:
-        excess = torch.stack(
-            [_excess(inputs, ball, head, count) for head, count in near_keys.items()]
-        )
+        # One by one, because the groups of each have another size.
+        by_head = [_excess_of_groups(inputs, ball, head, n) for head, n in near_keys.items()]
+        excess = torch.cat(by_head)
     w = (excess - n.log() - (-torch.expm1(-m)).log() - log_t) / m
 
     # The bound is for queries with n keys before them. The first queries, which have fewer, see
@@ -95,31 +96,29 @@ def _near_keys(slopes: Tensor, length: int, log_t: float) -> dict[int, int]:
     return near_keys
 
 
-def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor:
-    """max(excess) of the queries with n keys before them, in float64; inf if there are none."""
-    assert inputs.slopes is not None
-    m = inputs.slopes[head].double()
-    query = inputs.query[:, head]
-    key_head = head // inputs.group_size
-    key = inputs.key[:, key_head]
-    center = ball.center[:, key_head]
-    radius = ball.radius[:, key_head]
+def _excess_of_groups(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor:
+    """max(excess) of a head's queries with n keys before them, float64 [1]; inf if none has.
 
+    The queries are in groups of n. All queries of a group have the same near keys, those before it.
+    """
+    assert inputs.slopes is not None
+    m = inputs.slopes[[head]].double()
     before = inputs.key_length - inputs.query_length  # keys before the first query
     first = 0 if before >= n else n  # a query with n keys before it
     if first >= inputs.query_length:
         return torch.full_like(m, math.inf)
-    r = torch.arange(n, dtype=center.dtype, device=center.device)
+
+    query = inputs.query[:, head]
+    key = inputs.key[:, head // inputs.group_size]
+    ball = _ball_of(inputs, ball, [head])
+    dtype = ball.center.dtype
+    r = torch.arange(n, dtype=dtype, device=query.device)
 
     def largest(query: Tensor, first_query: int, first_key: int, groups: int) -> Tensor:
-        """max(c - s + m r) for groups of n queries, and n keys for each."""
-        # [batch, groups, n, head_dim]
-        grouped = blocks(query, first_query, n, n, groups).to(center.dtype)
-        near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=center.dtype)
-        c_minus_s = _c_minus_s(
-            grouped, near, center[:, None], radius[:, None, None], inputs.scaling
-        )
-        return (c_minus_s + m.to(r.dtype) * r).amax().double()
+        """max(c - s + m r) of some groups, from these places on."""
+        grouped = blocks(query, first_query, n, n, groups)  # [batch, groups, n, head_dim]
+        near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=dtype)
+        return _largest(grouped[:, None], near[:, None], ball, m=m, r=r, scale=inputs.scaling)
 
     groups = -(-(inputs.query_length - first) // n)  # rounded up
     missing = first + groups * n - inputs.query_length
@@ -130,40 +129,71 @@ def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor
 
     if first and not inputs.causal:
         # The first queries look ahead, to the keys of their own group, which are nearer on average.
-        excess = excess.maximum(largest(query, 0, before, 1) + m * (n - 1) / 2)
+        ahead = largest(query, 0, before, 1) + m * (n - 1) / 2
+        excess = excess.maximum(ahead)
     return excess
 
 
 def _excess_of_one_query(
-    inputs: AttentionInputs, ball: KeyBall, heads: list[int], m: Tensor, n: Tensor
+    inputs: AttentionInputs, ball: KeyBall, near_keys: dict[int, int]
 ) -> Tensor:
-    """max(excess) for a single query, float64 [heads].
-
-    All heads at once: a call of `_excess` per head would be slower than attention.
-    """
+    """max(excess) of a single query, which is a group of one: float64 [heads]."""
+    assert inputs.slopes is not None
+    heads = list(near_keys)
+    counts = list(near_keys.values())
+    m = inputs.slopes[heads].double()
+    n = torch.tensor(counts, device=m.device)
     dtype = ball.center.dtype
-    counts = n.tolist()
-    key_heads = [head // inputs.group_size for head in heads]
 
-    # The means of the last 1, 2, 4, ... keys before the query, as needed: [batch, key_heads, dim]
+    # The means of the last 1, 2, 4, ... keys before the query, as needed
     means = {}
     for count in set(counts):
         means[count] = inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype)
-    near = torch.stack(
-        [means[count][:, key_head] for count, key_head in zip(counts, key_heads, strict=True)],
-        dim=1,
+    near = []
+    for head, count in near_keys.items():
+        near.append(means[count][:, head // inputs.group_size])
+    near_of_heads = torch.stack(near, dim=1)  # [batch, heads, head_dim]
+
+    query = inputs.query[:, heads]  # [batch, heads, 1, head_dim]
+    r = torch.zeros(1, dtype=dtype, device=query.device)
+    largest = _largest(
+        query[:, :, None],
+        near_of_heads[:, :, None, None],
+        _ball_of(inputs, ball, heads),
+        m=m,
+        r=r,
+        scale=inputs.scaling,
     )
-    query = inputs.query[:, heads, 0].to(dtype)  # [batch, heads, head_dim]
-    center = ball.center[:, key_heads, 0]
-    c_minus_s = _c_minus_s(query, near, center, ball.radius[:, key_heads], inputs.scaling)
-    return c_minus_s.amax(0).double() + m * (n + 1) / 2  # r is 0
+    return largest + m * (n + 1) / 2
 
 
-def _c_minus_s(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: float) -> Tensor:
-    """c - s [...] for queries [..., head_dim], the mean of their near keys, and the ball."""
-    c = query.norm(dim=-1) * radius * (abs(scale) * (1 + ROUNDING))
-    s = (query * (near - center)).sum(-1) * scale  # autocast would round a dot product
-    return c - s
+def _ball_of(inputs: AttentionInputs, ball: KeyBall, heads: list[int]) -> KeyBall:
+    """The ball around the keys that each of some heads reads."""
+    key_heads = [head // inputs.group_size for head in heads]
+    return KeyBall(ball.center[:, key_heads], ball.radius[:, key_heads])
+
+
+def _largest(
+    queries: Tensor, near: Tensor, ball: KeyBall, *, m: Tensor, r: Tensor, scale: float
+) -> Tensor:
+    """max(c - s + m r) of each head, float64 [heads].
+
+    Args:
+        queries: [batch, heads, groups, row, head_dim].
+        near: the mean of the near keys of each group, [batch, heads, groups, 1, head_dim].
+        ball: around the keys of each head.
+        m: the slopes, float64 [heads].
+        r: how many steps each query is after the first of its group, [row].
+        scale: the factor of q . k.
+    """
+    center = ball.center[:, :, None]  # [batch, heads, 1, 1, head_dim]
+    radius = ball.radius[:, :, None, None]  # [batch, heads, 1, 1]
+    queries = queries.to(center.dtype)
+    c = queries.norm(dim=-1) * radius * (abs(scale) * (1 + ROUNDING))
+    # Autocast would round a dot product.
+    s = (queries * (near - center)).sum(-1) * scale
+    m_times_r = m.to(center.dtype)[:, None, None] * r
+    return (c - s + m_times_r).amax((0, 2, 3)).double()
 
 
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
