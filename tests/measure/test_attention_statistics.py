@@ -2,125 +2,249 @@
 decide them."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.measure import attention_statistics as module
+from alibi_viz.attention.dense import AttentionTrace
+from alibi_viz.measure import attention_statistics
 from alibi_viz.measure.attention_sources import Reading, Words
 from alibi_viz.measure.attention_statistics import attention_stats, head_spans, weight_stats
 from tests.measure.test_questions import equal_content
 
-TEXT = "the cat saw the dog and the dog saw the cat " * 30
+
+@pytest.fixture(scope="module")
+def text() -> lab.Text:
+    """A text of random bytes."""
+    generator = torch.Generator().manual_seed(0)
+    train, validation = torch.randint(256, (2, 4096), dtype=torch.uint8, generator=generator)
+    return lab.Text("noise", train, validation)
 
 
-def test_uniform_attention_has_known_statistics():
-    """With zero queries every visible key has the same weight."""
-    stats, keys = (
-        attention_stats(equal_content("none"), lab.load_text(), 64, trained=16),
-        torch.arange(33.0, 65),
-    )
-    expected = (
-        (keys - 1) / 2,
-        (keys - 16) / keys,
-        keys.log2(),
-    )  # for the keys that each of the last 32 queries sees
-    for measured, each in zip(vars(stats).values(), expected, strict=True):
-        torch.testing.assert_close(measured, each.mean().expand(2, 8))
+# Uniform attention: with zero queries, every visible key has the same weight
+
+
+def in_every_head(value: float | Tensor) -> Tensor:
+    """The value in each head of two layers, [layers, heads]."""
+    return torch.as_tensor(value).expand(2, 8)
+
+
+def test_uniform_attention_has_known_statistics(text: lab.Text) -> None:
+    stats = attention_stats(equal_content("none"), text, 64, trained=16)
+    visible = torch.arange(33.0, 65)  # the number of keys that each of the last 32 queries sees
+    mean_distance = (visible - 1) / 2
+    share_beyond = (visible - 16) / visible
+    torch.testing.assert_close(stats.distance, in_every_head(mean_distance.mean()))
+    torch.testing.assert_close(stats.beyond, in_every_head(share_beyond.mean()))
+    torch.testing.assert_close(stats.denominator_bits, in_every_head(visible.log2().mean()))
+
+
+def test_in_both_directions_the_distance_counts_later_keys(text: lab.Text) -> None:
     encoder = equal_content("none")
     for block in encoder.transformer.blocks:
         block.attention.causal = False
-    stats = attention_stats(encoder, lab.load_text(), 64, trained=16, windows=2, queries=64)
-    torch.testing.assert_close(
-        stats.distance, torch.full((2, 8), (64**2 - 1) / (3 * 64))
-    )  # the mean of |i - j|
+    stats = attention_stats(encoder, text, 64, trained=16, windows=2, queries=64)
+    mean_distance = (64**2 - 1) / (3 * 64)  # the mean of |i - j| over all i and j
+    torch.testing.assert_close(stats.distance, in_every_head(mean_distance))
 
 
-def test_weight_statistics_equal_a_loop():
-    weights = (
-        torch.randn(2, 3, 5, 12)
-        .tril(7)
-        .masked_fill(torch.ones(5, 12).triu(8).bool(), -math.inf)
-        .softmax(-1)
-    )
-    distance, beyond, bits = weight_stats(weights, trained=6).mean(0).tolist()
-    for head in range(3):
-        rows = [
-            (i, weights[batch, head, i - 7].tolist()) for batch in range(2) for i in range(7, 12)
-        ]
-        loops = [
-            (distance, lambda i, row: sum(w * (i - j) for j, w in enumerate(row))),
-            (beyond, lambda i, row: sum(w for j, w in enumerate(row) if i - j >= 6)),
-            (bits, lambda i, row: math.log2(1 / max(row))),
-        ]
-        for measured, statistic in loops:
-            assert measured[head] == pytest.approx(
-                sum(statistic(i, row) for i, row in rows) / 10, abs=1e-5
-            )
+# Statistics of weights, row by row
+
+FIRST_QUERY = 7  # the five queries are the last of twelve positions
+TRAINED = 6
 
 
-def test_windows_with_a_spacing_end_where_longer_windows_do_and_batches_of_any_size_agree(
-    monkeypatch,
-):
-    model, text = lab.make_model("alibi"), lab.load_text()
+def distance(query: int, weights: list[float]) -> float:
+    return sum(weight * (query - key) for key, weight in enumerate(weights))
+
+
+def beyond(query: int, weights: list[float]) -> float:
+    return sum(weight for key, weight in enumerate(weights) if query - key >= TRAINED)
+
+
+def denominator_bits(_: int, weights: list[float]) -> float:
+    return math.log2(1 / max(weights))
+
+
+@pytest.fixture(scope="module")
+def weights() -> Tensor:
+    """Causal weights, [batch, heads, query, key]."""
+    logits = torch.randn(2, 3, 5, 12, generator=torch.Generator().manual_seed(0))
+    is_later = torch.ones(5, 12, dtype=torch.bool).triu(FIRST_QUERY + 1)
+    return logits.masked_fill(is_later, -math.inf).softmax(-1)
+
+
+@pytest.mark.parametrize(
+    ("index", "of_row"),
+    [
+        pytest.param(0, distance, id="distance"),
+        pytest.param(1, beyond, id="beyond"),
+        pytest.param(2, denominator_bits, id="denominator bits"),
+    ],
+)
+@pytest.mark.parametrize("head", [0, 1, 2])
+def test_a_weight_statistic_is_the_mean_over_the_queries(
+    head: int, index: int, of_row: Callable[[int, list[float]], float], weights: Tensor
+) -> None:
+    for batch in (0, 1):
+        of_queries = []
+        for row, row_weights in enumerate(weights[batch, head].tolist()):
+            of_queries.append(of_row(FIRST_QUERY + row, row_weights))
+        measured = weight_stats(weights, TRAINED)[batch, index, head]
+        assert float(measured) == pytest.approx(sum(of_queries) / 5, abs=1e-5)
+
+
+# Which bytes are read
+
+
+def test_sequences_with_a_spacing_end_where_longer_sequences_do(text: lab.Text) -> None:
+    model = lab.make_model("alibi")
     spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
-    ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
-    expected = attention_stats(
-        model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4
-    )
-    torch.testing.assert_close(spaced.distance, expected.distance)
+
+    ends = [text.validation[end - 16 : end] for end in (64, 128, 192)]
+    text_of_ends = lab.Text("ends", text.train, torch.cat(ends))
+    expected = attention_stats(model, text_of_ends, 16, trained=8, windows=3, queries=4)
+    torch.testing.assert_close(vars(spaced), vars(expected))
+
+
+def test_the_size_of_a_batch_does_not_change_the_result(
+    text: lab.Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = lab.make_model("forget")
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
-    monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 64)
-    in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
+    # Batches of two, two and one sequences
+    monkeypatch.setattr(attention_statistics, "MAX_BATCH_TOKENS", 64)
+    in_parts = attention_stats(model, text, 32, trained=8, windows=5)
     torch.testing.assert_close(vars(in_parts), vars(at_once))
 
 
-def test_a_short_text_is_named():
-    model, text = lab.make_model(), lab.load_text()
+def test_sequences_must_not_overlap(text: lab.Text) -> None:
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
-        attention_stats(model, text, 65, trained=8, spacing=64)
-    with pytest.raises(ValueError, match="8 sequences of 100000 bytes need 800,000"):
-        attention_stats(model, text, 100_000, trained=32)
+        attention_stats(lab.make_model(), text, 65, trained=8, spacing=64)
 
 
-@pytest.mark.parametrize("content", Words.contents)
-def test_windows_are_those_of_the_whole_matrix_of_weights(
-    content: str, monkeypatch: pytest.MonkeyPatch
+def test_a_text_that_is_too_short_is_named(text: lab.Text) -> None:
+    message = "8 sequences of 1000 bytes need 8,000; the validation part of noise has 4,096"
+    with pytest.raises(ValueError, match=message):
+        attention_stats(lab.make_model(), text, 1000, trained=32)
+
+
+# Spans
+
+WORDS = "the cat saw the dog and the dog saw the cat " * 30
+LENGTH = 330
+NEGLIGIBLE = 2**-24
+
+each_content = pytest.mark.parametrize("content", Words.contents)
+
+
+@pytest.fixture
+def reading(content: str, monkeypatch: pytest.MonkeyPatch) -> Reading:
+    # So that the queries are traced in several parts.
+    monkeypatch.setattr(attention_statistics, "_TRACED", 50_000)
+    return Words().read(WORDS, content, num_heads=4, longest=4096)
+
+
+@pytest.fixture
+def spans(reading: Reading) -> pd.DataFrame:
+    """The table of spans, one row per head."""
+    return head_spans(reading).set_index("head")
+
+
+@pytest.fixture
+def trace(reading: Reading) -> AttentionTrace:
+    return attention_trace(reading.query, reading.key, reading.slopes)
+
+
+def steps_back() -> Tensor:
+    """How many steps each key is back from each query, [query, key]."""
+    position = torch.arange(LENGTH)
+    return position[:, None] - position
+
+
+def share_beyond(trace: AttentionTrace, head: int, steps: int) -> float:
+    """The largest share of a query's weight that is more than so many steps back."""
+    weights = trace.weights[0, head - 1].double()
+    return float((weights * (steps_back() > steps)).sum(-1).max())
+
+
+@each_content
+def test_spans_are_those_of_the_whole_matrix_of_weights(
+    spans: pd.DataFrame, trace: AttentionTrace
 ) -> None:
-    monkeypatch.setattr(
-        module, "_TRACED", 50_000
-    )  # so that the queries are traced in several parts
-    reading = Words().read(TEXT, content, num_heads=4, longest=4096)
-    table, trace = head_spans(reading), attention_trace(reading.query, reading.key, reading.slopes)
-    assert tuple(table["needed"]) == trace.spans()
-    length = len(reading.tokens)
-    assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1
-    distance = torch.arange(length)[:, None] - torch.arange(length)
-    for head, bound, needed, left_out in table[["head", "bound", "needed", "left_out"]].itertuples(
-        index=False
-    ):
-        weights = trace.weights[0, head - 1].double()
-        assert float((weights * (distance > bound)).sum(-1).max()) <= 2**-24
-        assert float((weights * (distance >= needed)).sum(-1).max()) > 2**-24, (
-            "one step less would not be enough"
-        )
-        assert left_out == pytest.approx(
-            float((distance > bound).sum()) / float((distance >= 0).sum()), abs=1e-9
-        )
+    assert tuple(spans["needed"]) == trace.spans()
 
 
-def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:
+@each_content
+def test_beyond_the_needed_span_the_weight_is_negligible(
+    spans: pd.DataFrame, trace: AttentionTrace
+) -> None:
+    for head, needed in spans["needed"].items():
+        assert share_beyond(trace, head, needed) <= NEGLIGIBLE
+
+
+@each_content
+def test_one_step_less_than_needed_is_not_enough(
+    spans: pd.DataFrame, trace: AttentionTrace
+) -> None:
+    for head, needed in spans["needed"].items():
+        assert share_beyond(trace, head, needed - 1) > NEGLIGIBLE
+
+
+@each_content
+def test_the_bound_is_not_below_what_is_needed(spans: pd.DataFrame) -> None:
+    assert (spans["needed"] <= spans["bound"]).all()
+
+
+@each_content
+def test_the_bound_is_at_most_the_whole_text(spans: pd.DataFrame) -> None:
+    assert spans["bound"].max() == LENGTH - 1
+
+
+@each_content
+def test_what_is_left_out_are_the_pairs_beyond_the_bound(spans: pd.DataFrame) -> None:
+    visible = int((steps_back() >= 0).sum())
+    for _, row in spans.iterrows():
+        beyond_the_bound = int((steps_back() > row["bound"]).sum())
+        assert row["left_out"] == pytest.approx(beyond_the_bound / visible, abs=1e-9)
+
+
+def test_a_head_without_a_positive_slope_looks_at_everything() -> None:
     query = key = torch.zeros(1, 3, 200, 4)
-    table = head_spans(Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, ""))
-    assert table["bound"].tolist()[1:] == [199, 199] and table["left_out"].tolist()[1:] == [0, 0]
-    assert table["left_out"][0] > 0.5
+    slopes = torch.tensor([1.0, 0.0, -0.5])
+    table = head_spans(Reading(["a"] * 200, query, key, slopes, total=200, note=""))
+    positive, *others = table.to_dict("records")
+    assert positive["left_out"] > 0.5
+    for head in others:
+        assert head["bound"] == 199
+        assert head["left_out"] == 0
+
+
+@each_content
+def test_a_single_token_looks_at_itself(content: str) -> None:
     table = lab.window_table(Words(), "word")
-    assert set(table["head"]) == {*range(1, 9)} and (
-        table[["bound", "needed", "left_out"]] == 0
-    ).all(axis=None)
-    source = Mock(contents=["equal"], num_heads=None, read=Mock(wraps=Words().read))
-    assert lab.window_table(source, "word")["content"].tolist() == ["equal"] * 8
-    source.read.assert_called_once_with("word", "equal", 8, 4096)
+    of_content = table[table["content"] == content]
+    assert of_content["head"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert not of_content[["bound", "needed", "left_out"]].any(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("own_heads", "heads_read"),
+    [
+        pytest.param(None, 8, id="any number of heads"),
+        pytest.param(4, 4, id="four heads"),
+    ],
+)
+def test_a_source_is_read_with_its_own_heads_or_with_eight(
+    own_heads: int | None, heads_read: int
+) -> None:
+    source: Any = Mock(contents=["equal"], num_heads=own_heads, read=Mock(wraps=Words().read))
+    table = lab.window_table(source, "word")
+    source.read.assert_called_once_with("word", "equal", heads_read, 4096)
+    assert table["content"].tolist() == ["equal"] * heads_read

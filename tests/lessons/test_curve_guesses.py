@@ -1,0 +1,253 @@
+"""A reader guesses the points of a curve, with sliders or circles, and then sees the curve."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ipywidgets import FloatSlider
+
+from alibi_viz import lessons
+from alibi_viz.figures.matrices import named_trace
+from alibi_viz.lessons.guesses import Guess
+from alibi_viz.widgets.core.figure import LiveFigure
+from tests.lessons.reader import ask_for_answer, widgets
+
+pytestmark = pytest.mark.usefixtures("empty_folder")
+
+
+def curve(**changes: Any) -> Guess:
+    """A guess at the two points after the first; within 1.5 of the truth, a point is close."""
+    settings: dict[str, Any] = {
+        "x": [64, 128, 1024],
+        "truth": [1.0, 2.0, 5.0],
+        "low": -5,
+        "high": 5,
+    }
+    return lessons.guess_curve("loss", "How high is the loss?", **(settings | changes))
+
+
+def with_others() -> Guess:
+    """The same, with two more curves, one of which leaves the axis on both sides."""
+    others = {"rotary, window": [-7, 0, 20], "alibi": [1, 1, 1]}
+    return curve(name="rotary", others=others)
+
+
+def figure_of(guess: Guess) -> LiveFigure:
+    (figure,) = widgets(guess, LiveFigure)
+    return figure
+
+
+def circles(guess: Guess) -> list[tuple[float, float]]:
+    """The place (x, y) of each circle."""
+    return [(circle.xanchor, circle.yanchor) for circle in figure_of(guess).layout.shapes]
+
+
+Move = Callable[[Guess, int, float], None]
+
+
+def slide(guess: Guess, point: int, height: float) -> None:
+    """Move a point with its slider."""
+    widgets(guess, FloatSlider)[point].value = height
+
+
+def drag(guess: Guess, point: int, height: float) -> None:
+    """What the page sends when a circle is dropped, here to the left of its place."""
+    circle = f"shapes[{point}]"
+    figure_of(guess).plotly_relayout({f"{circle}.xanchor": 70.0, f"{circle}.yanchor": height})
+
+
+by_either_way = pytest.mark.parametrize("move", [slide, drag])
+
+
+# Before the guess
+
+
+def test_the_figure_stands_below_the_question() -> None:
+    guess = curve()
+    _style, _question, figure, _sliders, *_ = guess.children
+    assert figure is figure_of(guess)
+
+
+def test_each_point_to_guess_has_a_slider() -> None:
+    sliders = widgets(curve(), FloatSlider)
+    assert [slider.description for slider in sliders] == ["at 128", "at 1,024"]
+
+
+def test_a_slider_has_steps_of_a_hundredth_of_the_axis() -> None:
+    for slider in widgets(curve(), FloatSlider):
+        assert (slider.min, slider.max, slider.step) == (-5, 5, 0.1)
+
+
+def test_the_figure_has_no_tool_bar() -> None:
+    assert figure_of(curve())._config["displayModeBar"] is False
+
+
+def test_circles_can_be_dragged() -> None:
+    assert figure_of(curve())._config["edits"] == {"shapePosition": True}
+
+
+def test_the_points_start_at_the_height_of_the_first() -> None:
+    assert circles(curve()) == [(128, 1.0), (1024, 1.0)]
+
+
+def test_the_curves_are_hidden_before_the_guess() -> None:
+    figure = figure_of(with_others())
+    shown = [trace.name for trace in figure.data if trace.visible is not False]
+    assert shown == ["your guess"]
+
+
+def test_the_axes_show_all_x_and_the_range_of_the_guess() -> None:
+    layout = figure_of(curve()).layout
+    # Logarithms: 8% of the axis beyond log10(64) = 1.8062 and log10(1024) = 3.0103.
+    assert layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4)
+    assert layout.yaxis.range == (-5, 5)
+
+
+def test_variants_of_a_method_have_its_color_and_another_dash() -> None:
+    figure = figure_of(with_others())
+    rotary = named_trace(figure, "rotary").line
+    window = named_trace(figure, "rotary, window").line
+    assert window.color == rotary.color
+    assert window.dash == "dashdot"
+    assert rotary.dash != "dashdot"
+
+
+def test_another_method_has_another_color() -> None:
+    figure = figure_of(with_others())
+    assert named_trace(figure, "alibi").line.color != named_trace(figure, "rotary").line.color
+
+
+# The reader moves the points
+
+
+@by_either_way
+def test_the_line_goes_through_the_points_of_the_reader(move: Move) -> None:
+    guess = curve()
+    move(guess, 0, 3.5)
+    move(guess, 1, -2.0)
+    assert named_trace(figure_of(guess), "your guess").y == (1.0, 3.5, -2.0)
+
+
+@by_either_way
+def test_a_circle_stays_at_its_place_on_the_x_axis(move: Move) -> None:
+    guess = curve()
+    move(guess, 0, 3.5)
+    move(guess, 1, -2.0)
+    assert circles(guess) == [(128, 3.5), (1024, -2.0)]
+
+
+@by_either_way
+def test_a_point_stays_within_the_axis(move: Move) -> None:
+    guess = curve()
+    move(guess, 0, 1e9)
+    move(guess, 1, -1e9)
+    assert named_trace(figure_of(guess), "your guess").y == (1.0, 5.0, -5.0)
+    assert circles(guess) == [(128, 5.0), (1024, -5.0)]
+
+
+def test_a_circle_dropped_outside_comes_back_each_time() -> None:
+    guess = curve()
+    drag(guess, 0, 99.0)
+    drag(guess, 0, 99.0)
+    assert circles(guess)[0] == (128, 5.0)
+
+
+def test_a_circle_left_at_its_height_is_no_guess() -> None:
+    guess = curve()
+    slide(guess, 1, 5.0)
+    drag(guess, 0, 1.0)
+    assert guess.value() is None
+
+
+def test_a_guess_is_finished_once_every_point_has_moved() -> None:
+    guess = curve()
+    slide(guess, 1, 5.0)
+    drag(guess, 0, 99.0)
+    assert guess.value() == [5, 5]
+
+
+# The answer
+
+
+@by_either_way
+@pytest.mark.parametrize(
+    ("heights", "points", "close"),
+    [
+        pytest.param([2.0, 5.0], 1, "2 of your 2 points are close", id="both are right"),
+        pytest.param([3.5, 3.4], 0.5, "1 of your 2 points is close", id="one is just close"),
+        pytest.param([5.0, 0.0], 0, "0 of your 2 points are close", id="none is close"),
+        pytest.param([1e9, -1e9], 0, "0 of your 2 points are close", id="outside the axis"),
+    ],
+)
+def test_points_within_15_percent_of_the_axis_are_close(
+    move: Move, heights: list[float], points: float, close: str
+) -> None:
+    guess = curve()
+    for point, height in enumerate(heights):
+        move(guess, point, height)
+    assert f"It is 2.00 at 128 and 5.00 at 1,024: {close}." in ask_for_answer(guess)
+    assert guess.points == points
+
+
+@pytest.mark.parametrize(
+    ("height", "close"),
+    [
+        pytest.param(5, "your point is close", id="close"),
+        pytest.param(3, "your point is not close", id="not close"),
+    ],
+)
+def test_a_single_point_is_close_or_not(height: float, close: str) -> None:
+    guess = curve(at=[1024])
+    slide(guess, 0, height)
+    assert f"It is 5.00 at 1,024: {close}." in ask_for_answer(guess)
+
+
+@pytest.fixture
+def answered() -> LiveFigure:
+    """The figure with several curves, after the answer."""
+    guess = with_others()
+    slide(guess, 0, 2.0)
+    slide(guess, 1, 5.0)
+    ask_for_answer(guess)
+    return figure_of(guess)
+
+
+def test_the_answer_shows_every_curve(answered: LiveFigure) -> None:
+    shown = {trace.name: trace.y for trace in answered.data if trace.visible is not False}
+    assert shown == {
+        "your guess": (1.0, 2.0, 5.0),
+        "rotary": (1.0, 2.0, 5.0),
+        "rotary, window": (-7, 0, 20),
+        "alibi": (1, 1, 1),
+    }
+
+
+def test_a_curve_beyond_the_axis_widens_it(answered: LiveFigure) -> None:
+    assert answered.layout.yaxis.range == pytest.approx((-7, 20.6))
+
+
+# What cannot be asked for
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"at": [64]}, "each curve needs a number for each x", id="the given point"),
+        pytest.param({"at": [100]}, "each curve needs a number for each x", id="no point there"),
+        pytest.param({"truth": [1.0]}, "each curve needs a number for each x", id="short curve"),
+        pytest.param({"low": 5}, "high must be .* above low, got 5", id="empty axis"),
+        pytest.param(
+            {"x": [0, 64, 1024]},
+            r"x must be positive and increasing, got \[0, 64, 1024\]",
+            id="no logarithm",
+        ),
+        pytest.param(
+            {"x": [128, 64, 1024]},
+            r"x must be positive and increasing, got \[128, 64, 1024\]",
+            id="falling x",
+        ),
+    ],
+)
+def test_a_curve_that_cannot_be_asked_for_raises(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        curve(**changes)

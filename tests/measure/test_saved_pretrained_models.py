@@ -1,0 +1,153 @@
+"""A model that transformers has saved is opened by its folder, and nothing is downloaded."""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from alibi_viz.measure.attention_sources import PretrainedModel
+from alibi_viz.widgets import AttentionExplorer
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import FalconConfig, GPT2Config, PreTrainedTokenizerFast
+
+from tests.pretrained_models import small_model
+
+LOADERS = ("AutoConfig", "AutoTokenizer", "AutoModel")
+TEXT = "to be or not to be, that is the question"
+FAMILIES = ("bloom", "mpt", "falcon sdpa")
+
+
+def save_tokenizer(folder: Path) -> None:
+    """Save a tokenizer of byte pairs, as BLOOM's, which knows the words of the text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator([TEXT, TEXT, TEXT], trainer)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of a saved model of each family."""
+    parent = tmp_path_factory.mktemp("my models")
+    folders = {}
+    for family in FAMILIES:
+        folders[family] = parent / family
+        save_tokenizer(folders[family])
+        small_model(family, vocabulary=400).save_pretrained(folders[family])
+    return folders
+
+
+# Opening
+
+
+def test_an_app_opens_a_model_by_its_folder(folders: dict[str, Path]) -> None:
+    app = AttentionExplorer(source=str(folders["bloom"]), text=TEXT, content="layer 2")
+    assert app.num_heads == 4
+    assert app.contents == ("layer 1", "layer 2")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_opened_model_computes_what_the_original_does(
+    family: str, folders: dict[str, Path]
+) -> None:
+    opened = PretrainedModel.from_pretrained(str(folders[family]))
+    original = PretrainedModel(small_model(family, vocabulary=400), opened.tokenizer)
+    torch.testing.assert_close(
+        opened.read(TEXT, "layer 2", num_heads=4, longest=48).query,
+        original.read(TEXT, "layer 2", num_heads=4, longest=48).query,
+    )
+
+
+def test_tokens_are_those_of_the_tokenizer_with_visible_spaces(folders: dict[str, Path]) -> None:
+    source = PretrainedModel.from_pretrained(str(folders["bloom"]))
+    reading = source.read("to be or", "layer 1", num_heads=4, longest=48)
+    assert reading.tokens == ["to", "␣be", "␣or"]
+
+
+def test_parts_of_a_character_are_shown_by_their_names(folders: dict[str, Path]) -> None:
+    source = PretrainedModel.from_pretrained(str(folders["bloom"]))
+    reading = source.read("é", "layer 1", num_heads=4, longest=48)
+    # The bytes c3 and a9 in the alphabet of byte-level tokenizers.
+    assert reading.tokens == ["Ã", "©"]
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_nothing_is_downloaded(
+    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = Mock(wraps=getattr(transformers, name).from_pretrained)
+    monkeypatch.setattr(getattr(transformers, name), "from_pretrained", loader)
+    PretrainedModel.from_pretrained(str(folders["bloom"]))
+    first_call = loader.call_args_list[0]  # transformers itself may call it again
+    assert first_call.kwargs == {"local_files_only": True}
+
+
+# What cannot be opened
+
+
+def test_a_model_that_is_not_on_this_machine_is_named() -> None:
+    message = "cannot load the model 'someone/no-model': .*; hf download someone/no-model"
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        AttentionExplorer(source="someone/no-model")
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    message = f"cannot load the model '{re.escape(str(tmp_path))}': "
+    with pytest.raises(ValueError, match=message):
+        AttentionExplorer(source=str(tmp_path))
+
+
+def test_damaged_weights_are_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folders["bloom"], damaged)
+    (damaged / "model.safetensors").write_text("version git-lfs")
+    message = "cannot load the model .*: Error while deserializing header"
+    with pytest.raises(ValueError, match=message):
+        AttentionExplorer(source=str(damaged))
+
+
+def test_without_transformers_one_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    message = "cannot load the model 'a/b': .*: pip install transformers"
+    with pytest.raises(ValueError, match=message):
+        AttentionExplorer(source="a/b")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        pytest.param(
+            GPT2Config(),
+            "model must be one of bloom, falcon, mpt, got 'gpt2'",
+            id="another family",
+        ),
+        pytest.param(
+            FalconConfig(alibi=False),
+            "this falcon model was configured without ALiBi",
+            id="without ALiBi",
+        ),
+    ],
+)
+def test_the_family_is_checked_before_anything_is_loaded(
+    config: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", pytest.fail)
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", pytest.fail)
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        PretrainedModel.from_pretrained(str(tmp_path))

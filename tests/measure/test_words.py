@@ -1,0 +1,167 @@
+"""Texts are split into words, get made-up content, and are shuffled."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import attention_trace
+from alibi_viz.measure.attention_sources import TOKEN, Words, shuffle_words
+
+# Splitting
+
+FAMILY = "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}"  # one emoji, of three with joiners
+THUMB = "\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}"
+KEYCAP = "#\ufe0f\u20e3"
+DECOMPOSED = "e\u0301te\u0301"  # été, with combining accents
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        pytest.param(" \n\t ", [], id="nothing"),
+        pytest.param("one  two\nthree", ["one", "two", "three"], id="white space"),
+        pytest.param("Stop. Now!?", ["Stop", ".", "Now", "!", "?"], id="punctuation"),
+        pytest.param(
+            "don't well-known snake_case",
+            ["don't", "well-known", "snake_case"],
+            id="marks inside words",
+        ),
+        pytest.param(
+            "<script>alert(1)</script>",
+            ["<script>alert", "(", "1", ")", "<", "/", "script>"],
+            id="markup",
+        ),
+        pytest.param(f"{DECOMPOSED} {KEYCAP}", [DECOMPOSED, KEYCAP], id="combining characters"),
+        pytest.param(f"{FAMILY} {THUMB}", [FAMILY, THUMB], id="emoji"),
+        pytest.param("שלום, עולם", ["שלום", ",", "עולם"], id="from right to left"),
+        pytest.param("a\x1cb\u2003c\xa0d", ["a", "b", "c", "d"], id="every kind of white space"),
+        pytest.param("d \u0301", ["d", "\u0301"], id="an accent alone"),
+    ],
+)
+def test_text_is_split_into_words_and_punctuation_marks(text: str, tokens: list[str]) -> None:
+    assert TOKEN.findall(text) == tokens
+
+
+# Made-up content
+
+
+def content(text: str, kind: str = "same word") -> Tensor:
+    """The content of three heads, [heads, query, key]."""
+    reading = Words().read(text, kind, num_heads=3, longest=48)
+    return attention_trace(reading.query, reading.key, None, causal=False).content[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        pytest.param(0, 0, id="the word itself"),
+        pytest.param(1, 5, id="an equal word"),
+        pytest.param(5, 1, id="an equal word in front"),
+        pytest.param(0, 3, id="an equal word in another case"),
+    ],
+)
+def test_equal_words_have_content_two_at_any_distance(query: int, key: int) -> None:
+    values = content("The cat saw the other cat")
+    assert values[:, query, key].tolist() == pytest.approx([2.0, 2.0, 2.0], abs=1e-5)
+
+
+def test_composed_and_decomposed_accents_are_the_same_word() -> None:
+    values = content(f"\u00e9t\u00e9 {DECOMPOSED}")
+    assert values[0, 0, 1] == pytest.approx(2.0, abs=1e-5)
+
+
+def test_different_words_have_random_content_that_deviates_by_one_half() -> None:
+    values = content(" ".join(f"word{number}" for number in range(48)))[0]
+    is_other_word = ~torch.eye(48, dtype=torch.bool)
+    of_others = values[is_other_word]
+    assert float(of_others.mean()) == pytest.approx(0, abs=0.1)
+    assert float(of_others.std()) == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_random_content_is_the_same_on_every_machine() -> None:
+    values = content("to be or not")[0, 2].tolist()
+    assert values == pytest.approx([-0.9998, 0.6452, 2, 0.0971], abs=1e-4)
+
+
+def test_the_content_is_the_same_in_every_head() -> None:
+    first, second, third = content("to be or not")
+    assert torch.equal(first, second)
+    assert torch.equal(first, third)
+
+
+def test_equal_content_is_0_for_every_pair() -> None:
+    assert not content("a b c", "equal").any()
+
+
+# Reading
+
+
+def test_a_text_is_cut_to_the_longest_number_of_words() -> None:
+    reading = Words().read("a " * 50, "same word", num_heads=4, longest=48)
+    assert len(reading.tokens) == 48
+    assert reading.query.shape[2] == reading.key.shape[2] == 48
+    assert reading.total == 50
+
+
+def test_unknown_content_is_named() -> None:
+    with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
+        Words().read("a", "layer 9", num_heads=8, longest=48)
+
+
+def test_a_text_must_have_a_word() -> None:
+    with pytest.raises(ValueError, match="text must have at least one word, got ''"):
+        Words().read("", "same word", num_heads=8, longest=48)
+
+
+# Shuffling
+
+TEXT = "the cat saw the dog,  and\nthe dog saw the cat"
+any_seed = pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+
+
+@any_seed
+def test_shuffling_keeps_the_words(seed: int) -> None:
+    shuffled = shuffle_words(TEXT, seed)
+    assert shuffled != TEXT
+    assert sorted(shuffled.split()) == sorted(TEXT.split())
+
+
+@any_seed
+def test_shuffling_keeps_the_last_word(seed: int) -> None:
+    assert shuffle_words(TEXT, seed).split()[-1] == "cat"
+
+
+@any_seed
+def test_shuffling_keeps_the_white_space(seed: int) -> None:
+    spaces = [character for character in shuffle_words(TEXT, seed) if character.isspace()]
+    assert spaces == [character for character in TEXT if character.isspace()]
+
+
+@any_seed
+def test_a_seed_gives_the_same_order_each_time(seed: int) -> None:
+    assert shuffle_words(TEXT, seed) == shuffle_words(TEXT, seed)
+
+
+def test_seeds_give_different_orders() -> None:
+    orders = {shuffle_words(TEXT, seed) for seed in range(20)}
+    assert len(orders) > 15
+
+
+@any_seed
+def test_two_words_before_the_last_are_always_exchanged(seed: int) -> None:
+    assert shuffle_words("a b c", seed) == "b a c"
+
+
+@any_seed
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("  ", id="white space"),
+        pytest.param("one", id="one word"),
+        pytest.param("one two", id="one word before the last"),
+        pytest.param("a a a b", id="equal words before the last"),
+    ],
+)
+def test_a_text_without_another_order_stays_as_it_is(text: str, seed: int) -> None:
+    assert shuffle_words(text, seed) == text

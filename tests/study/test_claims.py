@@ -1,0 +1,60 @@
+"""Every claim has a source, a date and a threshold, and the published results can tell of it."""
+
+import datetime
+import re
+
+import pandas as pd
+import pytest
+
+from alibi_viz import study
+from alibi_viz.study.judge import KNOWN, SETTINGS
+
+each_claim = pytest.mark.parametrize(
+    "claim", [pytest.param(claim, id=claim.name) for claim in study.CLAIMS]
+)
+
+
+def test_there_are_twelve_different_claims() -> None:
+    assert len({claim.name for claim in study.CLAIMS}) == 12
+    assert len({claim.text for claim in study.CLAIMS}) == 12
+
+
+@each_claim
+def test_a_claim_was_written_during_the_project(claim: study.Claim) -> None:
+    assert datetime.date.fromisoformat(claim.written) >= datetime.date(2026, 11, 21)
+
+
+@each_claim
+def test_a_claim_says_what_was_known_and_who_makes_it(claim: study.Claim) -> None:
+    assert claim.known in KNOWN
+    assert claim.source
+
+
+@each_claim
+def test_the_threshold_is_in_the_sentence(claim: study.Claim) -> None:
+    thresholds = re.findall(r"at (?:least|most) ([\d.]+\d)", claim.text)
+    assert thresholds == [f"{claim.threshold:g}"]
+
+
+@pytest.mark.parametrize(
+    "paper", [pytest.param(study.PAPERS[name], id=name) for name in study.PAPERS]
+)
+def test_every_paper_is_the_source_of_a_claim(paper: dict[str, str]) -> None:
+    assert re.fullmatch(r"\d{4}\.\d{5}", paper["arxiv"])
+    assert any(paper["arxiv"] in claim.source for claim in study.CLAIMS)
+
+
+@pytest.fixture(scope="module")
+def published() -> pd.DataFrame:
+    return study.published_results(by_block=True)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_published_results_can_tell_of_every_claim_in_eight_seeds(
+    published: pd.DataFrame, setting: str
+) -> None:
+    for verdict in study.judge(published, setting=setting):
+        seeds, blocks = verdict.values.shape
+        assert seeds == 8, verdict
+        # A task has no text to cut into blocks.
+        assert blocks == (1 if verdict.claim.task == "needle" else 16), verdict
