@@ -1,12 +1,14 @@
 """BiasExplorer, driven through its traits and its controls, without a browser."""
 
+# ruff: noqa: RUF001  (captions have minus signs)
+
 import html
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
@@ -18,157 +20,351 @@ from tests.custom_laws import for_four_heads, root
 from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message
 
-MINUS = "\N{MINUS SIGN}"
+CAUSAL_OR_NOT = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
+NO_TEXT = np.inf
 
 
-def read(app: BiasExplorer) -> dict[tuple[int, int, int], float | str]:
-    """The biases in the hover texts: (head, query, key) -> bias."""
-    layer = named_trace(app.figure, "tiles")
-    return {
-        (head, cell[0], cell[1]): cell[3]
-        for heads, cells in zip(layer.z, layer.customdata, strict=True)
-        for head, cell in zip(heads, cells, strict=True)
-        if head is not None
-    }
+def hovered(app: BiasExplorer) -> NDArray[np.float64]:
+    """The biases in the hover texts, [heads, query, key].
+
+    NaN where the text says "masked", and `NO_TEXT` where there is none.
+    """
+    biases = np.full((app.num_heads, app.length, app.length), NO_TEXT)
+    tiles = named_trace(app.figure, "tiles")
+    for heads, texts in zip(tiles.z, tiles.customdata, strict=True):
+        for head, text in zip(heads, texts, strict=True):
+            if head is None:  # a gap between two tiles
+                continue
+            query, key, _, bias, _ = text
+            biases[head - 1, query, key] = np.nan if bias == "masked" else bias
+    return biases
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("form", [*FORMS, "root"])
-def test_hover_texts_give_the_bias_for_the_traits(form: str, causal: bool) -> None:
-    app = BiasExplorer()
-    app.num_heads, app.length, app.causal = 6, 10, causal
-    if form == "root":
-        app.law = root
-        bias = (
-            -0.5
-            * (torch.arange(10)[:, None] - torch.arange(10)).abs().sqrt()
-            / torch.arange(1, 7)[:, None, None]
-        )
-    else:
-        app.form = form
-        bias = alibi_bias(alibi_slopes(6), 10, form=form).expand(-1, 10, -1)
-    hidden = bias.isinf() | (~causal_mask(10) & torch.tensor(causal))
-    biases = zip(np.ndindex(6, 10, 10), bias.flatten().tolist(), hidden.flatten(), strict=True)
-    expected = {
-        (h + 1, q, k): "masked" if hide else pytest.approx(value, 1e-6)
-        for (h, q, k), value, hide in biases
-    }
-    assert read(app) == expected
+def picture(app: BiasExplorer) -> str:
+    """The colors of all cells, as the source of an image."""
+    return app.figure.layout.images[0].source
 
 
-def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
-    app = BiasExplorer(num_heads=8, length=40, show="bias")
-    assert len(read(app)) < 8 * 40 * 40
-    menu = control(app, "s-head")
-    menu.label = "3"
-    bias, found = alibi_bias(alibi_slopes(8), 40), read(app)
-    assert set(found) == {(3, query, key) for query in range(40) for key in range(40)}
-    assert found[3, 39, 0] == bias[2, 39, 0].item() and named_trace(app.figure, "titles").text == (
-        "head 3, m = 1/8",
-    )
-    assert app.caption.startswith(
-        f"Head 3 of 8, slope 1/8: 40 x 40, relative form, {MINUS}m (i {MINUS} j)."
-    )
-    assert f"The bias ranges from {MINUS}4.88 to 0." in app.caption
-    click(app.figure, "tiles", 5, 5)
-    assert (app.head, menu.label) == (None, "all")
-    click(app.figure, "tiles", *np.argwhere(named_trace(app.figure, "tiles").z == 7)[0])
-    assert (app.head, menu.label) == (7, "7")
+def state(app: BiasExplorer) -> tuple[str, str, str]:
+    return repr(app), app.caption, app.figure.to_json()
+
+
+# Hover texts
+
+
+@CAUSAL_OR_NOT
+@pytest.mark.parametrize("form", FORMS)
+def test_hover_texts_give_the_bias_in_every_form(form: str, causal: bool) -> None:
+    app = BiasExplorer(num_heads=3, length=5, form=form, causal=causal)
+    bias = alibi_bias(alibi_slopes(3), 5, form=form).expand(-1, 5, -1)
+    masked = bias.isinf()
+    if causal:
+        masked = masked | ~causal_mask(5)
+    np.testing.assert_allclose(hovered(app), bias.masked_fill(masked, torch.nan), rtol=1e-6)
+
+
+def test_hover_texts_give_the_bias_of_a_law() -> None:
+    app = BiasExplorer(num_heads=2, length=3, law=root, causal=False)
+    first_head = [
+        [0, -0.5, -0.5 * 2**0.5],
+        [-0.5, 0, -0.5],
+        [-0.5 * 2**0.5, -0.5, 0],
+    ]
+    second_head = 0.5 * np.array(first_head)
+    np.testing.assert_allclose(hovered(app), [first_head, second_head], rtol=1e-6)
+
+
+def test_hover_texts_say_masked_where_a_law_hides_a_key() -> None:
+    app = BiasExplorer(num_heads=1, length=12, law="window", causal=False)
+    last_query = hovered(app)[0, 11]
+    assert last_query[4:].tolist() == [0] * 8, "a window of 8 keys"
+    assert np.isnan(last_query[:4]).all()
+
+
+# The enlarged head
+
+
+def test_not_all_cells_of_many_heads_have_a_hover_text() -> None:
+    app = BiasExplorer(num_heads=8, length=40)
+    assert (hovered(app) == NO_TEXT).any()
+
+
+def test_every_cell_of_an_enlarged_head_has_a_hover_text() -> None:
+    app = BiasExplorer(num_heads=8, length=40, head=3, causal=False)
+    np.testing.assert_array_equal(hovered(app)[2], alibi_bias(alibi_slopes(8), 40)[2])
+
+
+def test_only_the_enlarged_head_is_shown() -> None:
+    app = BiasExplorer(num_heads=8, length=4, head=3)
+    assert named_trace(app.figure, "titles").text == ("head 3, m = 1/8",)
+
+
+def test_the_menu_enlarges_a_head() -> None:
+    app = BiasExplorer(num_heads=8, length=4)
+    control(app, "s-head").label = "3"
+    assert app.head == 3
+
+
+def test_a_click_enlarges_the_head_under_the_pointer() -> None:
+    app = BiasExplorer(num_heads=8, length=4)
+    row, column = np.argwhere(named_trace(app.figure, "tiles").z == 7)[0]
+    click(app.figure, "tiles", row, column)
+    assert app.head == 7
+    assert control(app, "s-head").label == "7"
+
+
+def test_a_click_on_the_enlarged_head_shows_all_again() -> None:
+    app = BiasExplorer(num_heads=8, length=4, head=3)
+    click(app.figure, "tiles", 0, 0)
+    assert app.head is None
+    assert control(app, "s-head").label == "all"
+
+
+def test_the_last_head_stays_enlarged_when_heads_after_it_go() -> None:
+    app = BiasExplorer(num_heads=8, length=4, head=7)
     app.num_heads = 7
-    assert BiasExplorer(num_heads=7, head=7).head == app.head == 7, "the last one"
+    assert app.head == 7
+
+
+def test_all_are_shown_when_the_enlarged_head_goes() -> None:
+    app = BiasExplorer(num_heads=8, length=4, head=7)
     app.num_heads = 5
-    assert (app.head, menu.label, len(menu.options)) == (None, "all", 6), (
-        "the enlarged head was removed"
-    )
+    menu = control(app, "s-head")
+    assert app.head is None
+    assert menu.label == "all"
+    assert len(menu.options) == 6, "all, and five heads"
 
 
-@pytest.mark.parametrize("show", ["weight", "bias"])
-@pytest.mark.parametrize("causal", [True, False])
+# The caption. Four heads have the slopes 1/4, 1/16, 1/64 and 1/256.
+
+
+def sentences(**options: Any) -> list[str]:
+    """The sentences of the caption for 4 heads and 12 tokens."""
+    app = BiasExplorer(num_heads=4, length=12, **options)
+    return app.caption.removesuffix(".").split(". ")
+
+
 @pytest.mark.parametrize(
-    "rule", [*({"form": form} for form in FORMS), {"law": "window"}, {"law": root}]
+    ("options", "rule"),
+    [
+        pytest.param({"form": "relative"}, "relative form, −m (i − j)", id="relative"),
+        pytest.param({"form": "key"}, "key form, m j", id="key"),
+        pytest.param({"form": "end"}, "end form, m (j − last)", id="end"),
+        pytest.param({"form": "symmetric"}, "symmetric form, −m |i − j|", id="symmetric"),
+        pytest.param(
+            {"form": "split"},
+            "split form, −m |i − j|, half of the heads (rounded up) looking back, others ahead",
+            id="split",
+        ),
+        pytest.param(
+            {"law": "window"},
+            "the bias is window(d), where d = i − j",
+            id="law of the library",
+        ),
+        pytest.param({"law": root}, "the bias is root(d), where d = i − j", id="own law"),
+        pytest.param(
+            {"law": root, "causal": False},
+            "the bias is root(d), where d = |i − j|",
+            id="own law in both directions",
+        ),
+    ],
 )
-def test_caption_of_two_sentences_gives_the_extremes_drawn(
-    rule: dict[str, Any], causal: bool, show: str
+def test_the_first_sentence_gives_the_rule(options: dict[str, Any], rule: str) -> None:
+    first, _ = sentences(**options)
+    assert first == f"4 heads, 12 x 12, {rule}"
+
+
+# e^(-11/4) = 0.064, e^(-11/16) = 0.50, e^(-11/256) = 0.96
+STEEP_TO_FLAT = "head 1 leaves 6.4%, while head 4 still leaves 96%"
+
+
+@pytest.mark.parametrize(
+    ("options", "weights"),
+    [
+        pytest.param({"form": "relative"}, STEEP_TO_FLAT, id="relative"),
+        pytest.param({"form": "key"}, STEEP_TO_FLAT, id="key"),
+        pytest.param({"form": "end"}, STEEP_TO_FLAT, id="end"),
+        pytest.param({"form": "symmetric"}, STEEP_TO_FLAT, id="symmetric"),
+        pytest.param(
+            {"form": "split"},
+            "head 3 leaves 0%, while head 2 still leaves 50%",  # heads 3 and 4 look ahead
+            id="split",
+        ),
+        pytest.param(
+            {"law": "window"},
+            "head 1 leaves 0%, while head 2 still leaves 100%",  # of 8 and 16 keys
+            id="window",
+        ),
+        pytest.param(
+            {"law": root},
+            "head 1 leaves 19%, while head 4 still leaves 66%",  # e^(-sqrt(11) / 2h)
+            id="own law",
+        ),
+        pytest.param(
+            {"form": "relative", "causal": False},
+            f"{STEEP_TO_FLAT}; keys ahead are favored",
+            id="relative in both directions",
+        ),
+        pytest.param(
+            {"form": "key", "causal": False},
+            f"{STEEP_TO_FLAT}; keys ahead are favored",
+            id="key in both directions",
+        ),
+        pytest.param(
+            {"form": "end", "causal": False},
+            f"{STEEP_TO_FLAT}; keys ahead are favored",
+            id="end in both directions",
+        ),
+        pytest.param(
+            {"form": "symmetric", "causal": False}, STEEP_TO_FLAT, id="symmetric in both directions"
+        ),
+        pytest.param(
+            {"form": "split", "causal": False},
+            STEEP_TO_FLAT,  # head 4 looks ahead as far as it would look back
+            id="split in both directions",
+        ),
+        pytest.param({"form": "relative", "head": 3}, "head 3 leaves 84%", id="one head"),
+    ],
+)
+def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(
+    options: dict[str, Any], weights: str
 ) -> None:
-    app = BiasExplorer(num_heads=4, length=12, show=show, causal=causal, **rule)
-    found, sentences = read(app), app.caption.split(". ")
-    assert len(sentences) == 2 and control(app, "s-form").disabled == ("law" in rule)
-    assert "law" not in rule or (f"(d), where d = |i {MINUS} j|" in sentences[0]) != causal
-    if show == "bias":
-        visible = [value for value in found.values() if value != "masked"]
-        ends = [
-            float(end.strip(".").replace(MINUS, "-"))
-            for end in sentences[1].split(" from ")[1].split(" to ")
-        ]
-        assert ends == pytest.approx(
-            [min(visible), max(visible)], rel=5e-3
-        ) and not app.caption.endswith(f" {MINUS}0.")
-        return
-    heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
-    assert sentences[1].startswith("At distance 11, head") and heads
-    is_ahead = not causal and rule.get("form") in ("relative", "key", "end")
-    assert sentences[1].endswith("; keys ahead are favored.") == is_ahead
-    shares = []
-    for head, percent in heads:
-        row = [found[int(head), 11, key] for key in range(12)]
-        if row[0] == "masked":  # the head looks ahead, or the law hides the key
-            row = [found[int(head), 0, key] for key in range(11, -1, -1)]
-        left = (
-            0.0
-            if row[0] == "masked"
-            else np.exp(row[0] - max(value for value in row if value != "masked"))
-        )
-        assert percent == "under" or float(percent[:-1]) / 100 == pytest.approx(left, abs=0.005)
-        shares.append(left)
-    assert shares == sorted(shares), "the steepest head first"
+    _, second = sentences(show="weight", **options)
+    assert second == f"At distance 11, {weights}"
 
 
-def test_bias_has_colors_of_its_own_and_the_figure_fits_the_page() -> None:
-    app = BiasExplorer(num_heads=8, length=64)
-    wide, weights = app.figure.layout.width, app.figure.layout.images[0].source
+@pytest.mark.parametrize(
+    ("options", "extremes"),
+    [
+        pytest.param({"form": "relative"}, "−2.75 to 0", id="relative"),
+        pytest.param(
+            {"form": "relative", "causal": False},
+            "−2.75 to 2.75",
+            id="relative in both directions",
+        ),
+        pytest.param({"form": "key"}, "0 to 2.75", id="key"),
+        pytest.param({"form": "end"}, "−2.75 to 0", id="end"),
+        pytest.param({"form": "symmetric"}, "−2.75 to 0", id="symmetric"),
+        pytest.param({"form": "split"}, "−2.75 to 0", id="split"),
+        pytest.param({"law": "window"}, "0 to 0", id="window"),
+        pytest.param({"law": root}, "−1.66 to 0", id="own law"),
+        pytest.param({"form": "relative", "head": 3}, "−0.172 to 0", id="one head"),
+    ],
+)
+def test_the_second_sentence_gives_the_range_of_the_bias_if_that_is_shown(
+    options: dict[str, Any], extremes: str
+) -> None:
+    _, second = sentences(show="bias", **options)
+    assert second == f"The bias ranges from {extremes}"
+
+
+@pytest.mark.parametrize(
+    ("options", "subject"),
+    [
+        pytest.param({"num_heads": 1}, "1 head, 4 x 4, ", id="a single head"),
+        pytest.param({"num_heads": 2}, "2 heads, 4 x 4, ", id="two heads"),
+        pytest.param({"head": 3}, "Head 3 of 8, slope 1/8: 4 x 4, ", id="an enlarged head"),
+        pytest.param({"head": 3, "law": root}, "Head 3 of 8: 4 x 4, ", id="a law has no slopes"),
+    ],
+)
+def test_the_caption_starts_with_what_is_drawn(options: dict[str, Any], subject: str) -> None:
+    assert BiasExplorer(length=4, **options).caption.startswith(subject)
+
+
+def test_the_caption_gives_no_tiny_percentages() -> None:
+    assert "head 1 leaves under 0.1%, " in BiasExplorer(length=256).caption
+
+
+# The figure
+
+
+def test_weight_and_bias_have_different_colors() -> None:
+    app = BiasExplorer(num_heads=1, length=4, show="weight")
+    colors_of_weights = picture(app)
     control(app, "s-show").label = "bias"
-    assert app.figure.layout.coloraxis.colorbar.ticktext[0] == f"{MINUS}31.5"
-    assert app.figure.layout.images[0].source != weights
+    assert picture(app) != colors_of_weights
+
+
+def test_the_color_bar_of_the_bias_starts_at_the_smallest() -> None:
+    app = BiasExplorer(num_heads=8, length=64, show="bias")
+    assert app.figure.layout.coloraxis.colorbar.ticktext[0] == "−31.5"
+
+
+def test_the_figure_becomes_narrow_and_high_on_a_narrow_page() -> None:
+    app = BiasExplorer(num_heads=8, length=4)
+    before = app.figure.layout.width, app.figure.layout.height
     app.fit(500)
-    assert (
-        app.figure.layout.width <= 510 < wide
-        and app.figure.layout.height != BiasExplorer().figure.layout.height
-    )
-    assert BiasExplorer(num_heads=1, length=4).caption.startswith("1 head, 4 x 4, ")
-    assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
+    assert before[0] > 510
+    assert app.figure.layout.width <= 510
+    assert app.figure.layout.height > before[1]
+
+
+# Laws
 
 
 def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return torch.where(distance == 3, torch.nan, -distance.float())
 
 
-def test_library_laws_keep_their_names_and_a_failing_law_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    app = BiasExplorer(num_heads=2, length=5, law=laws.window)
-    assert app.law == control(app, "s-law").value == "window", "the library's own law"
-    app.law = laws.linear
-    before = app.figure.to_json(), repr(app), app.caption
-    expected = (
-        "law 'nan_at_three', head 1 of 2: the bias at distance 3 is nan, expected a number or -inf"
-    )
-    with pytest.raises(BadValue, match=expected):
+NAN_AT_THREE = (
+    "law 'nan_at_three', head 1 of 2: the bias at distance 3 is nan, expected a number or -inf"
+)
+
+
+def small(**options: Any) -> BiasExplorer:
+    return BiasExplorer(**{"num_heads": 2, "length": 5, **options})
+
+
+def test_only_alibi_has_forms() -> None:
+    app = small(law="linear")
+    form = control(app, "s-form")
+    assert not form.disabled
+    app.law = "window"
+    assert form.disabled
+
+
+def test_a_law_of_the_library_keeps_its_name() -> None:
+    app = small(law=laws.window)
+    assert app.law == "window"
+    assert control(app, "s-law").value == "window"
+
+
+def test_a_law_that_fails_is_refused_and_changes_nothing() -> None:
+    app = small()
+    before = state(app)
+    with pytest.raises(BadValue, match=NAN_AT_THREE):
         app.law = nan_at_three
+    assert state(app) == before
+
+
+def test_a_law_that_fails_cannot_be_chosen_from_the_menu() -> None:
+    app = small()
+    with pytest.raises(BadValue):
+        app.law = nan_at_three  # the menu offers it from now on
     menu = control(app, "s-law")
     menu.value = "nan_at_three"
-    assert expected in html.unescape(message(app)) and menu.value == "linear"
-    assert (app.figure.to_json(), repr(app), app.caption) == before
-    app.num_heads, app.law = 4, for_four_heads
-    control(app, "s-heads").value = 8
-    assert (
-        "law 'for_four_heads', head 5 of 8: IndexError: list index out of range"
-        in html.unescape(message(app))
-    )
-    assert (app.num_heads, control(app, "s-heads").value) == (4, 4)
-    monkeypatch.setattr(root, "__name__", "linear")
-    for law, words in (
-        (root, "a law of your own cannot be called 'linear'"),
-        (Tensor, "law must be a name or a func"),
-    ):
-        with pytest.raises(BadValue, match=words):
-            app.law = law
+    assert NAN_AT_THREE in html.unescape(message(app))
+    assert menu.value == "linear"
+
+
+def test_heads_for_which_a_law_fails_are_taken_back() -> None:
+    app = small(num_heads=4, law=for_four_heads)
+    slider = control(app, "s-heads")
+    slider.value = 8
+    expected = "law 'for_four_heads', head 5 of 8: IndexError: list index out of range"
+    assert expected in html.unescape(message(app))
+    assert app.num_heads == 4
+    assert slider.value == 4
+
+
+def test_an_own_law_cannot_have_the_name_of_another() -> None:
+    def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -distance.float()
+
+    with pytest.raises(BadValue, match="a law of your own cannot be called 'linear'"):
+        small(law=linear)
+
+
+def test_a_class_is_no_law() -> None:
+    with pytest.raises(BadValue, match="law must be a name or a func"):
+        small(law=Tensor)

@@ -1,172 +1,357 @@
-"""ComparisonExplorer, driven through its traits: what it shows and says are the rows of its
-table."""
+"""ComparisonExplorer, driven through its traits and its controls: what it shows and says are the
+rows of its table."""
 
-import re
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from alibi_viz import lab, study
-from alibi_viz.measure import sentences
-from alibi_viz.measure.table import over_seeds
+from alibi_viz import study
+from alibi_viz.figures.curve_plot import traces_by_slot
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.tables import table
-from tests.widgets.race.small_race import control, visible_controls
-
-LABELS = [
-    "rotary",
-    "alibi",
-    "none",
-    "sinusoidal",
-    "fire",
-    "forget",
-    "t5",
-    "cope",
-    "kerple-log",
-    "a, b",
-    "decay",
-]
-SHOWN = ("alibi", "sinusoidal", "rotary", "none", "fire", "forget", "t5")
+from tests.widgets.race.small_race import control, message, visible_controls
 
 
-def words(app: ComparisonExplorer) -> str:
-    """The caption, of at most two sentences, and the details."""
-    assert app.caption.count(". ") <= 1, app.caption
-    return f"{app.caption} {app.details}"
+def losses(start: float, rise: float) -> list[dict[int, float]]:
+    """The losses of two seeds, which rise whenever the length doubles."""
+    one_seed = {64: start, 128: start + rise, 256: start + 2 * rise}
+    other_seed = {length: loss + 0.2 for length, loss in one_seed.items()}
+    return [one_seed, other_seed]
 
 
-def values(labels: list[str], xs: list[int]) -> dict[str, list[dict[int, float]]]:
-    """Three seeds of each label."""
-    return {
-        label: [dict(zip(xs, RANDOM.random(len(xs)), strict=True)) for _ in range(3)]
-        for label in labels
-    }
-
-
-RANDOM, LENGTHS = np.random.default_rng(0), [64, 128, 256, 512, 1024]
-TABLE = pd.concat(
-    [
-        table("longer sequences", values(LABELS, LENGTHS), 64),
-        table("longer sequences", values(["rotary", "alibi"], LENGTHS), 64, variant="window"),
-        table("gap", values(LABELS[:4], [10, 20]), 64),
-        table("needle", values(["alibi", "none"], [31, 63]), 32),
-    ]
+# More labels than fit into the figure, in another order than that of the app
+LONGER = table(
+    "longer sequences",
+    {
+        "rotary": losses(2.0, rise=0.5),
+        "alibi": losses(2.1, rise=0.0),
+        "none": losses(2.2, rise=0.5),
+        "sinusoidal": losses(2.3, rise=0.5),
+        "fire": losses(2.4, rise=0.5),
+        "forget": losses(2.5, rise=0.5),
+        "t5": losses(2.6, rise=0.5),
+        "kerple-log": losses(2.7, rise=0.5),
+        "my law, steep": losses(2.8, rise=0.5),
+    },
+    length=64,
 )
+WINDOWED = table(
+    "longer sequences",
+    {"rotary": losses(2.0, rise=0.3), "alibi": losses(2.1, rise=0.0)},
+    length=64,
+    variant="window",
+)
+GAP = table(
+    "gap",
+    {
+        "rotary": [{10: 0.5, 20: 1.0}, {10: 0.6, 20: 1.2}],
+        "alibi": [{10: 0.0, 20: 0.0}, {10: 0.0, 20: 0.01}],
+    },
+    length=64,
+)
+NEEDLE = table(
+    "needle",
+    {
+        "alibi": [{31: 0.95, 63: 0.92}, {31: 0.97, 63: 0.94}],
+        "none": [{31: 0.91, 63: 0.1}, {31: 0.93, 63: 0.2}],
+    },
+)
+RESULTS = pd.concat([LONGER, WINDOWED, GAP, NEEDLE])
+FIRST_SEVEN = ("alibi", "sinusoidal", "rotary", "none", "fire", "forget", "t5")
+
+# What is shown
 
 
 @pytest.mark.parametrize(
-    ("question", "variant", "shown"),
+    ("options", "rows"),
     [
-        ("longer sequences", "as trained", SHOWN),
-        ("longer sequences", "window", ("alibi", "rotary")),
-        ("gap", "as trained", ("alibi", "sinusoidal", "rotary", "none")),
-        ("needle", "window", ("alibi", "none")),  # is not asked of changed models
+        pytest.param({"question": "longer sequences"}, LONGER, id="as trained"),
+        pytest.param({"variant": "window"}, WINDOWED, id="changed models"),
+        pytest.param({"question": "gap"}, GAP, id="another question"),
+        pytest.param(
+            {"question": "needle", "variant": "window"},
+            NEEDLE,
+            id="a question that changed models are not asked",
+        ),
     ],
 )
-def test_rows_and_means_on_screen_are_those_of_the_table(
-    question: str, variant: str, shown: tuple[str, ...]
+def test_results_are_the_rows_of_the_question_and_the_variant(
+    options: dict[str, str], rows: pd.DataFrame
 ) -> None:
-    app = ComparisonExplorer(TABLE)
-    app.variant, app.question = variant, question
-    asked = variant if question == "longer sequences" else "as trained"
-    rows = TABLE[
-        (TABLE["question"] == question) & (TABLE["variant"] == asked) & TABLE["label"].isin(SHOWN)
-    ]
-    pd.testing.assert_frame_equal(app.results, rows)
-    means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
+    shown = rows[rows["label"].isin(FIRST_SEVEN)]
+    pd.testing.assert_frame_equal(ComparisonExplorer(RESULTS, **options).results, shown)
+
+
+def test_results_are_those_of_the_chosen_methods() -> None:
+    app = ComparisonExplorer(RESULTS, methods=["t5", "rotary"])
+    assert set(app.results["label"]) == {"rotary", "t5"}
+
+
+def test_a_curve_is_the_mean_of_the_seeds() -> None:
+    app = ComparisonExplorer(RESULTS, question="needle")
+    means = {}
+    for traces in traces_by_slot(app.figure):
+        if traces.mean.visible:
+            means[traces.mean.legendgroup] = list(traces.mean.y)
     assert means == {
-        label: pytest.approx(over_seeds(rows)["mean"][label].tolist()) for label in shown
+        "alibi": pytest.approx([0.96, 0.93]),
+        "none": pytest.approx([0.92, 0.15]),
     }
-    assert app.caption.startswith(
-        "This is as trained, because it wasn't measured with window."
-    ) == (asked != variant)
-    left_out = [label for label in SHOWN if label not in shown]
-    told = sentences.sentences(lab.find_question(question).findings(rows))
-    told = [f"Left out, because there are no such results: {sentences.join(left_out)}."] * bool(
-        left_out
-    ) + told
-    assert words(app).strip().endswith(" ".join(told))
-    assert control(app, "s-variant").disabled == (question != "longer sequences")
 
 
-def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
-    app = ComparisonExplorer(question="twelve claims")
-    table = study.verdict_table(study.published_results(by_block=True))
-    drawn = [
-        (text, x)
-        for trace in app.figure.data
-        for x, (text, _) in zip(trace.x, trace.customdata, strict=True)
-    ]
-    assert len(drawn) == len(table) and {text for text, _ in drawn} == set(table["text"])
-    assert {text for text, x in drawn if x > 0} == set(table.query("margin > 0")["text"])
-    tales, python = (
-        dict(own[["claim", "verdict"]].values) for _, own in table.groupby("setting", sort=False)
-    )
-    counts = [
-        [*tales.values()].count(verdict) for verdict in ("seen here", "not seen here", "can't tell")
-    ]
-    counts += [sum(tales[claim] == verdict for claim, verdict in python.items()), len(python)]
-    assert app.caption.startswith("Of twelve claims") and re.findall(r"\d+", app.caption) == [
-        *map(str, counts)
-    ]
-    assert app.caption.count(". ") == 1 and control(app, "s-more").disabled, (
-        "they are about all methods"
-    )
-    with pytest.raises(BadValue, match="question must be one of"):
-        ComparisonExplorer(TABLE, question="twelve claims")
+# What is said
 
 
-def test_only_questions_with_results_are_offered_and_at_most_seven_methods_are_shown() -> None:
-    app = ComparisonExplorer(TABLE)
-    menu = control(app, "s-question")
+@pytest.mark.parametrize(
+    ("options", "caption", "details"),
+    [
+        pytest.param(
+            {},
+            "In every seed alibi holds (+0.00 at most); rotary (+1.00), none (+1.00), sinusoidal "
+            "(+1.00), fire (+1.00), forget (+1.00) and t5 (+1.00) fail. With sequences of 256 "
+            "bytes alibi is best in every seed.",
+            "With sequences of 64 bytes rotary is best in every seed.",
+            id="two sentences, and the others as details",
+        ),
+        pytest.param(
+            {"variant": "window", "methods": ("alibi", "rotary", "none", "t5")},
+            "Left out, because there are no such results: none and t5. In every seed alibi holds "
+            "(+0.00 at most); rotary fails (+0.60).",
+            "With sequences of 256 bytes alibi is best in every seed. With sequences of 64 bytes "
+            "rotary is best in every seed.",
+            id="methods without results",
+        ),
+        pytest.param(
+            {"question": "gap", "methods": ("alibi", "my law, steep")},
+            'Left out, because there are no such results: "my law, steep". In every seed alibi '
+            "holds (+0.01).",
+            "A small gap early on may only mean that little has been learned yet.",
+            id="a label with a comma",
+        ),
+        pytest.param(
+            {"question": "needle", "variant": "window", "methods": ("alibi", "none")},
+            "This is as trained, because it wasn't measured with window. Solved, with at least 90% "
+            "correct answers in every seed: alibi up to 63 and none up to 31.",
+            "With examples of 63 tokens alibi is best in every seed. Guessing is right 6.2% of the "
+            "time.",
+            id="a variant that was not measured",
+        ),
+        pytest.param(
+            {"methods": ()},
+            "No method is chosen: select at least one.",
+            "",
+            id="no method",
+        ),
+    ],
+)
+def test_the_caption_says_what_holds_in_every_seed(
+    options: dict[str, Any], caption: str, details: str
+) -> None:
+    app = ComparisonExplorer(RESULTS, **options)
+    assert app.caption == caption
+    assert app.details == details
+
+
+# What is offered
+
+
+def test_only_questions_with_results_are_offered() -> None:
+    menu = control(ComparisonExplorer(RESULTS), "s-question")
     assert list(dict(menu.options)) == ["longer sequences", "gap", "needle"]
-    menu.value = "gap"
+
+
+def test_the_menu_chooses_the_question() -> None:
+    app = ComparisonExplorer(RESULTS)
+    control(app, "s-question").value = "gap"
     assert app.question == "gap"
-    assert ComparisonExplorer(TABLE.query("question == 'needle'")).question == "needle", (
-        "the first one"
-    )
-    assert ComparisonExplorer(TABLE.query("variant == 'window'")).variant == "window", (
-        "there is no other"
-    )
-    assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"], (
-        "a calm first screen"
-    )
+
+
+def test_the_app_opens_with_the_first_question_that_has_results() -> None:
+    assert ComparisonExplorer(NEEDLE).question == "needle"
+
+
+def test_the_app_opens_with_the_models_as_trained() -> None:
+    windowed_first = pd.concat([WINDOWED, LONGER])
+    assert ComparisonExplorer(windowed_first).variant == "as trained"
+
+
+def test_the_app_opens_with_changed_models_if_there_are_no_others() -> None:
+    assert ComparisonExplorer(WINDOWED).variant == "window"
+
+
+@pytest.mark.parametrize(
+    ("question", "disabled"),
+    [
+        pytest.param("longer sequences", False, id="asked of changed models"),
+        pytest.param("gap", True, id="asked of models as trained"),
+    ],
+)
+def test_variants_can_be_chosen_where_they_were_measured(question: str, disabled: bool) -> None:
+    app = ComparisonExplorer(RESULTS, question=question)
+    assert control(app, "s-variant").disabled == disabled
+
+
+# Methods
+
+
+def test_methods_are_folded_at_first() -> None:
+    app = ComparisonExplorer(RESULTS)
+    assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"]
+
+
+def test_unfolded_methods_begin_with_the_common_ones() -> None:
+    app = ComparisonExplorer(RESULTS)
     control(app, "s-more").value = True
-    assert visible_controls(app)[3:6] == [
-        "s-reset",
+    first_row = 4  # controls, see above
+    boxes = visible_controls(app)[first_row:]
+    assert boxes == [
         "s-alibi",
         "s-sinusoidal",
-    ] and "s-cope" in visible_controls(app)
-    assert (
-        set(app.methods) == {*SHOWN}
-        and "..." not in repr(app)
-        and not control(app, "s-more").disabled
-    )
-    control(app, "s-cope").value = True
-    assert "methods must be at most 7" in app._message.value and not control(app, "s-cope").value
+        "s-rotary",
+        "s-none",
+        "s-fire",
+        "s-forget",
+        "s-t5",
+        "s-kerple-log",
+        "s-my-law-steep",
+    ]
+
+
+def test_the_app_opens_with_the_first_seven_methods() -> None:
+    assert ComparisonExplorer(RESULTS).methods == FIRST_SEVEN
+
+
+def test_an_app_with_seven_methods_has_a_full_repr() -> None:
+    assert str(FIRST_SEVEN) in repr(ComparisonExplorer(RESULTS))
+
+
+def test_an_eighth_method_is_refused() -> None:
+    app = ComparisonExplorer(RESULTS)
+    box = control(app, "s-kerple-log")
+    box.value = True
+    assert "methods must be at most 7" in message(app)
+    assert not box.value
+    assert app.methods == FIRST_SEVEN
+
+
+def test_a_method_can_take_the_place_of_another() -> None:
+    app = ComparisonExplorer(RESULTS)
+    control(app, "s-kerple-log").value = True  # refused, with a message
     control(app, "s-none").value = False
-    control(app, "s-cope").value = True
-    assert {"cope"} <= set(app.methods) and "none" not in app.methods and app._message.value == ""
-    app.methods = ()
-    assert "No method is chosen: select at least one." in words(app)
+    control(app, "s-kerple-log").value = True
+    assert set(app.methods) == {*FIRST_SEVEN, "kerple-log"} - {"none"}
+    assert message(app) == ""
+
+
+# The twelve claims
+
+
+@pytest.fixture(scope="module")
+def claims() -> ComparisonExplorer:
+    return ComparisonExplorer(question="twelve claims")
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> pd.DataFrame:
+    return study.verdict_table(study.published_results(by_block=True))
+
+
+def points(figure: Any) -> list[tuple[str, float]]:
+    """The claim of each point of a forest plot, and where it is."""
+    found = []
+    for trace in figure.data:
+        for x, (claim, _) in zip(trace.x, trace.customdata, strict=True):
+            found.append((claim, x))
+    return found
+
+
+def test_every_published_verdict_is_drawn(
+    claims: ComparisonExplorer, verdicts: pd.DataFrame
+) -> None:
+    drawn = [claim for claim, _ in points(claims.figure)]
+    assert sorted(drawn) == sorted(verdicts["text"])
+
+
+def test_claims_that_hold_are_right_of_zero(
+    claims: ComparisonExplorer, verdicts: pd.DataFrame
+) -> None:
+    right = {claim for claim, x in points(claims.figure) if x > 0}
+    assert right == set(verdicts[verdicts["margin"] > 0]["text"])
+
+
+def test_methods_cannot_be_chosen_for_the_claims(claims: ComparisonExplorer) -> None:
+    assert control(claims, "s-more").disabled
+
+
+def test_methods_can_be_chosen_for_other_questions() -> None:
+    assert not control(ComparisonExplorer(RESULTS), "s-more").disabled
+
+
+MADE_UP_VERDICTS = pd.DataFrame(
+    [
+        ("tales", "claim 1", "seen here"),
+        ("tales", "claim 2", "seen here"),
+        ("tales", "claim 3", "seen here"),
+        ("tales", "claim 4", "not seen here"),
+        ("tales", "claim 5", "not seen here"),
+        ("tales", "claim 6", "can't tell"),
+        ("python reference", "claim 1", "seen here"),
+        ("python reference", "claim 2", "seen here"),
+        ("python reference", "claim 3", "can't tell"),
+        ("python reference", "claim 4", "seen here"),
+        ("python reference", "claim 5", "not seen here"),
+    ],
+    columns=["setting", "claim", "verdict"],
+).assign(margin=0.1, low=0.05, high=0.2, p=0.01, text="", numbers="", source="", known="")
+
+
+def made_up_verdicts(results: pd.DataFrame) -> pd.DataFrame:
+    return MADE_UP_VERDICTS
+
+
+def test_the_caption_counts_the_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "verdict_table", made_up_verdicts)
+    assert ComparisonExplorer(question="twelve claims").caption == (
+        "Of twelve claims, eleven on the tales and one on needles, 3 are seen here and 2 are not; "
+        "of 1, one can't tell. On Python's reference, 3 of 5 get the same verdict."
+    )
+
+
+def test_there_are_no_claims_on_results_of_your_own() -> None:
+    with pytest.raises(BadValue, match="question must be one of"):
+        ComparisonExplorer(RESULTS, question="twelve claims")
+
+
+# Tables that are refused
 
 
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ("results", "results must be an instance of DataFrame, got str"),
-        (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
-        (
-            pd.concat([TABLE, TABLE.assign(step=9)]),
-            "have one 'step': choose by that column, or label the models apart",
+        pytest.param(
+            "results", "results must be an instance of DataFrame, got str", id="not a table"
         ),
-        (pd.concat([TABLE, TABLE]), "one row for a label, seed and x: label the models apart"),
-        (
-            pd.concat([TABLE.assign(block=1)] * 2),
+        pytest.param(
+            RESULTS.head(0),
+            "results must answer a question out of longer sequences, .*, got none",
+            id="no rows",
+        ),
+        pytest.param(
+            pd.concat([LONGER, LONGER.assign(step=9)]),
+            "have one 'step': choose by that column, or label the models apart",
+            id="two steps",
+        ),
+        pytest.param(
+            pd.concat([LONGER, LONGER]),
+            "one row for a label, seed and x: label the models apart",
+            id="the same rows twice",
+        ),
+        pytest.param(
+            pd.concat([LONGER.assign(block=1), LONGER.assign(block=2)]),
             "for a label, seed and x: read them without `by_block`",
+            id="blocks of the text",
         ),
     ],
 )

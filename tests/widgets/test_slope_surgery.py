@@ -1,186 +1,452 @@
-"""SlopeSurgery, driven through its traits: every number it shows is a result of the lab's own
-functions."""
+"""SlopeSurgery, driven through its traits and its controls: every number it shows is a result of
+the lab's own functions."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from torch import Tensor
 
 from alibi_viz import lab, study
-from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
+from alibi_viz.figures.surgery_plot import Traces
+from alibi_viz.measure.attention_statistics import (
+    AttentionStats,
+    attention_stats,
+    pretrained_stats,
+)
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
-from alibi_viz.widgets import SlopeSurgery
-from alibi_viz.widgets.core.formatting import format_number, format_percent
+from alibi_viz.models import LanguageModel
+from alibi_viz.train.saved_models import SavedRun
+from alibi_viz.widgets import SlopeSurgery, slope_surgery
+from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import BadValue
 from tests.pretrained_models import ByteTokenizer, small_model
-from tests.widgets.race.small_race import control, visible_controls
+from tests.tables import same_weights
+from tests.widgets.race.small_race import control, message, visible_controls
 
-TEXT = "to be or not to be, that is the question. " * 60
-LENGTHS = [32, 64, 128]
-SMALL: dict[str, Any] = {"num_heads": 4, "d_model": 32, "max_length": 16}
-
-
-def small_app(position: str = "alibi", **state: Any) -> SlopeSurgery:
-    return SlopeSurgery(lab.make_model(position, **SMALL), lengths=[16, 64], **state)
+TEXT = "to be or not to be, that is the question. " * 200
+TRAINED = 16  # the training length of the small models
+LENGTHS = [16, 64]
 
 
-def losses(model: Any) -> dict[int, float]:
-    return lab.loss_by_length(model, lab.load_text(), [16, 64])
-
-
-def test_app_opens_with_a_published_model_as_trained() -> None:
-    app = SlopeSurgery(sinks=4)  # which have no effect without a window
-    expected = lab.loss_by_length(
-        study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64)
+def make_small(method: Any, **sizes: Any) -> LanguageModel:
+    """An untrained model whose weights are so large that its positions matter."""
+    model = lab.make_model(
+        method, **{"num_heads": 4, "d_model": 32, "max_length": TRAINED, **sizes}
     )
-    assert app.before == app.after == expected
-    assert (
-        "alibi as it was trained: " in app.caption
-        and "trained on sequences of 64 bytes" in app.details
-    )
-    assert (
-        "At the end of sequences of 512, its heads" in app.details and app.caption.count(". ") == 0
-    ), "one sentence"
-    with pytest.raises(
-        BadValue, match="subject must be one of alibi, rotary, sinusoidal, got 'yours'"
-    ):
-        app.subject = "yours"
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    return model
+
+
+def small_app(model: LanguageModel, **options: Any) -> SlopeSurgery:
+    return SlopeSurgery(model, **{"lengths": LENGTHS, "text": TEXT, **options})
+
+
+@pytest.fixture(scope="module")
+def alibi() -> LanguageModel:
+    return make_small("alibi")
+
+
+def losses(model: LanguageModel) -> dict[int, float]:
+    return lab.loss_by_length(model, lab.load_text(TEXT), LENGTHS)
+
+
+def traces(app: SlopeSurgery) -> Traces:
+    return Traces(*app.figure.data)
+
+
+# The published models
+
+
+@pytest.fixture(scope="module")
+def published() -> SlopeSurgery:
+    """The app as it opens, with sinks, which have no effect without a window."""
+    return SlopeSurgery(sinks=4)
+
+
+def test_app_opens_with_the_losses_of_a_published_model(published: SlopeSurgery) -> None:
+    model = study.published_model("alibi").model
+    lengths = [64, 128, 256, 512, 1024]
+    assert published.before == lab.loss_by_length(model, lab.load_text(), lengths)
+
+
+def test_app_opens_without_a_change(published: SlopeSurgery) -> None:
+    assert published.after == published.before
+    assert published.caption.startswith("alibi as it was trained: ")
+
+
+def test_the_caption_is_one_sentence(published: SlopeSurgery) -> None:
+    assert published.caption.count(". ") == 0
+
+
+def test_the_details_give_the_training_length(published: SlopeSurgery) -> None:
+    assert "The model was trained on sequences of 64 bytes." in published.details
+
+
+def test_attention_is_measured_at_eight_times_the_training_length(published: SlopeSurgery) -> None:
+    assert "At the end of sequences of 512, its heads look" in published.details
+
+
+def test_there_is_no_model_of_yours_unless_you_give_one(published: SlopeSurgery) -> None:
+    expected = "subject must be one of alibi, rotary, sinusoidal, got 'yours'"
+    with pytest.raises(BadValue, match=expected):
+        published.subject = "yours"
+
+
+# Changes
+
+CHANGES = [
+    pytest.param(
+        "alibi",
+        {"factor": 0.5, "dropped": "3", "window": 10},
+        {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
+        id="slopes, a head and a window",
+    ),
+    pytest.param(
+        "alibi",
+        {"dropped": "all", "factor": 2.0},
+        {"slopes": 0},
+        id="no bias at all",
+    ),
+    pytest.param(
+        "alibi",
+        {"window": 6, "sinks": 4},
+        {"window": 6, "sinks": 4},
+        id="a window with sinks",
+    ),
+    pytest.param(
+        "rotary",
+        {"window": 10, "factor": 2.0, "sinks": 4},
+        {"window": 10},
+        id="rotary takes only the window",
+    ),
+    pytest.param(
+        "sinusoidal",
+        {"window": 1, "sinks": 4},
+        {"window": 1},
+        id="sinusoidal takes only the window",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
+def test_losses_are_those_of_the_changed_model(
+    method: str, traits: dict[str, Any], change: dict[str, Any]
+) -> None:
+    model = make_small(method)
+    app = small_app(model, **traits)
+    changed = lab.modify(model, **change)
+    assert app.before == losses(model)
+    assert app.after == pytest.approx(losses(changed))
+    assert app.after != pytest.approx(app.before)
+
+
+@pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
+def test_the_figure_shows_losses_and_attention_of_the_changed_model(
+    method: str, traits: dict[str, Any], change: dict[str, Any]
+) -> None:
+    model = make_small(method)
+    app = small_app(model, **traits)
+    changed = lab.modify(model, **change)
+    stats = attention_stats(changed, lab.load_text(TEXT), 64, trained=TRAINED, windows=4)
+    distance = stats.distance.flatten().clamp(min=0.1)  # the axis is logarithmic
+    assert list(traces(app).losses_after.y) == list(app.after.values())
+    np.testing.assert_allclose(traces(app).distances_after.y, distance, rtol=1e-5, atol=1e-3)
+
+
+def test_the_changed_model_is_at_hand(alibi: LanguageModel) -> None:
+    app = small_app(alibi, window=10)
+    assert losses(app.models["changed"]) == app.after
+
+
+def test_the_model_itself_is_left_as_it_was() -> None:
+    model = make_small("alibi")
+    small_app(model, window=10, factor=2.0, dropped="1")
+    assert same_weights(model, make_small("alibi"))
 
 
 @pytest.mark.parametrize(
-    ("position", "traits", "change", "words"),
+    ("method", "disabled"),
     [
-        (
-            "alibi",
-            {"factor": 0.5, "dropped": "3", "window": 10},
-            {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
-            "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys "
-            "imposed",
-        ),
-        (
-            "alibi",
-            {"dropped": "all", "factor": 2.0},
-            {"slopes": 0},
-            "alibi with the bias of every head dropped",
-        ),
-        (
-            "alibi",
-            {"window": 6, "sinks": 4},
-            {"window": 6, "sinks": 4},
-            "a window of 6 keys imposed, the first 4 kept",
-        ),
-        (
-            "rotary",
-            {"window": 10, "factor": 2.0, "sinks": 4},
-            {"window": 10},
-            "with a window of 10 keys imposed",
-        ),
-        ("sinusoidal", {"window": 1, "sinks": 4}, {"window": 1}, "a window of 1 key imposed"),
+        pytest.param("alibi", [], id="all apply to alibi"),
+        pytest.param("rotary", ["s-factor", "s-dropped", "s-sinks"], id="rotary has no slopes"),
     ],
 )
-def test_what_is_shown_is_the_model_with_these_changes(
-    position: str, traits: Any, change: Any, words: str
+def test_what_does_not_apply_to_a_model_is_disabled(method: str, disabled: list[str]) -> None:
+    app = small_app(make_small(method))
+    changes = ["s-factor", "s-dropped", "s-window", "s-sinks"]
+    assert [css for css in changes if control(app, css).disabled] == disabled
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    ("method", "traits", "words"),
+    [
+        pytest.param("alibi", {}, "alibi as it was trained: ", id="no change"),
+        pytest.param("alibi", {"factor": 2.0}, "alibi with slopes times 2: ", id="slopes"),
+        pytest.param(
+            "alibi",
+            {"factor": 0.5, "dropped": "3", "window": 10},
+            "alibi with slopes times 0.5, the bias of head 3 dropped in every layer, a window of "
+            "10 keys imposed: ",
+            id="slopes, a head and a window",
+        ),
+        pytest.param(
+            "alibi",
+            {"dropped": "all", "factor": 2.0},
+            "alibi with the bias of every head dropped in every layer: ",
+            id="no slopes are left to multiply",
+        ),
+        pytest.param(
+            "alibi",
+            {"window": 6, "sinks": 4},
+            "alibi with a window of 6 keys imposed, the first 4 kept: ",
+            id="a window with sinks",
+        ),
+        pytest.param(
+            "rotary",
+            {"window": 10, "factor": 2.0, "sinks": 4},
+            "rotary with a window of 10 keys imposed: ",
+            id="what does not apply is not said",
+        ),
+        pytest.param(
+            "alibi",
+            {"window": 1},
+            "alibi with a window of 1 key imposed: ",
+            id="a single key",
+        ),
+    ],
+)
+def test_the_caption_starts_with_the_change(
+    method: str, traits: dict[str, Any], words: str
 ) -> None:
-    model, app = lab.make_model(position, **SMALL), small_app(position)
-    for name, value in traits.items():
-        setattr(app, name, value)
-    changed = lab.modify(model, **change)
-    assert losses(app.models["changed"]) == app.after == pytest.approx(losses(changed))
-    assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
-    disabled = [
-        control(app, css).disabled for css in ("s-factor", "s-dropped", "s-sinks", "s-window")
-    ]
-    assert disabled == [*[position != "alibi"] * 3, False], "what does not apply"
-    assert words in app.caption
-    for length, end in ((16, ";"), (64, ".")):
-        gap = app.after[length] - app.before[length]
-        told = f", {abs(gap):.2f} {'more' if gap > 0 else 'less'} than before" * (abs(gap) >= 0.005)
-        assert (
-            f" {app.after[length]:.2f} bits per byte on sequences of {length}{told}{end}"
-            in app.caption
-        )
-    stats, trained = (
-        attention_stats(each, lab.load_text(), 64, trained=16, windows=4)
-        for each in (changed, model)
-    )
-    assert np.allclose(app.figure.data[-1].y, stats.distance.flatten().clamp(min=0.1), atol=1e-3)
-    back, before = (format_number(each.distance.mean()) for each in (stats, trained))
-    look = (
-        f"its heads look {back} tokens back on "
-        f"average{f' (as trained {before})' * (back != before)}, with"
-    )
-    assert (
-        f"{look} {format_percent(stats.beyond.mean())} of their weight on keys at least 16 back."
-        in app.details
-    )
-    assert app.figure.data[1].y.tolist() == list(app.after.values())
+    assert small_app(make_small(method), **traits).caption.startswith(words)
 
 
-def test_your_own_models_are_tested_at_their_lengths() -> None:
-    def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
-        return -0.1 * distance
-
-    assert (
-        SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[32]).caption.count(
-            "sequences of 32"
-        )
-        == 1
-    )
-    app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=np.array([16, 32]))
-    assert (app.subject, list(app.after)) == ("yours", [16, 32])
-    assert (
-        "At the end of sequences of 32, its heads look" in app.details
-        and "at least 16 back" in app.details
-    )
-    app = SlopeSurgery(lab.make_model(MyLaw), length=32, lengths=[16, 32])
-    assert "At the end of sequences of 32, its" in app.details and "at least" not in app.details, (
-        "no key is so far"
-    )
-    app = SlopeSurgery(
-        lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400
-    )
-    assert list(app.after) == [16, 32, 64, 128, 256] and "t5 with slopes times 2: " in app.caption
-    app = SlopeSurgery(model := lab.make_model("learned", max_length=32))
-    assert (
-        app.caption.endswith("; its positions are not defined on sequences of 512.")
-        and "nan" not in app.caption
-    )
-    assert "At the end of sequences of 32, its heads" in app.details, "the longest that it can read"
-    model.head.weight.data.mul_(9)
-    app.refresh()
-    assert app.before[32] == pytest.approx(
-        lab.loss_by_length(model, lab.load_text(), [32])[32], abs=0.2
+def stats_of(*, distance: float, beyond: float) -> AttentionStats:
+    """What would be measured if all heads attended alike."""
+    heads = torch.ones(2, 4)
+    return AttentionStats(
+        distance=distance * heads,
+        beyond=beyond * heads,
+        denominator_bits=heads,
     )
 
 
-def test_controls_and_traits_agree_and_a_change_that_fails_is_taken_back(
+def app_with_results(
     monkeypatch: pytest.MonkeyPatch,
+    model: LanguageModel,
+    *,
+    losses: list[dict[int, float]],
+    stats: list[AttentionStats],
+) -> SlopeSurgery:
+    """An app with stated results in place of measured ones: as trained, then with a window."""
+    measured_losses: Iterator[dict[int, float]] = iter(losses)
+    measured_stats: Iterator[AttentionStats] = iter(stats)
+
+    def loss_by_length(*arguments: Any, **options: Any) -> dict[int, float]:
+        return next(measured_losses)
+
+    def attention(*arguments: Any, **options: Any) -> AttentionStats:
+        return next(measured_stats)
+
+    monkeypatch.setattr(lab, "loss_by_length", loss_by_length)
+    monkeypatch.setattr(slope_surgery, "attention_stats", attention)
+    return small_app(model, window=10)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        pytest.param(
+            {16: 2.0, 64: 3.1},
+            "2.00 bits per byte on sequences of 16; 3.10 bits per byte on sequences of 64, 0.60 "
+            "more than before.",
+            id="more on long sequences",
+        ),
+        pytest.param(
+            {16: 1.75, 64: 2.25},
+            "1.75 bits per byte on sequences of 16, 0.25 less than before; 2.25 bits per byte on "
+            "sequences of 64, 0.25 less than before.",
+            id="less on all",
+        ),
+        pytest.param(
+            {16: 2.004, 64: 2.496},
+            "2.00 bits per byte on sequences of 16; 2.50 bits per byte on sequences of 64.",
+            id="no difference in two decimals",
+        ),
+    ],
+)
+def test_the_caption_compares_the_losses_with_those_before(
+    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel, after: dict[int, float], told: str
 ) -> None:
-    app = small_app()
-    slider = control(app, "s-factor")
-    slider.value = 4
-    assert app.factor == 4 and (slider.base**slider.min, slider.base**slider.max) == (1 / 16, 16)
-    with pytest.raises(BadValue, match=r"factor must be a number from 0\.0625 to 16, got 'three'"):
-        app.factor = "three"
-    control(app, "s-subject").value, control(app, "s-dropped").value = (
-        "alibi",
-        "8",
-    )  # "yours" has four heads
-    control(app, "s-subject").value = "yours"
-    assert (app.dropped, control(app, "s-dropped").value) == (
-        "none",
-        "none",
-    ) and "with slopes times 4: " in app.caption
-    app.window = 100
-    windows = ["none", "4", "8", "16", "32", "64", "100", "128", "256", "512", "1024", "2048"]
-    assert (control(app, "s-window").value, [*dict(control(app, "s-window").options)]) == (
-        "100",
-        windows,
+    app = app_with_results(
+        monkeypatch,
+        alibi,
+        losses=[{16: 2.0, 64: 2.5}, after],
+        stats=2 * [stats_of(distance=5.0, beyond=0.1)],
     )
+    assert app.caption == f"alibi with a window of 10 keys imposed: {told}"
+
+
+@pytest.mark.parametrize(
+    ("distance", "beyond", "told"),
+    [
+        pytest.param(
+            4.5,
+            0.02,
+            "look 4.5 tokens back on average (as trained 5), with 2.0% of their weight on keys at "
+            "least 16 back.",
+            id="another distance",
+        ),
+        pytest.param(
+            5.0,
+            0.1,
+            "look 5 tokens back on average, with 10% of their weight on keys at least 16 back.",
+            id="the same distance",
+        ),
+    ],
+)
+def test_the_details_say_how_far_the_heads_look(
+    monkeypatch: pytest.MonkeyPatch,
+    alibi: LanguageModel,
+    distance: float,
+    beyond: float,
+    told: str,
+) -> None:
+    as_trained = stats_of(distance=5.0, beyond=0.1)
+    app = app_with_results(
+        monkeypatch,
+        alibi,
+        losses=2 * [{16: 2.0, 64: 2.5}],
+        stats=[as_trained, stats_of(distance=distance, beyond=beyond)],
+    )
+    assert app.details == (
+        "The model was trained on sequences of 16 bytes. At the end of sequences of 64, its heads "
+        f"{told}"
+    )
+
+
+# A model of yours
+
+
+def fixed_law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -0.1 * distance
+
+
+def test_a_model_with_a_law_of_your_own_can_be_changed() -> None:
+    app = small_app(make_small(fixed_law), window=10)
+    assert app.subject == "yours"
+    assert app.caption.startswith("fixed_law with a window of 10 keys imposed: ")
+
+
+@pytest.mark.parametrize("lengths", [[16, 32], np.array([16, 32])], ids=["list", "array"])
+def test_your_model_is_tested_at_your_lengths(alibi: LanguageModel, lengths: Any) -> None:
+    assert list(small_app(alibi, lengths=lengths).after) == [16, 32]
+
+
+def test_your_model_is_tested_up_to_16_times_its_training_length(alibi: LanguageModel) -> None:
+    app = SlopeSurgery(alibi, text=TEXT)
+    assert list(app.after) == [16, 32, 64, 128, 256]
+
+
+def test_a_single_length_is_said_once(alibi: LanguageModel) -> None:
+    assert small_app(alibi, lengths=[32]).caption.count("sequences of 32") == 1
+
+
+def test_no_key_is_beyond_the_training_length_in_sequences_of_it(alibi: LanguageModel) -> None:
+    app = small_app(alibi, length=32, lengths=[16, 32])
+    assert "At the end of sequences of 32, its heads look" in app.details
+    assert "at least" not in app.details
+
+
+def test_a_model_may_not_be_defined_on_long_sequences() -> None:
+    app = small_app(make_small("learned", max_length=32), lengths=[32, 64])
+    assert app.caption.endswith("; its positions are not defined on sequences of 64.")
+    assert "nan" not in app.caption
+
+
+def test_attention_is_measured_where_the_model_is_defined() -> None:
+    app = small_app(make_small("learned", max_length=32), lengths=[32, 64])
+    assert "At the end of sequences of 32, its heads" in app.details
+
+
+def test_refresh_measures_a_model_again_that_was_trained_further() -> None:
+    model = make_small("alibi")
+    app = small_app(model)
+    before = app.before
+    model.head.weight.data.mul_(2)
+    app.refresh()
+    assert app.before == losses(model)
+    assert app.before != before
+
+
+# Controls
+
+
+def test_the_slider_multiplies_the_slopes(alibi: LanguageModel) -> None:
+    app = small_app(alibi)
+    control(app, "s-factor").value = 4
+    assert app.factor == 4
+
+
+def test_the_slider_goes_from_a_sixteenth_to_16(alibi: LanguageModel) -> None:
+    slider = control(small_app(alibi), "s-factor")
+    assert slider.base**slider.min == 1 / 16
+    assert slider.base**slider.max == 16
+
+
+def test_a_slider_that_moves_measures_nothing_before_it_rests(alibi: LanguageModel) -> None:
+    assert not control(small_app(alibi), "s-factor").continuous_update
+
+
+def test_a_factor_is_a_number(alibi: LanguageModel) -> None:
+    expected = r"factor must be a number from 0\.0625 to 16, got 'three'"
+    with pytest.raises(BadValue, match=expected):
+        small_app(alibi).factor = "three"
+
+
+def small_published_model(name: str) -> SavedRun:
+    """In place of a published model: a small one, with eight heads as those have."""
+    model = make_small(name, num_heads=8)
+    return SavedRun(model, settings={"length": TRAINED}, results=pd.DataFrame())
+
+
+def test_a_head_that_another_model_lacks_is_no_longer_dropped(
+    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
+) -> None:
+    monkeypatch.setattr(study, "published_model", small_published_model)
+    app = small_app(alibi, factor=4, subject="alibi", dropped="8")
+    control(app, "s-subject").value = "yours"  # which has four heads
+    assert app.dropped == "none"
+    assert control(app, "s-dropped").value == "none"
+    assert "with slopes times 4: " in app.caption
+
+
+def test_the_menu_offers_windows_that_are_powers_of_two_and_that_of_the_app(
+    alibi: LanguageModel,
+) -> None:
+    menu = control(small_app(alibi, window=100), "s-window")
+    offered = ["none", "4", "8", "16", "32", "64", "100", "128", "256", "512", "1024", "2048"]
+    assert list(dict(menu.options)) == offered
+    assert menu.value == "100"
+
+
+def test_the_menu_removes_the_window(alibi: LanguageModel) -> None:
+    app = small_app(alibi, window=100)
     control(app, "s-window").value = "none"
-    assert app.window is None and not slider.continuous_update
-    assert visible_controls(app) == [
+    assert app.window is None
+
+
+def test_sinks_are_folded_at_first(alibi: LanguageModel) -> None:
+    assert visible_controls(small_app(alibi)) == [
         "s-subject",
         "s-factor",
         "s-dropped",
@@ -188,72 +454,174 @@ def test_controls_and_traits_agree_and_a_change_that_fails_is_taken_back(
         "s-more",
         "s-reset",
     ]
+
+
+def out_of_memory(*arguments: Any, **options: Any) -> dict[int, float]:
+    raise RuntimeError("no memory")
+
+
+def test_a_change_that_fails_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
+) -> None:
+    app = small_app(alibi)
     before = repr(app), app.after, app.models
-    monkeypatch.setattr(
-        lab, "loss_by_length", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no memory"))
-    )
+    monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
     control(app, "s-window").value = "8"
-    assert (repr(app), app.after, app.models) == before and "no memory" in app._message.value
+    assert (repr(app), app.after, app.models) == before
+    assert "no memory" in message(app)
 
 
-def pretrained_losses(model: Any) -> dict[int, float]:
-    table = lab.length_curve(model, ByteTokenizer(), TEXT, LENGTHS, targets=2048, stride=16)
+# Models of transformers
+
+BLOOM_LENGTHS = [64, 128]
+
+
+def bloom_app(model: Any, **options: Any) -> SlopeSurgery:
+    """An app of a BLOOM whose training length is 8."""
+    return SlopeSurgery(
+        model,
+        tokenizer=ByteTokenizer(),
+        length=8,
+        lengths=BLOOM_LENGTHS,
+        text=TEXT,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def bloom() -> Any:
+    return small_model("bloom")
+
+
+@pytest.fixture(scope="module")
+def untouched(bloom: Any) -> SlopeSurgery:
+    """The app of a BLOOM without a change."""
+    return bloom_app(bloom)
+
+
+def bloom_losses(model: Any) -> dict[int, float]:
+    """On the last 2,048 bytes, in windows that move by half of the shortest length."""
+    table = lab.length_curve(model, ByteTokenizer(), TEXT, BLOOM_LENGTHS, targets=2048, stride=32)
     return dict(zip(table["x"], table["value"], strict=True))
 
 
-def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
-    bloom = small_model("bloom")
-    app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=8, lengths=LENGTHS, text=TEXT)
-    assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
-    assert app.caption.startswith("bloom as it was trained: ")
-    ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[
-        None, -64:
-    ]  # 8 times the training length
-    stats = pretrained_stats(bloom, ids, trained=8, queries=128)
-    assert np.allclose(app.figure.data[-2].y, stats.distance.flatten())
-    assert (
-        f"with {format_percent(stats.beyond.mean())} of their weight on keys at least 8 back."
-        in app.details
-    )
-    app.factor, app.dropped, app.window, app.sinks = 0.5, "3", 40, 4
-    assert app.after == pytest.approx(
-        pretrained_losses(lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4))
-    )
-    with pytest.raises(BadValue, match="dropped must be one of none, all, 1, 2, 3, 4, got '5'"):
-        app.dropped = "5"
+def test_a_model_of_transformers_is_measured_by_length_curve(
+    bloom: Any, untouched: SlopeSurgery
+) -> None:
+    assert untouched.before == pytest.approx(bloom_losses(bloom))
+    assert untouched.after == untouched.before
 
 
-def test_the_positions_of_mpt_are_its_training_length_and_limit_the_sequences() -> None:
-    options = {"tokenizer": ByteTokenizer(), "lengths": [16, 64, 128], "text": TEXT}
-    app = SlopeSurgery(small_model("mpt"), **options, window=8, sinks=2)
-    assert (
-        np.isnan(app.after[128])
-        and "its positions are not defined on sequences of 128" in app.caption
+def test_the_caption_names_the_family_of_a_model_of_transformers(untouched: SlopeSurgery) -> None:
+    assert untouched.caption.startswith("bloom as it was trained: ")
+
+
+def test_attention_of_a_model_of_transformers_is_measured_at_8_times_its_length(
+    bloom: Any, untouched: SlopeSurgery
+) -> None:
+    tokens = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])
+    stats = pretrained_stats(bloom, tokens[None, -64:], trained=8, queries=128)
+    share = format_percent(stats.beyond.mean())
+    np.testing.assert_allclose(
+        traces(untouched).distances_before.y, stats.distance.flatten(), rtol=1e-5
     )
-    assert "trained on sequences of 64 tokens" in app.details and app.after[64] != app.before[64]
-    assert app.figure.data[-1].y.max() < app.figure.data[-2].y.max(), (
-        "a window brings attention closer"
+    assert f"with {share} of their weight on keys at least 8 back." in untouched.details
+
+
+def test_a_changed_model_of_transformers_is_measured_by_length_curve(bloom: Any) -> None:
+    app = bloom_app(bloom, factor=0.5, dropped="3", window=40, sinks=4)
+    changed = lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)
+    assert app.after == pytest.approx(bloom_losses(changed))
+
+
+def test_only_heads_of_the_model_can_be_dropped(bloom: Any, untouched: SlopeSurgery) -> None:
+    expected = "dropped must be one of none, all, 1, 2, 3, 4, got '5'"
+    with pytest.raises(BadValue, match=expected):
+        untouched.dropped = "5"
+
+
+@pytest.fixture(scope="module")
+def mpt() -> SlopeSurgery:
+    """The app of an MPT with 64 positions, with a window and sinks."""
+    return SlopeSurgery(
+        small_model("mpt"),
+        tokenizer=ByteTokenizer(),
+        lengths=[64, 128],
+        text=TEXT,
+        window=8,
+        sinks=2,
     )
+
+
+def test_the_positions_of_mpt_are_its_training_length(mpt: SlopeSurgery) -> None:
+    assert "trained on sequences of 64 tokens" in mpt.details
+
+
+def test_mpt_is_not_defined_beyond_its_positions(mpt: SlopeSurgery) -> None:
+    assert np.isnan(mpt.after[128])
+    assert "its positions are not defined on sequences of 128" in mpt.caption
+
+
+def test_a_window_changes_the_loss_of_mpt(mpt: SlopeSurgery) -> None:
+    assert mpt.after[64] != mpt.before[64]
+
+
+def test_a_window_brings_the_attention_of_mpt_closer(mpt: SlopeSurgery) -> None:
+    assert traces(mpt).distances_after.y.max() < traces(mpt).distances_before.y.max()
 
 
 @pytest.mark.parametrize(
-    ("model", "options", "message"),
+    ("family", "options", "expected"),
     [
-        ("bloom", {"tokenizer": None}, "transformers together with its tokenizer, got only Bloom"),
-        ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
-        ("bloom", {"length": 256}, "the text is too short: sequences of 4,096 tokens are needed"),
-        ("bloom", {"length": 0, "lengths": [8]}, "length must be an integer of at least 1, got 0"),
-        (
+        pytest.param(
+            "bloom",
+            {"tokenizer": None},
+            "transformers together with its tokenizer, got only Bloom",
+            id="no tokenizer",
+        ),
+        pytest.param(
+            "gpt2",
+            {},
+            "model must be one of bloom, falcon, mpt, got 'gpt2'",
+            id="a model without ALiBi",
+        ),
+        pytest.param(
+            "bloom",
+            {"length": 1024},
+            "the text is too short: sequences of 16,384 tokens are needed",
+            id="a short text",
+        ),
+        pytest.param(
+            "bloom",
+            {"length": 0, "lengths": [8]},
+            "length must be an integer of at least 1, got 0",
+            id="no training length",
+        ),
+        pytest.param(
             "mpt",
             {"lengths": [128]},
             r"the model has 64 positions; lengths must be no longer, got \[128\]",
+            id="too few positions",
         ),
-        (None, {}, "tokenizer, length and lengths belong to a model of yours: pass the model"),
     ],
 )
-def test_unusable_models_tokenizers_and_texts_are_named(
-    model: str | None, options: Any, message: str
+def test_unusable_model_tokenizer_or_text_is_named(
+    family: str, options: dict[str, Any], expected: str
 ) -> None:
-    given: Any = None if model is None else small_model(model)
-    with pytest.raises(ValueError, match=message):
-        SlopeSurgery(given, **{"tokenizer": ByteTokenizer(), "length": 8, "text": TEXT} | options)
+    usable = {"tokenizer": ByteTokenizer(), "length": 8, "text": TEXT}
+    with pytest.raises(ValueError, match=expected):
+        SlopeSurgery(small_model(family), **{**usable, **options})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param({"tokenizer": ByteTokenizer()}, id="tokenizer"),
+        pytest.param({"length": 8}, id="length"),
+        pytest.param({"lengths": [8]}, id="lengths"),
+    ],
+)
+def test_options_of_a_model_are_refused_without_one(option: dict[str, Any]) -> None:
+    expected = "tokenizer, length and lengths belong to a model of yours: pass the model"
+    with pytest.raises(ValueError, match=expected):
+        SlopeSurgery(**option)
