@@ -12,7 +12,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.train.results import record_table
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.tables import SMALL
-from tests.widgets.race.small_race import DEADLINE, control, points, until
+from tests.widgets.race.small_race import control, points, wait_for_end
 
 
 def weight_norm(
@@ -64,9 +64,9 @@ def test_length_lab_offers_a_new_question(toy: Question) -> None:
 
 def test_length_lab_measures_a_new_question_after_a_race(toy: Question) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
-    app.train().result(DEADLINE)
+    app.train()
+    wait_for_end(app)
     norm = float(app.models["none"].head.weight.detach().norm())
-
-    until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")
+    assert f"The norm of none is {norm:.3f}." in app.caption
     assert app.means["none"] == {8: norm}
     assert points(app, "mean", "none") == {8: norm}

@@ -21,7 +21,7 @@ from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import over_seeds
-from alibi_viz.models import LanguageModel, register_method
+from alibi_viz.models import LanguageModel, Position, register_method
 from alibi_viz.models.positions.registry import method_names, position_class
 from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
@@ -59,15 +59,24 @@ class Methods(Names):
     """Names of position methods. Your own functions and classes become names of their own."""
 
     def validate(self, obj: Any, value: Any) -> Any:
-        if isinstance(value, Iterable) and not isinstance(value, str):
-            before = {name: position_class(name) for name in method_names()}
-            with raising_bad_value():
-                value = [_name_of(method) for method in value]
+        holds_methods = isinstance(value, Iterable) and not isinstance(value, str)
+        if not holds_methods:
+            return super().validate(obj, value)  # which says what is expected
 
-            is_drawn = hasattr(obj, "figure")
-            if is_drawn and any(before[name] is not position_class(name) for name in obj.methods):
-                obj.refresh()  # the same names, but a law was edited
-        return super().validate(obj, value)
+        classes = {name: position_class(name) for name in method_names()}
+        with raising_bad_value():
+            names = [_name_of(method) for method in value]
+
+        # The same names may stand for other laws now, which no trait would notice.
+        is_drawn = hasattr(obj, "figure")
+        if is_drawn and _are_redefined(obj.methods, classes):
+            obj.refresh()
+        return super().validate(obj, names)
+
+
+def _are_redefined(methods: Iterable[str], classes: Mapping[str, type[Position]]) -> bool:
+    """Whether one of these methods has another class now than in `classes`."""
+    return any(position_class(name) is not classes[name] for name in methods)
 
 
 def _name_of(method: Any) -> str:

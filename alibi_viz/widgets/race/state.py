@@ -75,7 +75,11 @@ class RaceState:
         """What the models train on, in words."""
         if self.task in lab.TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
-        return f"sequences of {self.length} bytes of {(self.text or lab.load_text()).name}"
+        return f"sequences of {self.length} bytes of {self._text_or_built_in.name}"
+
+    @property
+    def _text_or_built_in(self) -> lab.Text:
+        return lab.load_text() if self.text is None else self.text
 
     @property
     def slots(self) -> list[str]:
@@ -93,11 +97,13 @@ class RaceState:
         if not self.methods:
             names = ", ".join(method_names())
             raise ValueError(f"methods must be at least one of {names}, got none")
-        self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
-        if self.task == "text":
-            checkpoints = max(10, self.steps // TEXT_STEPS)
-        else:
+
+        if self.task in lab.TASKS:
+            self.source = lab.TASKS[self.task]
             checkpoints = max(5, self.steps // TASK_STEPS)
+        else:
+            self.source = self._text_or_built_in
+            checkpoints = max(10, self.steps // TEXT_STEPS)
 
         races = {}
         for seed in range(self.seed, self.seed + self.seeds):

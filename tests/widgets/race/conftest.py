@@ -1,13 +1,14 @@
 """Fixtures shared by the tests of LengthLab."""
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 
+from alibi_viz.measure import questions
 from alibi_viz.train.training import DEFAULT_MODEL
-from alibi_viz.widgets import LengthLab
-from tests.widgets.race.small_race import losses, small, trained, until
+from alibi_viz.widgets.race import state
+from tests.widgets.race.paced_race import Pace, paced
+from tests.widgets.race.small_race import TARGETS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -17,31 +18,13 @@ def small_models() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(DEFAULT_MODEL, "num_layers", 1)
         patch.setitem(DEFAULT_MODEL, "d_model", 16)
+        patch.setattr(state, "CHECKPOINT_TARGETS", TARGETS)
+        patch.setattr(questions, "POSITION_TARGETS", TARGETS)
         yield
 
 
 @pytest.fixture
-def long_race() -> Iterator[LengthLab]:
-    """A long race, a few steps after its start."""
-    app = small(steps=2000)
-    app.train()
-    until(lambda: len(losses(app).get("none", ())) > 3, "a few steps")
-    yield app
-    app.stop()
-    until(
-        lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()},
-        "the end of the thread",
-    )
-
-
-@pytest.fixture(scope="module")
-def two_seeds() -> LengthLab:
-    return trained(methods=["alibi", "learned", "none"], seed=3, seeds=2)
-
-
-@pytest.fixture
-def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
-    """A race of three methods and two seeds that has ended; its question is reset after each
-    test."""
-    yield two_seeds
-    two_seeds.question, two_seeds.guesses = "longer sequences", {}
+def pace() -> Iterator[Pace]:
+    """For races that wait until the test lets them go on."""
+    with paced() as pace:
+        yield pace

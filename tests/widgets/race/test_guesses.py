@@ -1,58 +1,88 @@
 """Guesses before a race: asked for by the Train button, and compared with the results
-afterwards."""
+afterwards. How they are judged is tested with the captions."""
 
 import pytest
 
-from alibi_viz.widgets.race import captions
+from alibi_viz.widgets import LengthLab
+from tests.widgets.race.paced_race import Pace
 from tests.widgets.race.small_race import (
-    DEADLINE,
     control,
     losses,
     message,
     small,
-    stop,
+    trained,
     visible,
 )
 
 
-@pytest.mark.parametrize(
-    ("rise", "guess", "verdict"), [(0.05, "holds", "right"), (1.9, "degrades", "wrong")]
-)
-def test_guess_is_judged_by_the_outcome(
-    monkeypatch: pytest.MonkeyPatch, rise: float, guess: str, verdict: str
-) -> None:
-    app = small(guesses={"alibi": guess, "none": None})
+@pytest.fixture(scope="module")
+def raced(small_models: None) -> LengthLab:
+    """A race that has ended, before which one of two methods was guessed."""
+    return trained(guesses={"alibi": "fails", "none": None})
+
+
+def test_guess_is_judged_after_the_race(raced: LengthLab) -> None:
+    assert raced.caption.startswith("You guessed ")
+    assert " about alibi (fails). Up to 128 bytes, " in raced.caption
+
+
+def test_guess_is_not_judged_before_the_race() -> None:
+    app = small(guesses={"alibi": "fails", "none": None})
     assert "You guessed" not in app.caption
-    monkeypatch.setattr(captions, "rises", lambda rows: {"alibi": [rise], "none": [0.0]})
-    app.train().result(DEADLINE)
-    assert app.caption.startswith(f"You guessed {verdict} about alibi ({guess}). Up to 128 bytes, ")
-    assert f"({rise:+.2f}" in app.caption and "every seed" not in app.caption
-    caption, app.guesses = app.caption, {"none": "fails"}
-    assert app.caption == caption, "a guess changed after the race is for the next one"
 
 
-def test_guess_buttons_rows_and_the_trait_agree() -> None:
+def test_guess_that_is_changed_after_a_race_is_for_the_next_one(raced: LengthLab) -> None:
+    caption = raced.caption
+    raced.guesses = {"none": "fails"}
+    assert raced.caption == caption
+
+
+# The buttons
+
+
+def test_checkbox_asks_for_a_guess_about_each_method() -> None:
     app = small()
     control(app, "s-guess").value = True
     assert app.guesses == {"alibi": None, "none": None}
-    control(app, "s-guess-none").value = "degrades"
-    assert app.guesses == {"alibi": None, "none": "degrades"}
-    app.guesses = {"alibi": "fails"}
-    assert (control(app, "s-guess-alibi").value, control(app, "s-guess-none").value) == (
-        "fails",
-        None,
-    )
-    rows, app.methods = control(app, "s-guesses"), ["rotary"]
-    assert [row.children[0].value for row in rows.children[1:] if row in visible(rows)] == [
-        "rotary"
-    ]
+
+
+def test_checkbox_that_is_cleared_drops_the_guesses() -> None:
+    app = small(guesses={"alibi": "holds", "none": None})
     control(app, "s-guess").value = False
     assert app.guesses == {}
-    app.guesses, app.question = {"alibi": "holds"}, "needle"
-    assert control(app, "s-guess").value and rows.layout.display == "none"
 
 
-def test_the_train_button_asks_for_a_method_in_a_race_without_any() -> None:
+def test_button_sets_the_guess_about_its_method() -> None:
+    app = small(guesses={"alibi": None, "none": None})
+    control(app, "s-guess-none").value = "degrades"
+    assert app.guesses == {"alibi": None, "none": "degrades"}
+
+
+def test_buttons_show_the_guesses_that_are_set_in_code() -> None:
+    app = small(guesses={"alibi": None, "none": "degrades"})
+    app.guesses = {"alibi": "fails"}
+    assert control(app, "s-guess-alibi").value == "fails"
+    assert control(app, "s-guess-none").value is None
+
+
+def test_only_the_chosen_methods_have_a_row_of_buttons() -> None:
+    app = small(guesses={"alibi": None})
+    app.methods = ["rotary"]
+    shown = visible(control(app, "s-guesses"))
+    assert control(app, "s-guess-rotary") in shown
+    assert control(app, "s-guess-alibi") not in shown, "a method that was chosen before"
+
+
+def test_rows_of_buttons_are_hidden_on_a_task() -> None:
+    app = small(guesses={"alibi": "holds"}, question="needle")
+    assert control(app, "s-guess").value is True
+    assert control(app, "s-guesses").layout.display == "none"
+
+
+# The Train button
+
+
+def test_train_button_asks_for_a_method_in_a_race_without_any() -> None:
     app = small(methods=[])
 
     control(app, "s-train").click()
@@ -62,7 +92,7 @@ def test_the_train_button_asks_for_a_method_in_a_race_without_any() -> None:
     assert app.caption.startswith("Press Train: none trains on")
 
 
-def test_the_train_button_asks_for_the_missing_guesses_in_a_race_on_text() -> None:
+def test_train_button_asks_for_the_missing_guesses_in_a_race_on_text() -> None:
     app = small(guesses={"alibi": None, "none": None})
 
     control(app, "s-train").click()
@@ -74,9 +104,9 @@ def test_the_train_button_asks_for_the_missing_guesses_in_a_race_on_text() -> No
     assert losses(app) == {}, "no race was started"
 
 
-def test_the_train_button_starts_a_race_on_a_task_without_guesses() -> None:
+def test_train_button_starts_a_race_on_a_task_without_guesses(pace: Pace) -> None:
     app = small(guesses={"alibi": None, "none": None}, question="needle")
-    control(app, "s-train").click()
-    stop(app)
-    assert app._race is not None, message(app)
+    pace.click_train(app)
+    pace.stop(app)
     assert app._race.task == "needle"
+    assert message(app) == ""

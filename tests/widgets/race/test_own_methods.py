@@ -1,6 +1,5 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +8,11 @@ from torch import Tensor, nn
 
 from alibi_viz.lab import load_text
 from alibi_viz.models import Position
+from alibi_viz.models.positions.custom import LawFunction
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
+from tests.widgets.race.paced_race import Pace
 from tests.widgets.race.small_race import (
     DEADLINE,
     ENGLISH,
@@ -19,7 +20,6 @@ from tests.widgets.race.small_race import (
     controls,
     message,
     small,
-    stop,
     trained,
 )
 
@@ -28,16 +28,16 @@ def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return (7.0 - distance).sqrt()
 
 
-class Offset(Position):  # a learned bias for the current token
+class Offset(Position):
+    """A learned bias for the current token."""
+
     def __init__(self) -> None:
         super().__init__()
         self.value = nn.Parameter(torch.zeros(()))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        return (
-            self.value
-            * torch.eye(key_length, device=self.value.device)[key_length - query_length :]
-        )
+        is_current = torch.eye(key_length, device=self.value.device)[key_length - query_length :]
+        return self.value * is_current
 
 
 class Broken(Position):
@@ -45,69 +45,133 @@ class Broken(Position):
         raise KeyError("no such table")
 
 
-def test_a_function_and_a_class_are_trained_beside_alibi() -> None:
-    app = trained(methods=["alibi", root, Offset])
+# A race of a function and a class beside a method of the library
+
+
+@pytest.fixture(scope="module")
+def trained_models(small_models: None) -> LengthLab:
+    """The race itself forgets its methods after the first test, so only its models are read."""
+    return trained(methods=["alibi", root, Offset])
+
+
+def test_function_and_class_get_their_names() -> None:
+    app = small(methods=["alibi", root, Offset])
     assert app.methods == ("alibi", "root", "Offset")
-    assert [control(app, f"s-{name}").value for name in ("alibi", "root", "Offset", "rotary")] == [
-        True
-    ] * 3 + [False]
-    assert [*app.means] == ["alibi", "root", "Offset"] and "root" in control(app, "s-lanes").value
-    assert {trace.name for trace in app.figure.data if trace.visible} >= {"alibi", "root", "Offset"}
-    assert app.models["Offset"].transformer.position.value != 0, "a learned parameter is trained"
 
 
-def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in_a_race(
-    long_race: LengthLab,
-) -> None:
-    long_race.methods = ["alibi", root]
-    box = control(long_race, "s-root")
-    assert (box.value, box.disabled) == (True, True)
-    stop(long_race)
-    assert not box.disabled
-    box.value = False
-    assert long_race.methods == ("alibi",)
-    long_race.methods = ["alibi", root, "none"]
-    assert (
-        sum("s-root" in getattr(widget, "_dom_classes", ()) for widget in controls(long_race)) == 1
-    )
+@pytest.mark.parametrize("name", ["root", "Offset"])
+def test_function_and_class_have_a_checkbox(name: str) -> None:
+    app = small(methods=["alibi", root, Offset])
+    assert control(app, f"s-{name}").value is True
+
+
+def test_function_and_class_are_trained_beside_alibi(trained_models: LengthLab) -> None:
+    assert list(trained_models.means) == ["alibi", "root", "Offset"]
+
+
+@pytest.mark.parametrize("name", ["root", "Offset"])
+def test_function_and_class_have_a_curve(trained_models: LengthLab, name: str) -> None:
+    drawn = {trace.name for trace in trained_models.figure.data if trace.visible}
+    assert name in drawn
+
+
+@pytest.mark.parametrize("name", ["root", "Offset"])
+def test_function_and_class_have_a_bar(trained_models: LengthLab, name: str) -> None:
+    assert f'aria-label="{name}"' in control(trained_models, "s-lanes").value
+
+
+def test_learned_parameter_of_a_class_is_trained(trained_models: LengthLab) -> None:
+    assert trained_models.models["Offset"].transformer.position.value != 0
+
+
+# Methods that are set later
+
+
+def test_method_that_is_set_later_is_offered_once() -> None:
+    app = small()
+    app.methods = ["alibi", root]
+    app.methods = ["alibi"]
+    app.methods = ["alibi", root, "none"]
+    boxes = [widget for widget in controls(app) if "s-root" in getattr(widget, "_dom_classes", ())]
+    assert len(boxes) == 1
+
+
+def test_checkbox_removes_a_method_that_was_set_in_code() -> None:
+    app = small()
+    app.methods = ["alibi", root]
+    control(app, "s-root").value = False
+    assert app.methods == ("alibi",)
+
+
+def test_method_is_offered_by_later_apps() -> None:
+    small(methods=["alibi", root])
     assert control(LengthLab(methods=["none"]), "s-root").value is False
 
 
-def test_settings_differ_once_the_text_or_a_law_is_another() -> None:
-    first = RaceState("text", ("alibi",), 8, 10, 0, 1, load_text(ENGLISH))
-    assert (
-        first
-        == replace(first, text=load_text(ENGLISH))
-        != replace(first, text=load_text(ENGLISH + "."))
-    )
+def test_method_that_is_set_during_a_race_is_locked_until_its_end(pace: Pace) -> None:
+    app = small()
+    pace.train(app)
+    app.methods = ["alibi", root]
+    box = control(app, "s-root")
+    assert box.value is True
+    assert box.disabled
 
-    def law(power: int) -> Any:
-        def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
-            return -(distance.float() ** power)
+    pace.stop(app)
+    assert not box.disabled
 
-        return edited
 
-    app = trained(methods=["alibi", law(1)])
+# Settings that have changed although their names have not
+
+
+def race_on(text: str) -> RaceState:
+    return RaceState("text", ("alibi",), length=8, steps=10, seed=0, seeds=1, text=load_text(text))
+
+
+def test_races_on_equal_texts_are_equal() -> None:
+    assert race_on(ENGLISH) == race_on(ENGLISH)
+
+
+def test_races_on_different_texts_of_one_name_differ() -> None:
+    assert race_on(ENGLISH) != race_on(ENGLISH + ".")
+
+
+def power_law(power: int) -> LawFunction:
+    """Functions of one name with different values, as when a cell is edited and run again."""
+
+    def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -(distance.float() ** power)
+
+    return edited
+
+
+def test_caption_says_that_a_law_was_edited_since_the_race() -> None:
+    app = trained(methods=[power_law(1)])
     assert "changed since" not in app.caption
-    app.methods = ["alibi", law(2)]
+    app.methods = [power_law(2)]
     assert "changed since" in app.caption
+
+
+# Methods that fail
 
 
 @pytest.mark.parametrize(
     ("method", "words"),
     [
-        (
+        pytest.param(
             ends_in_nan,
             "law 'ends_in_nan', head 1 of 8: the bias at distance 8 is nan, expected a number or "
             "-inf",
+            id="a law that gives NaN",
         ),
-        (Broken, "no such table"),
+        pytest.param(Broken, "no such table", id="a class that raises"),
     ],
 )
-def test_a_method_that_fails_is_named_and_the_app_stays_usable(method: Any, words: str) -> None:
+def test_method_that_fails_is_named_and_the_app_stays_usable(method: Any, words: str) -> None:
     app = small(methods=["alibi", method])
     control(app, "s-train").click()
     assert words in message(app).replace("&#x27;", "'")
+
     app.methods = ["alibi"]
     app.train().result(DEADLINE)
-    assert (message(app), set(app.means)) == ("", {"alibi"})
+    assert message(app) == ""
+    assert set(app.means) == {"alibi"}

@@ -1,0 +1,82 @@
+"""Many races of one app, started and stopped: none leaves a thread, an object or memory behind."""
+
+import gc
+import threading
+from collections import Counter
+from typing import NamedTuple
+
+import psutil
+import pytest
+from ipywidgets import Widget
+from torch import Tensor
+
+from alibi_viz.models import LanguageModel
+from alibi_viz.widgets.core.background import Background
+from alibi_viz.widgets.race.state import RaceState
+from tests.widgets.race.paced_race import Pace, paced
+from tests.widgets.race.small_race import small
+
+WARM_UP = 3  # races, after which everything that is kept once is there
+RACES = 10
+MADE_BY_A_RACE = (RaceState, LanguageModel, Tensor, Background, Widget)
+MAX_GROWTH = 2**19  # bytes per race
+
+
+class Remains(NamedTuple):
+    """What there is after some races."""
+
+    threads: set[threading.Thread]
+    objects: dict[type, int]  # {class: how many are alive}
+    memory: int  # bytes
+
+
+@pytest.fixture(scope="module")
+def after_warm_up_and_after_all(small_models: None) -> tuple[Remains, Remains]:
+    app = small(methods=["alibi"], steps=2000)
+
+    def race(pace: Pace) -> None:
+        pace.train(app)
+        pace.go(1)
+        pace.stop(app)
+
+    with paced() as pace:
+        for _ in range(WARM_UP):
+            race(pace)
+        after_warm_up = remains()
+        for _ in range(RACES):
+            race(pace)
+    return after_warm_up, remains()
+
+
+def remains() -> Remains:
+    gc.collect()
+    alive = Counter(type(candidate) for candidate in gc.get_objects())
+    objects = dict.fromkeys(MADE_BY_A_RACE, 0)
+    for cls, count in alive.items():
+        for made in MADE_BY_A_RACE:
+            if issubclass(cls, made):
+                objects[made] += count
+    memory = psutil.Process().memory_info().rss
+    return Remains(set(threading.enumerate()), objects, memory)
+
+
+def test_stopped_races_leave_no_thread(
+    after_warm_up_and_after_all: tuple[Remains, Remains],
+) -> None:
+    after_warm_up, after_all = after_warm_up_and_after_all
+    assert after_all.threads == after_warm_up.threads
+
+
+def test_stopped_races_leave_no_object(
+    after_warm_up_and_after_all: tuple[Remains, Remains],
+) -> None:
+    after_warm_up, after_all = after_warm_up_and_after_all
+    assert after_all.objects == after_warm_up.objects
+
+
+def test_stopped_races_leave_no_memory(
+    after_warm_up_and_after_all: tuple[Remains, Remains],
+) -> None:
+    after_warm_up, after_all = after_warm_up_and_after_all
+    growth = (after_all.memory - after_warm_up.memory) / RACES
+    assert growth < MAX_GROWTH
