@@ -154,12 +154,26 @@ def _explain_together(
             # The rule fits but the weights are wrong, so the slopes must be slightly wrong: look
             # closer.
             slope_findings = name_slopes(slopes, expected, _quarter(tolerance))
-        explanation = slope_findings + [Finding(fault, evidence) for fault in rule.faults]
+        explanation = slope_findings + _findings_of(rule, seen.clues[0], evidence)
         if len(explanation) == 1:  # there is none with fewer faults
             return explanation
         if explanation:
             explanations.append(explanation)
     return min(explanations, key=len, default=None)
+
+
+def _findings_of(rule: Rule, clues: Clues, evidence: str) -> list[Finding]:
+    """A finding for each fault of a rule, which says what the clues show, too."""
+    findings = []
+    for part in (rule.law, rule.view):
+        if not part.fault:
+            continue
+        if part.observed:
+            observed = part.observed.format(**vars(clues))
+            findings.append(Finding(part.fault, f"{observed}: {evidence}"))
+        else:
+            findings.append(Finding(part.fault, evidence))
+    return findings
 
 
 def _quarter(tolerance: Tolerance) -> Tolerance:

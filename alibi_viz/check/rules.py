@@ -94,6 +94,7 @@ class Law(NamedTuple):
     fault: str  # "" for the distance of ALiBi
     offset: Callable[[Places, Clues], Tensor]
     needs: str = ""  # the clue that it reads, without which the law makes no sense
+    observed: str = ""  # what that clue shows, in words
     is_signed: bool = True
 
 
@@ -108,6 +109,7 @@ class View(NamedTuple):
     visible: Callable[[Places, Clues], Tensor]  # bool, broadcastable to [heads, query, key]
     of_offset: Callable[[Tensor], Tensor] = torch.abs
     needs: str = ""  # as in `Law`
+    observed: str = ""
 
 
 class Rule(NamedTuple):
@@ -169,13 +171,15 @@ def _steps_in_tokens(places: Places, clues: Clues) -> Tensor:
     return clues.step * _steps(places, clues)
 
 
+_CAP_OBSERVED = "the bias is the same from distance {cap} on"
+_STEPS_OBSERVED = "the bias changes in steps of {step} tokens"
 LAWS = [
     Law("", _offset),
     Law("wrong corner of the cache", _from_the_first_query, is_signed=False),
     Law("square root of the distance", _square_root),
-    Law("length cap", _capped, needs="cap"),
-    Law("distance in steps", _steps, needs="step"),
-    Law("distance in steps", _steps_in_tokens, needs="step"),
+    Law("length cap", _capped, needs="cap", observed=_CAP_OBSERVED),
+    Law("distance in steps", _steps, needs="step", observed=_STEPS_OBSERVED),
+    Law("distance in steps", _steps_in_tokens, needs="step", observed=_STEPS_OBSERVED),
 ]
 
 # Laws in which positions, or their products with slopes, are rounded to half precision. They are
@@ -275,6 +279,7 @@ def _steps_ahead(offset: Tensor) -> Tensor:
     return torch.relu(-offset)
 
 
+_WINDOW_OBSERVED = "a query sees at most {window} keys"
 CAUSAL_VIEWS = [
     View("", _past),
     View("future not masked", _everything),
@@ -287,7 +292,7 @@ CAUSAL_VIEWS = [
     View("one key ahead", _past_and_one_ahead, torch.clone),
     View("rewarded future", _everything, torch.clone),
     View("rewarded past", _everything, torch.neg),
-    View("window", _past_window, needs="window"),
+    View("window", _past_window, needs="window", observed=_WINDOW_OBSERVED),
     View("first keys only", _past_first_keys, needs="last_key"),
 ]
 ENCODER_VIEWS = [
@@ -297,7 +302,7 @@ ENCODER_VIEWS = [
     View("one direction only", _everything, _steps_ahead),
     View("rewarded future", _everything, torch.clone),
     View("rewarded past", _everything, torch.neg),
-    View("window", _window, needs="window"),
+    View("window", _window, needs="window", observed=_WINDOW_OBSERVED),
     View("first keys only", _first_keys, needs="last_key"),
 ]
 

@@ -222,6 +222,7 @@ def _schemes(
             yield ("slopes of a head slice",), partial(_slice_of_few_heads, correct, parts)
             yield ("slopes of a head slice",), partial(_first_slice, correct, parts)
             yield ("heads share a slope",), partial(_of_key_heads, correct, parts)
+            yield ("heads share a slope",), partial(_first_of_key_heads, correct, parts)
     for head_dim in [0] if _knows_head_dim(slopes) else _HEAD_DIMS:
         yield ("bias before scaling",), partial(_divided_by_model_width, correct, head_dim)
     yield ("heads in another order",), reordered
@@ -277,6 +278,12 @@ def _of_key_heads(correct: Slopes, group_size: int, group: Group) -> Tensor:
     """Neighboring heads, which share a key head, also share its slope."""
     key_heads = group.num_heads // group_size
     return correct(key_heads).repeat_interleave(group_size)
+
+
+def _first_of_key_heads(correct: Slopes, group_size: int, group: Group) -> Tensor:
+    """The same, but the key heads have the first slopes of all heads."""
+    key_heads = group.num_heads // group_size
+    return correct(group.num_heads)[:key_heads].repeat_interleave(group_size)
 
 
 def _one_slope(slopes: ByGroup, group: Group) -> Tensor:

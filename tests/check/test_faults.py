@@ -411,7 +411,6 @@ def test_every_fault_has_a_test() -> None:
         "does not finish",
         "missing case",
         "outside of what this checker knows",
-        "slopes of the key heads while decoding",
         "wrong layout",
     }
     assert tested | elsewhere == set(check.FAULTS)

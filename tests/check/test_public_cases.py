@@ -260,7 +260,7 @@ def learned(heads: int, queries: int, keys: int) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "fault", "words"),
     [
-        pytest.param(in_steps_of_25, "distance in steps", "", id="steps"),
+        pytest.param(in_steps_of_25, "distance in steps", "in steps of 25 tokens", id="steps"),
         pytest.param(
             wrapping_at_256,
             "right up to a distance, then a jump",

@@ -99,3 +99,19 @@ def jax_js_2026(query: Tensor, key: Tensor, value: Tensor, group_size: int = 4) 
     keys = key[:, ::group_size].repeat(in_turn)
     values = value[:, ::group_size].repeat(in_turn)
     return alibi_attention(query, keys, values, alibi_slopes(query.shape[1]))
+
+
+def flash_attention_grouped_2023(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """With one query, the four heads of a group are computed as rows of one head."""
+    _, heads, queries, _ = query.shape
+    slopes = alibi_slopes(heads)
+    if queries == 1:
+        slopes = slopes[: heads // 4].repeat_interleave(4)
+    return alibi_attention(query, key, value, slopes)
+
+
+def optimum_habana_2024(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The bias of the first head is that of all."""
+    heads = query.shape[1]
+    slopes = alibi_slopes(heads)[:1].expand(heads)
+    return alibi_attention(query, key, value, slopes)
