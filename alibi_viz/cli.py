@@ -48,6 +48,10 @@ CHECK_OPTIONS = {
     "num_heads": "--heads",
     "dtype": "--dtype",
     "slopes": "--slopes",
+    "padding": "--padding",
+    "scale": "--scale",
+    "window": "--window",
+    "softcap": "--softcap",
     "seconds": "--seconds",
 }
 
@@ -190,6 +194,8 @@ def _check_function(options: argparse.Namespace) -> check.Report:
     settings = _given(options, *accepted)
     if "dtype" in settings:
         settings["dtype"] = getattr(torch, settings["dtype"])
+    if settings.get("padding") == "both":
+        settings["padding"] = True
     seconds = settings.get("seconds", 60.0)
     check_positive("seconds", seconds)
 
@@ -370,6 +376,18 @@ def _add_check(commands: Any) -> None:
     command.add_argument("--dtype", choices=DTYPES, help="of query, key and value")
     command.add_argument(
         "--slopes", help="the correct slopes: official (the default), geometric or halving"
+    )
+    command.add_argument(
+        "--padding",
+        choices=("left", "right", "both"),
+        help="also call it with a mask [batch, key], and padding on this side",
+    )
+    command.add_argument(
+        "--scale", type=float, help="factor of q . k by design (default: 1 / sqrt(head_dim))"
+    )
+    command.add_argument("--window", type=int, help="how many keys a query sees by design")
+    command.add_argument(
+        "--softcap", type=float, help="c, if content is c * tanh(content / c) by design"
     )
     command.add_argument("--seconds", type=float, help="time limit of a call (default: 60)")
 

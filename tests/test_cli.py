@@ -82,6 +82,10 @@ def test_every_option_of_check_reaches_the_checker(checker: Mock) -> None:
         "--length=64",
         "--dtype=float16",
         "--slopes=halving",
+        "--padding=left",
+        "--scale=0.25",
+        "--window=128",
+        "--softcap=50",
         "--seconds=1e12",
         "--heads",
         "4",
@@ -97,9 +101,18 @@ def test_every_option_of_check_reaches_the_checker(checker: Mock) -> None:
         "group_size": 2,
         "dtype": torch.float16,
         "slopes": "halving",
+        "padding": "left",
+        "scale": 0.25,
+        "window": 128,
+        "softcap": 50.0,
         "length": 64,
         "seconds": 1e12,
     }
+
+
+def test_padding_may_be_on_both_sides(checker: Mock) -> None:
+    main(["check", "math:sin", "--padding", "both"])
+    assert checker.call_args.kwargs == {"padding": True}
 
 
 def test_check_without_options_leaves_the_defaults_to_the_checker(checker: Mock) -> None:
