@@ -1,190 +1,483 @@
 """SpotTheBug, driven through its traits and its buttons."""
 
-import pytest
+import re
+from functools import cache
 
-from alibi_viz.check import FAULTS
+import numpy as np
+import pytest
+from torch import Tensor
+
+from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
-from alibi_viz.widgets.core.formatting import format_percent
 from tests.lessons.repairs import REPAIRS
 from tests.widgets.race.small_race import control
 
-REPAIR = REPAIRS["sign reversed"]
+REPAIR = REPAIRS["sign reversed"]  # of case 1
+EVERY_CASE = pytest.mark.parametrize("name", BUGS)
 
 
-@pytest.mark.parametrize("name", BUGS)
-def test_nothing_before_the_guess_names_the_fault(name):
+def find_the_fault(name: str, code: str, seconds: float = 0) -> Report:
+    """In place of the checker."""
+    return Report(name, [Finding(BUGS[name].fault, "evidence")])
+
+
+# The results of the slow steps, once for all tests
+_weights_without_checker = cache(spot_the_bug._faulty.__wrapped__)
+_checked_once = cache(spot_the_bug.try_repair)
+
+
+@pytest.fixture
+def without_checker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the seconds that the checker takes for all cases; other tests are about what it says."""
+    monkeypatch.setattr(spot_the_bug, "try_repair", find_the_fault)
+    monkeypatch.setattr(spot_the_bug, "_faulty", _weights_without_checker)
+
+
+def verdict(app: SpotTheBug) -> str:
+    return control(app, "s-verdict").value
+
+
+def report(app: SpotTheBug) -> str:
+    return control(app, "s-report").value
+
+
+def picture(app: SpotTheBug) -> str:
+    """The colors of both matrices, as the source of an image."""
+    return app.figure.layout.images[0].source
+
+
+def is_revealed(app: SpotTheBug) -> bool:
+    """Whether the verdict and the code are shown."""
+    return app._revealed.layout.display != "none"
+
+
+def marked_answers(app: SpotTheBug) -> dict[str, str]:
+    """{answer: color} of the buttons that are marked."""
+    buttons = [control(app, f"s-answer-{number}") for number in range(4)]
+    return {button.description: button.button_style for button in buttons if button.button_style}
+
+
+# Before the guess
+
+
+@EVERY_CASE
+def test_nothing_before_the_guess_names_the_fault(name: str, without_checker: None) -> None:
     app = SpotTheBug(bug=name)
-    visible = " ".join(
-        [app.caption, app.details, repr(app), control(app, "s-verdict").value]
-    ).lower()
+    visible = " ".join([app.caption, app.details, repr(app), verdict(app)]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
-    assert app._revealed.layout.display == "none" and not control(app, "s-code").continuous_update
-    assert not any(control(app, f"s-answer-{number}").button_style for number in range(4))
-    assert app.caption.startswith(f"C{name[1:]} of {len(BUGS)}, {BUGS[name].tier}, ")
-    assert app.caption.count(". ") == 0 and "The largest difference is in" in app.details, (
-        "folded, for who is stuck"
-    )
+    assert marked_answers(app) == {}
+    assert not is_revealed(app)
 
 
-def test_right_guesses_and_repairs_score_by_tier_and_weights_trained_that_way_are_no_fault():
-    app, expected = SpotTheBug(), 0
-    for points, (name, bug) in zip([1] * 5 + [2] * 5 + [3] * 4, BUGS.items(), strict=True):
-        app.bug = name
-        app.guess = bug.answers[0] if name == "case 2" else bug.fault
-        expected += points * (name != "case 2")
-        verdict = control(app, "s-verdict").value
-        assert app.score == expected and ("<b>Right:" in verdict) == (name != "case 2")
-        styles = {
-            answer: control(app, f"s-answer-{at}").button_style
-            for at, answer in enumerate(bug.answers)
-        }
-        assert {each: style for each, style in styles.items() if style} == {
-            app.guess: "danger",
-            bug.fault: "success",
-        }
-        assert ("for them it is no fault" in verdict) == bool(bug.exhibit.trained)
-    assert "The authors of bloom and falcon" in verdict
-    app.bug, app.code = "case 13", REPAIRS["content too weak"]
-    assert app.check().ok and app.score == expected + 3
-    assert control(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
+@pytest.mark.parametrize(
+    ("name", "caption"),
+    [
+        pytest.param("case 1", "Case 1 of 14, easy, causal: head 2 of 8, 16 tokens.", id="a head"),
+        pytest.param(
+            "case 4",
+            "Case 4 of 14, easy, causal: the last query of each head of 12, 16 tokens.",
+            id="all heads",
+        ),
+        pytest.param(
+            "case 7",
+            "Case 7 of 14, medium, an encoder: head 2 of 8, 16 tokens.",
+            id="an encoder",
+        ),
+        pytest.param(
+            "case 10",
+            "Case 10 of 14, medium, causal: head 2 of 8, 16 tokens, decoding the last 5 tokens.",
+            id="decoding",
+        ),
+        pytest.param(
+            "case 14",
+            "Case 14 of 14, hard, causal: the last query of each head of 8, 2,048 tokens, decoding "
+            "the last token.",
+            id="decoding a single token",
+        ),
+    ],
+)
+def test_the_caption_before_the_guess_is_the_call(
+    name: str, caption: str, without_checker: None
+) -> None:
+    assert SpotTheBug(bug=name).caption == caption
 
 
-def test_first_guess_reveals_the_fault_and_a_repair_that_passes_the_check_replaces_the_picture():
+def test_the_largest_difference_is_folded_for_who_is_stuck() -> None:
+    assert SpotTheBug().details.startswith("The largest difference is in query 15: key 0 has ")
+
+
+# The guess
+
+
+def test_a_right_guess_is_marked() -> None:
+    app = SpotTheBug(guess="sign reversed")
+    assert marked_answers(app) == {"sign reversed": "success"}
+    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict(app)
+
+
+def test_a_wrong_guess_is_marked_beside_the_right_answer() -> None:
+    app = SpotTheBug(guess="no bias")
+    assert marked_answers(app) == {"no bias": "danger", "sign reversed": "success"}
+    assert "<b>No.</b> You chose no bias, but it is <b>sign reversed</b>" in verdict(app)
+
+
+def test_the_first_guess_counts() -> None:
     app = SpotTheBug()
     control(app, "s-answer-1").click()
-    control(app, "s-answer-0").click()  # the first guess counts
-    verdict = control(app, "s-verdict").value
-    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict and app.guess == "sign reversed"
-    assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
-    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
-    assert (
-        app._revealed.layout.display is None and control(app, "s-code").value == BUGS["case 1"].code
-    )
-    faulty = app.figure.layout.images[0].source
-    control(app, "s-code").value = REPAIR
-    assert app.code == REPAIR
-    control(app, "s-check").click()
-    assert "no fault found" in control(app, "s-report").value and app.solved == ["case 1"]
-    assert app.figure.layout.images[0].source != faulty and app.caption.endswith(
-        "The two pictures are the same."
-    )
-    app.code = REPAIR + "\n# changed since the check"
-    assert app.figure.layout.images[0].source == faulty
-    assert (control(app, "s-report").value, app.solved) == ("", ["case 1"])
-    for empty in (" \n", f"{BUGS['case 1'].code}\n"):
-        control(app, "s-code").value = empty
-        assert (app.code, control(app, "s-code").value) == ("", BUGS["case 1"].code)
+    control(app, "s-answer-0").click()
+    assert app.guess == "sign reversed"
+
+
+def test_the_guess_reveals_the_faulty_code() -> None:
+    app = SpotTheBug(guess="no bias")
+    assert is_revealed(app)
+    assert control(app, "s-code").value == BUGS["case 1"].code
+
+
+def test_the_verdict_says_what_the_checker_found_and_where_it_happened() -> None:
+    told = verdict(SpotTheBug(guess="no bias"))
+    assert "head 1 of 8 has slope -0.5, expected 0.5" in told
+    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in told
+
+
+def test_the_verdict_says_whose_models_were_trained_that_way(without_checker: None) -> None:
+    told = verdict(SpotTheBug(bug="case 14", guess="colliding positions"))
+    assert "The authors of bloom and falcon" in told
+    assert "for them it is no fault" in told
+
+
+def test_no_other_models_were_trained_with_a_fault(without_checker: None) -> None:
+    app = SpotTheBug()
+    trained_so = []
+    for name, bug in BUGS.items():
+        app.bug = name
+        app.guess = bug.fault
+        if "for them it is no fault" in verdict(app):
+            trained_so.append(name)
+    assert trained_so == ["case 14"]
+
+
+# The score
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        pytest.param("case 5", 1, id="easy"),
+        pytest.param("case 6", 2, id="medium"),
+        pytest.param("case 13", 3, id="hard"),
+    ],
+)
+def test_a_right_guess_scores_by_tier(name: str, points: int, without_checker: None) -> None:
+    assert SpotTheBug(bug=name, guess=BUGS[name].fault).score == points
+
+
+def test_a_wrong_guess_scores_nothing() -> None:
+    assert SpotTheBug(guess="no bias").score == 0
+
+
+def test_a_repair_scores_as_much_as_a_guess() -> None:
+    app = SpotTheBug(bug="case 11", code=REPAIRS["slopes of a head slice"])
     app.check()
-    assert "this implementation" in app.caption and app.solved == ["case 1"], (
-        "once solved, always solved"
-    )
+    assert app.score == 3
 
 
-def test_error_in_the_code_is_shown_with_its_line_a_hanging_call_ends_and_the_app_stays_usable(
-    monkeypatch,
-):
+def test_the_scores_of_all_cases_add_up(without_checker: None) -> None:
+    app = SpotTheBug()
+    for name, bug in BUGS.items():
+        app.bug = name
+        app.guess = bug.fault
+    assert app.score == 5 * 1 + 5 * 2 + 4 * 3
+
+
+# The repair
+
+
+@pytest.fixture
+def repaired(monkeypatch: pytest.MonkeyPatch) -> SpotTheBug:
+    """Case 1, with a repair that was checked."""
+    monkeypatch.setattr(spot_the_bug, "try_repair", _checked_once)
     app = SpotTheBug(guess="sign reversed")
-    app.code = "def bias(num_heads, query_length, key_length):\n    return <nothing>"
+    control(app, "s-code").value = REPAIR
+    control(app, "s-check").click()
+    return app
+
+
+def test_a_repair_solves_the_case(repaired: SpotTheBug) -> None:
+    assert repaired.code == REPAIR
+    assert repaired.solved == ["case 1"]
+    assert "no fault found" in report(repaired)
+
+
+def test_the_progress_gives_score_and_solved_cases(repaired: SpotTheBug) -> None:
+    assert control(repaired, "s-progress").value == "1 of 14 solved, score 2 of 54"
+
+
+def test_the_picture_of_a_repair_is_that_of_a_correct_implementation(repaired: SpotTheBug) -> None:
+    assert picture(repaired) != picture(SpotTheBug())
+    assert repaired.caption.endswith("The two pictures are the same.")
+
+
+def test_code_that_changes_after_the_check_has_no_report(repaired: SpotTheBug) -> None:
+    repaired.code = REPAIR + "\n# changed since the check"
+    assert report(repaired) == ""
+    assert picture(repaired) == picture(SpotTheBug())
+
+
+def test_code_that_changes_after_the_check_stays_solved(repaired: SpotTheBug) -> None:
+    repaired.code = REPAIR + "\n# changed since the check"
+    assert repaired.solved == ["case 1"]
+
+
+def test_the_faulty_code_leaves_a_solved_case_solved(repaired: SpotTheBug) -> None:
+    repaired.code = ""
+    repaired.check()
+    assert repaired.solved == ["case 1"]
+    assert "this implementation" in repaired.caption
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(" \n", id="nothing but white space"),
+        pytest.param(f"{BUGS['case 1'].code}\n", id="the faulty code"),
+    ],
+)
+def test_an_empty_box_gets_the_faulty_code_back(text: str) -> None:
+    app = SpotTheBug(code=REPAIR)
+    box = control(app, "s-code")
+    box.value = text
+    assert app.code == ""
+    assert box.value == BUGS["case 1"].code
+
+
+def test_code_is_read_when_the_box_is_left() -> None:
+    assert not control(SpotTheBug(), "s-code").continuous_update
+
+
+def test_an_error_is_shown_with_its_line() -> None:
+    app = SpotTheBug(code="def bias(num_heads, query_length, key_length):\n    return <nothing>")
     app.check()
-    assert "line 2: SyntaxError" in control(app, "s-report").value
-    assert "<nothing>" not in control(app, "s-report").value
-    with monkeypatch.context() as patch:
-        patch.setattr(spot_the_bug, "SECONDS", 0.2)
-        app.code = "import time\ndef bias(n, q, k):\n    time.sleep(2)"
-        app.check()
-    report = control(app, "s-report").value
-    assert "no result after 0.2 seconds" in report and "Restart the kernel" in report
+    assert "line 2: SyntaxError" in report(app)
+
+
+def test_what_code_says_is_escaped() -> None:
+    app = SpotTheBug(code="def bias(num_heads, *lengths):\n    raise ValueError('<nothing>')")
+    app.check()
+    assert "ValueError: &lt;nothing&gt;" in report(app)
+    assert "<nothing>" not in report(app)
+
+
+def test_code_that_hangs_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = Report("case 1", [Finding("does not finish", "no result after 10 seconds")])
+
+    def never_ends(name: str, code: str, seconds: float) -> Report:
+        assert seconds == 10
+        return hangs
+
+    app = SpotTheBug(code="raise AssertionError('this is not run a second time')")
+    monkeypatch.setattr(spot_the_bug, "try_repair", never_ends)
+    assert app.check() == hangs
+    assert "no result after 10 seconds" in report(app)
+    assert "Restart the kernel" in report(app)
+
+
+def test_a_repair_can_follow_code_that_fails() -> None:
+    app = SpotTheBug(code="nonsense")
+    assert not app.check().ok
     app.code = REPAIR
     assert app.check().ok
 
 
-@pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0", "value * 0"])
-def test_nonsense_is_reported_and_drawn_as_no_number(result):
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param("value * torch.nan", id="NaN"),
+        pytest.param("value[:, :, :1] / 0", id="another shape"),
+        pytest.param("value * 0", id="zeros"),
+    ],
+)
+def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result: str) -> None:
     app = SpotTheBug(
         bug="case 5",
         guess="no bias",
         code=f"def attention(query, key, value):\n    return {result}",
     )
-    assert (
-        not app.check().ok
-        and "nan%" not in app.caption
-        and ("has 0% of" in app.caption) == (result == "value * 0")
+    assert not app.check().ok
+    assert "nan%" not in app.caption
+
+
+def test_weights_of_zero_are_said_to_be_zero(without_checker: None) -> None:
+    app = SpotTheBug(
+        bug="case 5",
+        guess="no bias",
+        code="def attention(query, key, value):\n    return value * 0",
     )
-
-
-def test_each_case_keeps_its_guess_and_its_code_until_reset():
-    app = SpotTheBug(guess="sign reversed", code=REPAIR)
     app.check()
+    assert "has 0% of" in app.caption
+
+
+# From case to case
+
+
+def test_next_opens_an_empty_case(repaired: SpotTheBug) -> None:
+    control(repaired, "s-next").click()
+    assert repr(repaired) == "SpotTheBug(bug='case 2', guess=None, code='')"
+    assert report(repaired) == ""
+
+
+def test_the_case_after_the_last_is_the_first(without_checker: None) -> None:
+    app = SpotTheBug(bug="case 14")
     control(app, "s-next").click()
-    assert (
-        repr(app) == "SpotTheBug(bug='case 2', guess=None, code='')"
-        and control(app, "s-report").value == ""
-    )
-    app.guess = "no bias"
+    assert app.bug == "case 1"
+
+
+def test_a_case_keeps_its_guess_and_its_code(repaired: SpotTheBug) -> None:
+    repaired.bug = "case 2"
+    repaired.guess = "no bias"
+    repaired.bug = "case 1"
+    assert repaired.guess == "sign reversed"
+    assert repaired.code == REPAIR
+    assert "no fault found" in report(repaired)
+
+
+def test_reset_forgets_a_case(repaired: SpotTheBug) -> None:
+    control(repaired, "s-reset").click()
+    assert repaired.guess is None
+    assert repaired.code == ""
+    assert repaired.solved == []
+    assert report(repaired) == ""
+
+
+def test_reset_forgets_the_report_on_the_faulty_code() -> None:
+    app = SpotTheBug()
+    app.check()
     control(app, "s-reset").click()
-    assert (app.guess, app.solved) == (None, ["case 1"])
-    app.bug = "case 1"
-    assert (app.guess, app.code) == ("sign reversed", REPAIR) and "no fault found" in control(
-        app, "s-report"
-    ).value
-    for _ in range(2):
-        control(app, "s-reset").click()
-        assert (app.guess, app.code, app.solved, control(app, "s-report").value) == (
-            None,
-            "",
-            [],
-            "",
-        )
-        app.check()  # of the faulty code, which leaves a report
-    app.bug = list(BUGS)[-1]
-    control(app, "s-next").click()
-    assert app.bug == "case 1", "the cases form a ring"
+    assert report(app) == ""
+
+
+def test_reset_leaves_other_cases(repaired: SpotTheBug) -> None:
+    repaired.bug = "case 2"
+    control(repaired, "s-reset").click()
+    assert repaired.solved == ["case 1"]
+
+
+# Numbers. Head 2 of 8 has the slope 1/4, and its weight is e^(-distance / 4).
 
 
 @pytest.mark.parametrize(
-    ("name", "called"),
+    ("name", "comparison"),
     [
-        ("case 4", "easy, causal: the last query of each head of 12, 16 tokens."),
-        ("case 7", "medium, an encoder: head 2 of 8, 16 tokens."),
-        ("case 10", "medium, causal: head 2 of 8, 16 tokens, decoding the last 5 tokens."),
-        ("case 13", "hard, causal: head 3 of 8, 16 tokens."),
-        (
+        pytest.param(
+            "case 1",
+            "The largest difference is in query 15: key 0 has 100% of the largest weight in its "
+            "row in this implementation; correct is 2.4%.",  # e^(-15/4)
+            id="reversed",
+        ),
+        pytest.param(
+            "case 4",
+            "The largest difference is in head 9: key 0 has 100% of the largest weight in its row "
+            "in this implementation; correct is under 0.1%.",  # e^(-15 * 2^-0.5)
+            id="all heads",
+        ),
+        pytest.param(
+            "case 7",
+            "The largest difference is in query 0: key 15 has 100% of the largest weight in its "
+            "row in this implementation; correct is 2.4%.",  # e^(-15/4)
+            id="an encoder",
+        ),
+        pytest.param(
+            "case 10",
+            "The largest difference is in query 11: key 0 has 100% of the largest weight in its "
+            "row in this implementation; correct is 6.4%.",  # e^(-11/4)
+            id="decoding",
+        ),
+        pytest.param(
             "case 14",
-            "hard, causal: the last query of each head of 8, 2,048 tokens, decoding the last "
-            "token.",
+            "The largest difference is in head 1: key 2044 has 100% of the largest weight in its "
+            "row in this implementation; correct is 22%.",  # e^(-3/2)
+            id="the last of many keys",
         ),
     ],
 )
-def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ(name, called):
-    app, bug = SpotTheBug(bug=name, guess=BUGS[name].fault), BUGS[name]
-    correct, faulty = bug.view.correct(bug.causal), bug.weights()
-    kind, layer = "head" if "each head" in called else "query", named_trace(app.figure, "tiles")
-    places = [f"{kind} {row}{{}} key {key}" for row in bug.view.rows for key in bug.view.keys]
-    for tile, weights in ((1, correct), (2, faulty)):
-        told = [f"{weight:.3g}" if weight else "masked" for weight in weights.flatten().tolist()]
-        texts = [
-            f"{place.format(',')}<br>relative weight {each}"
-            for place, each in zip(places, told, strict=True)
-        ]
-        assert (
-            layer.customdata[layer.z == tile].tolist() == texts
-            and len(layer.y) == len(bug.view.rows) + 1
-        )
-    at = int((faulty - correct).abs().argmax())
-    got, wanted = (format_percent(weights.flatten()[at]) for weights in (faulty, correct))
-    differ = (
-        f"The largest difference is in {places[at].format(':')} has {got} of the largest "
-        "weight in its row"
-    )
-    assert (
-        app.caption
-        == f"C{name[1:]} of 14, {called} {differ} in this implementation; correct is {wanted}."
-    )
-    assert app.figure.layout.yaxis.title.text == ("query position i" if kind == "query" else "head")
+def test_the_caption_after_the_guess_gives_the_largest_difference(
+    name: str, comparison: str, without_checker: None
+) -> None:
+    app = SpotTheBug(bug=name, guess=BUGS[name].fault)
+    assert app.caption.endswith(comparison)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param("case 1", "All tokens have the same content.", id="equal"),
+        pytest.param(
+            "case 13",
+            "The tokens are 5 words in turn, and equal words have the content 4.",
+            id="words",
+        ),
+    ],
+)
+def test_the_details_after_the_guess_give_the_content(
+    name: str, content: str, without_checker: None
+) -> None:
+    assert SpotTheBug(bug=name, guess=BUGS[name].fault).details == content
+
+
+def hovered(app: SpotTheBug, tile: int) -> np.ndarray:
+    """The weights in the hover texts of a matrix, [rows, keys]; 0 where masked."""
+    bug = BUGS[app.bug]
+    weights = np.full((len(bug.view.rows), len(bug.view.keys)), np.nan)
+    tiles = named_trace(app.figure, "tiles")
+    for text in tiles.customdata[tiles.z == tile]:
+        place = re.fullmatch(r"(query|head) (\d+), key (\d+)<br>relative weight (.+)", text)
+        row = bug.view.rows.index(int(place[2]))
+        column = bug.view.keys.index(int(place[3]))
+        weights[row, column] = 0 if place[4] == "masked" else float(place[4])
+    return weights
+
+
+def assert_same_in_three_digits(weights: np.ndarray, expected: Tensor) -> None:
+    np.testing.assert_allclose(weights, expected, rtol=6e-3)
+
+
+@pytest.mark.parametrize("name", ["case 1", "case 4", "case 7", "case 10", "case 14"])
+def test_hover_texts_give_the_weights_of_both_matrices(name: str, without_checker: None) -> None:
+    app = SpotTheBug(bug=name)
+    bug = BUGS[name]
+    assert_same_in_three_digits(hovered(app, 1), bug.view.correct(bug.causal))
+    assert_same_in_three_digits(hovered(app, 2), bug.weights())
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "text"),
+    [
+        pytest.param(
+            "case 1",
+            "query position i",
+            "query 0, key 1<br>relative weight masked",
+            id="a row for each query",
+        ),
+        pytest.param(
+            "case 3",
+            "head",
+            "head 1, key 1<br>relative weight 0.000912",  # e^(-14/2)
+            id="a row for each head",
+        ),
+    ],
+)
+def test_a_row_is_a_query_or_a_head(
+    name: str, title: str, text: str, without_checker: None
+) -> None:
+    app = SpotTheBug(bug=name)
+    assert app.figure.layout.yaxis.title.text == title
+    assert named_trace(app.figure, "tiles").customdata[0, 1] == text
+
+
+def test_on_a_narrow_page_one_picture_is_below_the_other() -> None:
+    app = SpotTheBug()
     height = app.figure.layout.height
     app.fit(300)
-    assert app.figure.layout.height > height, "one picture below the other"
-    words = "The tokens are 5 words in turn, and equal words have the content 4."
-    assert app.details == (words if name == "case 13" else "All tokens have the same content.")
+    assert app.figure.layout.height > height
