@@ -2,6 +2,8 @@
 
 from torch import Tensor
 
+from alibi_viz.models.positions.custom import LawFunction
+
 
 def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """Bias -sqrt(d) / 2h."""
@@ -11,3 +13,12 @@ def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
 def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """Raises IndexError for a fifth head."""
     return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
+
+
+def steep(slope: float) -> LawFunction:
+    """A new law with every call. All have one name and one text, and only their slope differs."""
+
+    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -slope * distance.float()
+
+    return law

@@ -3,159 +3,298 @@ and reading."""
 
 import gzip
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.measure.losses import shared_losses
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.models.positions.custom import Method
 from alibi_viz.train import training
-from alibi_viz.train.results import record_table
+from alibi_viz.train.results import Record, record_table
 from alibi_viz.train.training import limited_threads
-from tests.custom_laws import root
+from tests.custom_laws import root, steep
 from tests.tables import SMALL, curve
+from tests.train.tiny_runs import tiny_run
 
 TEXT = lab.load_text()
-TINY: dict[str, Any] = {"length": 16, "steps": 4, "longest": 2, "model": SMALL}
+
+# A record has what training and testing by hand give
+
+# More steps than points of the training loss, and neither the default seed nor learning rate.
+BY_HAND = {"length": 16, "steps": 90, "batch_size": 4, "learning_rate": 0.01, "seed": 5}
 
 
-def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
-    """With a seed other than 0, more steps than points of the training loss, and a learning rate of
-    its own."""
-    run = lab.Run(
-        "rotary",
-        seed=5,
-        length=16,
-        steps=90,
-        batch_size=4,
-        learning_rate=0.01,
-        longest=4,
-        model=SMALL,
-    )
-    rows = record_table([lab.measure(run)], "mine")
+class ByHand(NamedTuple):
+    """What the run above should give."""
+
+    losses: list[float]  # of each step
+    tests: dict[int, float]  # {length: bits per byte}
+
+
+@pytest.fixture(scope="module")
+def by_hand() -> ByHand:
+    model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
     with limited_threads(1):
-        model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
-        stream = lab.train(
-            model, TEXT, length=16, steps=90, batch_size=4, learning_rate=0.01, seed=5
-        )
-        losses, tests = (
-            [row["value"] for row in stream],
-            lab.loss_by_length(model, TEXT, [16, 32, 64]),
-        )
-    assert curve(rows, "longer sequences") == pytest.approx(tests, abs=1e-4)
-    points, first = curve(rows, TRAINING_LOSS), 0
-    assert len(points) == 60 and list(points)[-1] == 90
-    for last, value in points.items():
-        assert value == pytest.approx(sum(losses[first:last]) / (last - first), abs=1e-3)
-        first = last
-    expected = {
-        "origin": "mine",
-        "task": "text",
-        "method": "rotary",
-        "seed": 5,
-        "length": 16,
-        "text": TEXT.fingerprint,
-    }
-    assert all(set(rows[name]) == {value} for name, value in expected.items())
-    assert (rows["step"] == rows["x"].where(rows["question"] == TRAINING_LOSS, 90)).all()
-    assert set(rows["variant"]) == {"as trained", "window", "pi", "ntk", "yarn"}
+        losses = [row["value"] for row in lab.train(model, TEXT, **BY_HAND)]
+        tests = lab.loss_by_length(model, TEXT, [16, 32, 64])
+    return ByHand(losses, tests)
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    """The table of the run above."""
+    record = lab.measure(lab.Run("rotary", longest=4, model=SMALL, **BY_HAND))
+    return record_table([record], "mine")
+
+
+def test_tests_are_those_of_the_trained_model(rows: pd.DataFrame, by_hand: ByHand) -> None:
+    assert curve(rows, "longer sequences") == pytest.approx(by_hand.tests, abs=1e-4)
+
+
+def test_training_loss_has_sixty_points_of_which_one_is_the_last_step(rows: pd.DataFrame) -> None:
+    points = curve(rows, TRAINING_LOSS)
+    assert len(points) == 60
+    assert list(points)[-1] == 90
+
+
+def test_point_of_the_training_loss_is_the_mean_of_the_steps_since_the_last(
+    rows: pd.DataFrame, by_hand: ByHand
+) -> None:
+    points = curve(rows, TRAINING_LOSS)
+    previous = 0
+    for step, value in points.items():
+        assert value == pytest.approx(fmean(by_hand.losses[previous:step]), abs=1e-3)
+        previous = step
 
 
 @pytest.mark.parametrize(
-    ("task", "questions"),
+    ("column", "value"),
     [
-        (
-            "text",
-            {
-                ("longer sequences"),
-                ("by position"),
-                ("same targets"),
-                ("attention beyond L"),
-                "softmax denominator",
-            },
-        ),
-        ("python reference", {"longer sequences", "same targets"}),
-        ("needle", {"needle"}),
-        ("induction", {"induction"}),
+        ("origin", "mine"),
+        ("task", "text"),
+        ("method", "rotary"),
+        ("seed", 5),
+        ("length", 16),
+        ("text", TEXT.fingerprint),
     ],
 )
-def test_a_run_answers_its_questions_and_is_read(
-    task: str, questions: set[str], tmp_path: Path, capsys: Any
+def test_every_row_has_the_settings_of_its_run(
+    rows: pd.DataFrame, column: str, value: object
 ) -> None:
-    run = lab.Run("alibi", task=task, **{**TINY, "batch_size": 2})
-    (record,) = lab.sweep([run], path=tmp_path, progress=False)
-    assert capsys.readouterr().err == "", "no progress is shown"
-    rows = lab.read_results(tmp_path)
-    pd.testing.assert_frame_equal(rows, record_table([record], tmp_path.name))
-    assert set(rows["question"]) >= {TRAINING_LOSS, *questions} and set(rows["task"]) == {task}
-    assert set(rows["text"]) == {getattr(run.source(), "fingerprint", "")}
-    assert not rows.duplicated(["variant", "question", "x"]).any()
+    assert set(rows[column]) == {value}
 
 
-def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -> None:
-    run = lab.Run("kerple-log", **TINY)
-    one, other, untested = (
-        lab.measure(each)["rows"] for each in (run, run, replace(run, longest=0))
-    )
-    assert one == other and untested == [row for row in one if row["question"] == TRAINING_LOSS]
+def test_training_loss_is_a_row_of_its_own_step(rows: pd.DataFrame) -> None:
+    of_training = rows[rows["question"] == TRAINING_LOSS]
+    assert of_training["step"].tolist() == of_training["x"].tolist()
 
 
-def test_an_own_text_is_read_once_and_refused_at_once_if_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, reads, read = tmp_path / "text.txt", [], Path.read_bytes
-    path.write_text(
-        "".join(f"to be or not to be, that is question {number}. " for number in range(300))
-    )
-    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
-    record = lab.measure(lab.Run("none", path=path, **TINY))
-    assert (
-        reads == [path]
-        and 0 < record["seconds"] < 60
-        and record["text"] == lab.load_text(path).fingerprint
-    )
-    monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("trained for nothing"))
-    with pytest.raises(
-        ValueError,
-        match=r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes",
-    ):
-        lab.measure(lab.Run("none", path=path, **{**TINY, "longest": 256}))
+def test_tests_are_rows_of_the_last_step(rows: pd.DataFrame) -> None:
+    assert set(rows.loc[rows["question"] != TRAINING_LOSS, "step"]) == {90}
 
 
-def test_a_run_predicts_as_many_bytes_in_blocks_and_tests_variants_as_asked_for(
-    tmp_path: Path, capsys: Any
-) -> None:
-    run = lab.Run("rotary", targets=2048, variants=["yarn"], **{**TINY, "longest": 4})
-    (record,) = lab.sweep([run], path=tmp_path)
+def test_model_is_tested_with_all_its_variants(rows: pd.DataFrame) -> None:
+    assert set(rows["variant"]) == {"as trained", "window", "pi", "ntk", "yarn"}
+
+
+# The questions of each task, saved and read
+
+
+class Saved(NamedTuple):
+    """A run, its record, and the folder in which it was saved."""
+
+    run: lab.Run
+    record: Record
+    folder: Path
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        return lab.read_results(self.folder)
+
+
+@pytest.fixture(scope="module", params=["text", "python reference", "needle", "induction"])
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """A run on each task."""
+    folder = tmp_path_factory.mktemp("saved")
+    run = tiny_run(task=request.param, batch_size=2)
+    (record,) = lab.sweep([run], path=folder, progress=False)
+    return Saved(run, record, folder)
+
+
+QUESTIONS = {
+    "text": {
+        "longer sequences",
+        "by position",
+        "same targets",
+        "attention beyond L",
+        "softmax denominator",
+    },
+    "python reference": {"longer sequences", "same targets"},
+    "needle": {"needle"},
+    "induction": {"induction"},
+}
+
+
+def test_run_answers_the_questions_of_its_task(saved: Saved) -> None:
+    assert set(saved.rows["question"]) >= {TRAINING_LOSS, *QUESTIONS[saved.run.task]}
+
+
+def test_saved_run_is_read_as_the_table_of_its_record(saved: Saved) -> None:
+    pd.testing.assert_frame_equal(saved.rows, record_table([saved.record], saved.folder.name))
+
+
+def test_rows_name_the_task(saved: Saved) -> None:
+    assert set(saved.rows["task"]) == {saved.run.task}
+
+
+def test_rows_have_the_fingerprint_of_a_text_and_none_of_a_task(saved: Saved) -> None:
+    fingerprint = getattr(saved.run.source(), "fingerprint", "")
+    assert set(saved.rows["text"]) == {fingerprint}
+
+
+def test_nothing_is_answered_twice(saved: Saved) -> None:
+    assert not saved.rows.duplicated(["variant", "question", "x"]).any()
+
+
+# What else a run does as its settings say
+
+
+def test_equal_settings_give_equal_numbers() -> None:
+    run = tiny_run(position="kerple-log")
+    assert lab.measure(run)["rows"] == lab.measure(run)["rows"]
+
+
+def test_run_without_tests_has_its_training_loss_only() -> None:
+    run = tiny_run()
+    of_training = [row for row in lab.measure(run)["rows"] if row["question"] == TRAINING_LOSS]
+    assert lab.measure(replace(run, longest=0))["rows"] == of_training
+
+
+def test_sweep_shows_no_progress_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    list(lab.sweep([tiny_run(longest=0)], progress=False))
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_of_training_and_tests_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    list(lab.sweep([tiny_run()]))
     shown = capsys.readouterr().err
-    assert "train rotary, seed 0:" in shown and "test rotary, seed 0:" in shown
-    blocks = record_table([record], "mine", by_block=True).query("question == 'longer sequences'")
-    means = lab.read_results(tmp_path).query("question == 'longer sequences'")
-    assert set(means["variant"]) == {"as trained", "yarn"} and set(means["count"]) == {2048}
-    assert blocks.groupby(["variant", "x"])["block"].nunique().eq(16).all()
-    text = run.source()
-    model = run.new_model(text)
-    list(run.train(model, text))
-    expected = lab.loss_by_length(model, text, [16, 32, 64], targets=2048)
-    assert means.query("variant == 'as trained'").set_index("x")[
-        "value"
-    ].to_dict() == pytest.approx(expected, abs=1e-4)
-    ((_, bits),) = shared_losses(model, text, [16], targets=2048)
-    pieces = blocks.query("variant == 'as trained' and x == 16")["value"].tolist()
-    assert pieces == pytest.approx(bits.view(16, -1).mean(1).tolist(), abs=1e-4)
+    assert "train alibi, seed 3:" in shown
+    assert "test alibi, seed 3:" in shown
 
 
-def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> None:
-    run = lab.Run("none", device=torch.device("cpu"), path=tmp_path / "mine.txt", label=3)  # type: ignore[arg-type]
-    assert (run.device, run.path, run.label) == ("cpu", str(tmp_path / "mine.txt"), "3")
-    assert json.loads(json.dumps(run.settings())) == run.settings()
+@pytest.fixture
+def own_text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    sentences = [f"to be or not to be, that is question {number}. " for number in range(300)]
+    path.write_text("".join(sentences))
+    return path
+
+
+def test_record_has_the_fingerprint_of_an_own_text(own_text: Path) -> None:
+    record = lab.measure(tiny_run(path=own_text, longest=0))
+    assert record["text"] == lab.load_text(own_text).fingerprint
+
+
+def test_own_text_is_read_once(own_text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Mock(return_value=own_text.read_bytes())
+    monkeypatch.setattr(Path, "read_bytes", read)
+    lab.measure(tiny_run(path=own_text))
+    read.assert_called_once()
+
+
+def test_own_text_that_is_too_short_is_refused_before_training(
+    own_text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Mock()
+    monkeypatch.setattr(training, "train", train)
+    message = r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes"
+    with pytest.raises(ValueError, match=message):
+        lab.measure(tiny_run(path=own_text, longest=256))
+    train.assert_not_called()
+
+
+# The bytes that are predicted, in blocks
+
+
+class Blocks(NamedTuple):
+    """A run that predicts 2048 bytes, the same by hand, and its rows with and without blocks."""
+
+    losses: dict[int, float]  # {length: bits per byte}
+    bits: torch.Tensor  # at the training length, float32 [bytes]
+    means: pd.DataFrame
+    blocks: pd.DataFrame
+
+
+@pytest.fixture(scope="module")
+def in_blocks() -> Blocks:
+    run = tiny_run(position="rotary", targets=2048, variants=["yarn"], longest=4)
+    with limited_threads(1):
+        model = run.new_model(TEXT)
+        list(run.train(model, TEXT))
+        losses = lab.loss_by_length(model, TEXT, [16, 32, 64], targets=2048)
+        ((_, bits),) = shared_losses(model, TEXT, [16], targets=2048)
+    record = lab.measure(run)
+    means = record_table([record], "mine")
+    blocks = record_table([record], "mine", by_block=True)
+    return Blocks(
+        losses,
+        bits,
+        means[means["question"] == "longer sequences"],
+        blocks[blocks["question"] == "longer sequences"],
+    )
+
+
+def test_as_many_bytes_are_predicted_as_asked_for(in_blocks: Blocks) -> None:
+    assert set(in_blocks.means["count"]) == {2048}
+    measured = curve(in_blocks.means, "longer sequences")
+    assert measured == pytest.approx(in_blocks.losses, abs=1e-4)
+
+
+def test_only_the_variants_asked_for_are_tested(in_blocks: Blocks) -> None:
+    assert set(in_blocks.means["variant"]) == {"as trained", "yarn"}
+
+
+def test_there_are_sixteen_blocks_at_each_length(in_blocks: Blocks) -> None:
+    number_of_blocks = in_blocks.blocks.groupby(["variant", "x"])["block"].nunique()
+    assert set(number_of_blocks) == {16}
+
+
+def test_block_is_the_mean_of_a_sixteenth_of_the_bytes(in_blocks: Blocks) -> None:
+    at_training_length = in_blocks.blocks.query("variant == 'as trained' and x == 16")
+    expected = [float(block.mean()) for block in in_blocks.bits.chunk(16)]
+    assert at_training_length["value"].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("device", torch.device("cpu"), "cpu"),
+        ("path", Path("mine.txt"), "mine.txt"),
+        ("label", 3, "3"),
+    ],
+)
+def test_settings_are_strings_whatever_was_given(name: str, given: object, kept: str) -> None:
+    run = tiny_run(**{name: given})
+    assert getattr(run, name) == kept
+
+
+def test_settings_are_the_same_after_a_journey_through_json() -> None:
+    settings = tiny_run(path="mine.txt", variants=("window",)).settings()
+    assert json.loads(json.dumps(settings)) == settings
+
+
+def test_sizes_that_are_changed_afterwards_have_no_effect() -> None:
     sizes = {"d_model": 16}
     run = lab.Run("none", model=sizes)
     sizes["d_model"] = 32
@@ -165,112 +304,191 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"position": "alibba"}, "got 'alibba'"),
-        (
+        pytest.param({"position": "alibba"}, "got 'alibba'", id="unknown method"),
+        pytest.param(
             {"task": "needle", "path": "mine.txt"},
             "path must be None for task 'needle', got 'mine.txt'",
+            id="a text for a task",
         ),
-        (
+        pytest.param(
             {"task": "juggle"},
             "task must be one of text, python reference, needle, induction, got 'juggle'",
+            id="unknown task",
         ),
-        ({"variants": ["linear"]}, "variants must be among window, .*, got 'linear'"),
-        (
+        pytest.param(
+            {"variants": ["linear"]},
+            "variants must be among window, .*, got 'linear'",
+            id="unknown variant",
+        ),
+        pytest.param(
             {"device": "foo"},
             "device must be auto, cpu, cuda or another of torch's names, got 'foo'",
+            id="unknown device",
         ),
-        ({"seed": 2**63}, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
-        ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
+        pytest.param(
+            {"seed": 2**63},
+            f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}",
+            id="a seed too large",
+        ),
+        pytest.param(
+            {"model": {"d_model": 30}}, "d_model=30 must be a multiple", id="sizes that don't fit"
+        ),
     ],
 )
-def test_a_run_that_would_fail_later_is_refused(settings: Any, message: str) -> None:
+def test_run_that_would_fail_later_is_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lab.Run(**{"position": "none", **settings})
 
 
-def steep(slope: float) -> Method:
-    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
-        return -slope * distance.float()
-
-    return law
+# Own laws
 
 
-def values(run: lab.Run) -> list[float]:
-    """All numbers of a run."""
+def training_losses(run: lab.Run) -> list[float]:
     return [row["value"] for row in lab.measure(run)["rows"]]
 
 
 def test_runs_with_different_laws_of_one_name_train_their_own_law() -> None:
-    flat = lab.Run(steep(0.0), label="flat", **TINY)
-    steeper = lab.Run(steep(9.0), label="steep", **TINY)
-    assert values(flat) != values(steeper)
+    flat = tiny_run(position=steep(0.0), label="flat", longest=0)
+    steeper = tiny_run(position=steep(9.0), label="steep", longest=0)
+    assert training_losses(flat) != training_losses(steeper)
 
 
 def test_copy_of_a_run_keeps_its_law_although_the_name_is_taken_by_another() -> None:
-    flat = lab.Run(steep(0.0), label="flat", **TINY)
-    expected = values(flat)
-    lab.Run(steep(9.0), label="steep", **TINY)
-    assert values(replace(flat, label="a copy")) == expected
+    flat = tiny_run(position=steep(0.0), label="flat", longest=0)
+    expected = training_losses(flat)
+    tiny_run(position=steep(9.0), label="steep")
+    assert training_losses(replace(flat, label="a copy")) == expected
 
 
-def test_settings_keep_the_name_and_the_text_of_an_own_law() -> None:
-    settings = lab.Run(root, **TINY).settings()
+def test_settings_keep_the_name_of_an_own_law() -> None:
+    settings = tiny_run(position=root).settings()
     assert settings["position"] == "root"
     assert settings["label"] == "root"
-    assert settings["custom"]["source"].startswith("def root(distance")
-    assert "-0.5 * distance.float().sqrt() / head" in settings["custom"]["source"]
+
+
+def test_settings_keep_the_text_of_an_own_law() -> None:
+    source = tiny_run(position=root).settings()["custom"]["source"]
+    assert source.startswith("def root(distance")
+    assert "-0.5 * distance.float().sqrt() / head" in source
 
 
 def test_settings_of_a_run_changed_to_a_named_method_keep_no_text() -> None:
-    run = lab.Run(root, **TINY)
+    run = tiny_run(position=root)
     assert "custom" not in replace(run, position="alibi").settings()
+
+
+# Files
+
+
+COMPRESSED = gzip.compress(b"{}\n", mtime=0)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("notes.jsonl", b"my notes", "line 1 of .* is not a result of this version"),
-        ("old.jsonl", b'{"run": 1}\n', "line 1 of .* is not a result"),
-        ("empty.jsonl", b"[]", "line 1 of .* is not a result"),
-        ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
-        ("not-utf-8.jsonl", b"\xff\n", "cannot read results from"),
-        ("truncated.jsonl.gz", gzip.compress(b"{}\n", mtime=0)[:-4], "cannot read results from"),
-        (
-            "damaged.jsonl.gz",
-            gzip.compress(b"{}\n", mtime=0)[:10] + b"\xff" * 20,
-            "cannot read results from",
+        pytest.param(
+            "notes.jsonl",
+            b"my notes",
+            "line 1 of .* is not a result of this version",
+            id="no JSON",
         ),
-        ("not-compressed.jsonl.gz", b"{}\n", "cannot read results from"),
+        pytest.param(
+            "old.jsonl",
+            b'{"run": 1}\n',
+            "line 1 of .* is not a result",
+            id="no record",
+        ),
+        pytest.param(
+            "list.jsonl",
+            b"[]",
+            "line 1 of .* is not a result",
+            id="a list",
+        ),
+        pytest.param(
+            "deep.jsonl",
+            b"[" * 10_000,
+            "line 1 of .* is not a result",
+            id="JSON too deep to read",
+        ),
+        pytest.param(
+            "bytes.jsonl",
+            b"\xff\n",
+            "cannot read results from",
+            id="no UTF-8",
+        ),
+        pytest.param(
+            "truncated.jsonl.gz",
+            COMPRESSED[:-4],
+            "cannot read results from",
+            id="a truncated gzip file",
+        ),
+        pytest.param(
+            "damaged.jsonl.gz",
+            COMPRESSED[:10] + b"\xff" * 20,
+            "cannot read results from",
+            id="a damaged gzip file",
+        ),
+        pytest.param(
+            "plain.jsonl.gz",
+            b"{}\n",
+            "cannot read results from",
+            id="no gzip file",
+        ),
     ],
 )
-def test_a_file_that_holds_no_results_is_named(
+def test_file_that_holds_no_results_is_named(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
-    for file, path in (
-        (tmp_path / name, tmp_path / name),
-        (tmp_path / "run.json", tmp_path),
-    ):  # and in a folder
-        file.write_bytes(content)
-        with pytest.raises(
-            ValueError, match=f"{message}.*" if path == file else "run.json"
-        ) as error:
-            lab.read_results(path)
-        assert file.name in str(error.value)
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{message}.*") as error:
+        lab.read_results(file)
+    assert name in str(error.value)
 
 
-def test_a_record_per_line_is_read_with_the_number_of_a_bad_line(tmp_path: Path) -> None:
-    record = json.dumps(lab.measure(lab.Run("learned", **TINY)))
-    (tmp_path / "runs.jsonl.gz").write_bytes(
-        gzip.compress(f"{record}\n{record}\n".encode(), mtime=0)
-    )
-    rows = lab.read_results(tmp_path / "runs.jsonl.gz").query(
-        "question in ('training loss', 'longer sequences')"
-    )
-    assert rows["value"].isna().tolist() == 2 * [*4 * [False], False, True], (
-        "it is not defined at 2L"
-    )
-    (tmp_path / "runs.jsonl").write_text(f"{record}\nnull\n")
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"my notes", id="no JSON"),
+        pytest.param(b'{"run": 1}\n', id="no record"),
+        pytest.param(b"\xff\n", id="no UTF-8"),
+    ],
+)
+def test_file_in_a_folder_that_holds_no_result_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"run\.json"):
+        lab.read_results(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def line() -> str:
+    """The record of a method that is not defined beyond the training length, as JSON."""
+    return json.dumps(lab.measure(tiny_run(position="learned")))
+
+
+def test_file_with_a_record_per_line_is_read(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "runs.jsonl.gz"
+    file.write_bytes(gzip.compress(f"{line}\n{line}\n".encode(), mtime=0))
+    one = record_table([json.loads(line)], "runs.jsonl.gz")
+    pd.testing.assert_frame_equal(lab.read_results(file), pd.concat([one, one], ignore_index=True))
+
+
+def test_value_that_is_not_defined_is_read_as_nan(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text(line)
+    tested = curve(lab.read_results(file), "longer sequences")
+    assert list(tested) == [16, 32]
+    assert math.isfinite(tested[16])
+    assert math.isnan(tested[32])
+
+
+def test_number_of_a_bad_line_is_told(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text(f"{line}\nnull\n")
     with pytest.raises(ValueError, match="line 2 of "):
-        lab.read_results(tmp_path / "runs.jsonl")
+        lab.read_results(file)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.read_results(tmp_path / "nowhere")

@@ -15,9 +15,8 @@ from alibi_viz import lab, laws, study
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.train.saved_models import SETTINGS_FILE, WEIGHTS_FILE, BadRun
-from tests.custom_laws import root
+from tests.custom_laws import root, steep
 from tests.tables import SMALL, table
-from tests.train.test_run import steep
 
 TOKENS = torch.arange(30)[None]
 

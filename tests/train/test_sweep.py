@@ -3,16 +3,15 @@ losing one."""
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -20,23 +19,27 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.train.results import read_records
-from alibi_viz.train.sweep import worker_pool
+from alibi_viz.train.results import Record, read_records
+from tests.custom_laws import steep
 from tests.tables import SMALL
-from tests.train.test_run import steep
+from tests.train.tiny_runs import endless, finite, runs, tiny_run
+
+DEADLINE = 120  # seconds until a test gives up waiting for processes: no result depends on them
 
 
-def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
-    tiny = {"length": 16, "steps": 4, "longest": 2, "model": SMALL, **settings}
-    return [
-        lab.Run(("alibi", "none")[number % 2], seed=3 + number // 2, **tiny)
-        for number in range(count)
-    ]
-
-
-def numbers(records: Any) -> list[str]:
+def numbers(records: Iterable[Record]) -> list[str]:
     """What must be equal between two sweeps: everything except how long it took."""
     return sorted(json.dumps({**record, "seconds": 0}, sort_keys=True) for record in records)
+
+
+def sweep(*runs: lab.Run, **options: Any) -> list[Record]:
+    """All records of a sweep that shows no progress."""
+    return list(lab.sweep(runs, **options, progress=False))
+
+
+def untrained_record(run: lab.Run) -> Record:
+    text = getattr(run.source(), "fingerprint", "")
+    return {"run": run.settings(), "text": text, "error": None, "rows": []}
 
 
 @pytest.fixture
@@ -44,92 +47,162 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
     """Runs are listed here instead of being trained."""
     done: list[lab.Run] = []
 
-    def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
+    def measure(run: lab.Run, progress: bool = False) -> Record:
         done.append(run)
-        return {
-            "run": run.settings(),
-            "text": lab.load_text().fingerprint,
-            "error": None,
-            "rows": [],
-        }
+        return untrained_record(run)
 
     monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
     return done
 
 
-@pytest.fixture(scope="module")
-def many() -> list[lab.Run]:
-    """Two runs of methods with a name, and two of own functions."""
+# A sweep by worker processes that is killed. Its first line is how workers take an interrupt, and
+# then it prints one when a record is saved.
+SCRIPT = """
+import signal
 
-    def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
-        return -distance.float() / head
+from alibi_viz import lab
+from alibi_viz.train.sweep import worker_pool
+from tests.train.tiny_runs import endless, finite
 
-    (run,) = runs(1)
-    own_methods = [replace(run, position=method, label="") for method in (local, steep(2.0))]
-    return [*runs(2), *own_methods]
-
-
-@pytest.fixture(scope="module")
-def saved_by_workers(many: list[lab.Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results folder of a sweep by two worker processes."""
-    folder = tmp_path_factory.mktemp("saved")
+if __name__ == "__main__":
     with worker_pool(2) as pool:
-        records = list(lab.sweep(many, pool, path=folder, progress=False))
-    assert {record["run"]["label"] for record in records} == {"alibi", "none", "local", "law"}
-    return folder
+        # Two at once, so that both workers start at once.
+        handlers = [pool.submit(signal.getsignal, signal.SIGINT) for _ in range(2)]
+        print(repr(handlers[0].result()), flush=True)
+        for record in lab.sweep([*finite(), *endless()], pool, path={folder!r}, progress=False):
+            print("saved", flush=True)
+"""
 
 
-def test_worker_processes_give_the_same_numbers_bit_for_bit(
-    many: list[lab.Run], saved_by_workers: Path
-) -> None:
-    assert numbers(read_records(saved_by_workers)) == numbers(lab.sweep(many, progress=False))
+class KilledSweep(NamedTuple):
+    """What is left of a sweep that was killed when all but its endless runs were saved."""
+
+    folder: Path
+    workers: list[psutil.Process]
+    interrupt_handler: str  # of the workers
+
+
+@pytest.fixture(scope="module")
+def killed_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledSweep]:
+    script = tmp_path_factory.mktemp("killed") / "script.py"
+    folder = script.parent / "results"
+    script.write_text(SCRIPT.format(folder=str(folder)))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with psutil.Popen(
+        [sys.executable, script], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        handler = process.stdout.readline().strip()
+        for _ in finite():
+            assert process.stdout.readline() == "saved\n"
+        workers = process.children(recursive=True)
+        process.kill()
+    yield KilledSweep(folder, workers, handler)
+    for worker in workers:
+        if worker.is_running():
+            worker.kill()
+
+
+def test_workers_of_a_killed_sweep_end(killed_sweep: KilledSweep) -> None:
+    assert len(killed_sweep.workers) >= 2
+    _, alive = psutil.wait_procs(killed_sweep.workers, timeout=DEADLINE)
+    assert alive == []
+
+
+def test_interrupt_ends_a_worker(killed_sweep: KilledSweep) -> None:
+    """As a KeyboardInterrupt it would only end one of its runs."""
+    assert "SIG_DFL" in killed_sweep.interrupt_handler
+
+
+def test_workers_give_the_same_numbers_bit_for_bit(killed_sweep: KilledSweep) -> None:
+    assert numbers(read_records(killed_sweep.folder)) == numbers(sweep(*finite()))
+
+
+def test_workers_run_methods_with_a_name_and_own_functions(killed_sweep: KilledSweep) -> None:
+    labels = {record["run"]["label"] for record in read_records(killed_sweep.folder)}
+    assert labels == {"alibi", "none", "local", "law"}
 
 
 def test_runs_that_workers_have_finished_are_not_repeated(
-    many: list[lab.Run], saved_by_workers: Path, monkeypatch: pytest.MonkeyPatch
+    killed_sweep: KilledSweep, measured: list[lab.Run]
 ) -> None:
-    monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
-    records = lab.sweep(many, path=saved_by_workers, progress=False)
-    assert numbers(records) == numbers(read_records(saved_by_workers))
+    saved = read_records(killed_sweep.folder)
+    records = sweep(*finite(), path=killed_sweep.folder)
+    assert measured == []
+    assert numbers(records) == numbers(saved)
 
 
-def test_interrupt_ends_a_worker() -> None:
-    """As a KeyboardInterrupt it would only end one of its runs."""
-    with worker_pool(2) as pool:
-        assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL
+def test_killed_sweep_resumes_with_the_runs_that_it_has_not_finished(
+    killed_sweep: KilledSweep, measured: list[lab.Run], tmp_path: Path
+) -> None:
+    for file in killed_sweep.folder.iterdir():  # a copy, because the sweep adds to it
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    sweep(*finite(), *endless(), path=tmp_path)
+    assert measured == endless()
+    assert len(read_records(tmp_path)) == len(finite()) + len(endless())
 
 
-def test_finished_runs_are_kept_when_a_worker_dies(tmp_path: Path) -> None:
-    many = [*runs(1), *runs(3, steps=100_000)]
-    with worker_pool(2) as pool:
-        stream = lab.sweep(many, pool, path=tmp_path, progress=False)
-        finished = next(stream)
-        os.kill(next(iter(pool._processes)), signal.SIGKILL)
-        with pytest.raises(BrokenProcessPool):
-            list(stream)
-    assert read_records(tmp_path) == [finished]
+# What is saved when
 
 
-def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(
+class SecondWorkerDies(Executor):
+    """An executor whose first task is done at once, and whose other workers die at their task."""
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        self.tasks += 1
+        future: Future[Any] = Future()
+        if self.tasks == 1:
+            future.set_result(task(*arguments, **options))
+        else:
+            future.set_exception(BrokenProcessPool("a worker died"))
+        return future
+
+
+def test_death_of_a_worker_ends_the_sweep_and_keeps_what_is_finished(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenProcessPool):
+        list(lab.sweep(runs(4), SecondWorkerDies(), path=tmp_path, progress=False))
+    (record,) = read_records(tmp_path)
+    assert record["run"] == tiny_run(0).settings()
+
+
+def test_nothing_starts_before_the_first_record_is_asked_for(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     folder = tmp_path / "deep" / "results"
-    stream = lab.sweep(runs(), path=folder, progress=False)
-    assert not measured, "nothing starts before the first record is asked for"
-    assert not list(folder.iterdir())
+    lab.sweep(runs(4), path=folder, progress=False)
+    assert measured == []
+    assert list(folder.iterdir()) == []
 
-    for count in (1, 2):
-        record = next(stream)
-        saved = read_records(folder)
-        assert record in saved
-        assert len(saved) == count
 
+def test_each_record_is_saved_when_it_is_yielded(measured: list[lab.Run], tmp_path: Path) -> None:
+    stream = lab.sweep(runs(4), path=tmp_path, progress=False)
+    first = next(stream)
+    assert read_records(tmp_path) == [first]
+
+    second = next(stream)
+    saved = read_records(tmp_path)
+    assert second in saved
+    assert len(saved) == 2
+
+
+def test_closed_stream_measures_no_further(measured: list[lab.Run]) -> None:
+    stream = lab.sweep(runs(4), progress=False)
+    next(stream)
     stream.close()
-    assert len(measured) == 2
     assert next(stream, None) is None
+    assert measured == runs(1)
 
-    assert len(list(lab.sweep(runs(), path=folder, progress=False))) == 4
-    assert len(measured) == 4, "only the missing ones"
+
+def test_next_sweep_measures_only_the_missing_runs(measured: list[lab.Run], tmp_path: Path) -> None:
+    sweep(*runs(2), path=tmp_path)
+    measured.clear()
+    records = sweep(*runs(4), path=tmp_path)
+    assert len(records) == 4
+    assert measured == runs(4)[2:]
 
 
 def test_closing_cancels_waiting_runs_and_saves_those_begun(
@@ -139,22 +212,25 @@ def test_closing_cancels_waiting_runs_and_saves_those_begun(
     second_has_started = Event()
     closed = Event()
 
-    def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
+    def measure(run: lab.Run, progress: bool = False) -> Record:
         started.append(run)
         if len(started) == 2:
             second_has_started.set()
-            closed.wait()
-        return {"run": run.settings(), "text": "", "error": None, "rows": []}
+            assert closed.wait(DEADLINE)
+        return untrained_record(run)
 
     monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
     with ThreadPoolExecutor(1) as pool:
         stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
         next(stream)
-        second_has_started.wait()
+        assert second_has_started.wait(DEADLINE)
         stream.close()
         closed.set()
     assert len(started) == 2
     assert len(read_records(tmp_path)) == 2
+
+
+# Which runs are the same
 
 
 OTHER_SETTINGS: dict[str, Any] = {
@@ -169,7 +245,7 @@ OTHER_SETTINGS: dict[str, Any] = {
     "targets": 99,
     "variants": ("window",),
     "threads": 2,
-    "path": "other.txt",
+    "path": __file__,
     "device": "cpu",
     "model": {**SMALL, "num_layers": 2},
     "label": "../x" * 99,
@@ -180,10 +256,10 @@ OTHER_SETTINGS: dict[str, Any] = {
 def test_run_that_differs_in_one_setting_is_not_a_finished_one(
     name: str, measured: list[lab.Run], tmp_path: Path
 ) -> None:
-    (run,) = runs(1)
+    run = tiny_run()
     other = replace(run, **{name: OTHER_SETTINGS[name]})
-    list(lab.sweep([run], path=tmp_path, progress=False))
-    list(lab.sweep([run, other], path=tmp_path, progress=False))
+    sweep(run, path=tmp_path)
+    sweep(run, other, path=tmp_path)
     assert measured == [run, other]
     assert len(read_records(tmp_path)) == 2, "each in a file of its own"
 
@@ -194,128 +270,128 @@ def test_own_law_with_another_text_is_not_a_finished_run(
     def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -distance.float() / head
 
-    first = replace(runs(1)[0], position=steep(0.25), label="mine")
-    second = replace(runs(1)[0], position=law, label="mine")
-    list(lab.sweep([first], path=tmp_path, progress=False))
-    list(lab.sweep([first, second], path=tmp_path, progress=False))
+    first = replace(tiny_run(), position=steep(0.25), label="mine")
+    second = replace(tiny_run(), position=law, label="mine")
+    sweep(first, path=tmp_path)
+    sweep(first, second, path=tmp_path)
     assert measured == [first, second]
 
 
 def test_two_laws_with_equal_text_and_label_are_refused(measured: list[lab.Run]) -> None:
-    both = [replace(runs(1)[0], position=steep(slope), label="mine") for slope in (0.25, 0.5)]
+    flat = replace(tiny_run(), position=steep(0.25), label="mine")
+    steeper = replace(tiny_run(), position=steep(0.5), label="mine")
     with pytest.raises(ValueError, match="got two of 'mine': give them different labels"):
-        lab.sweep(both, progress=False)
+        lab.sweep([flat, steeper], progress=False)
 
 
 def test_equal_runs_are_executed_once(measured: list[lab.Run]) -> None:
-    (run,) = runs(1)
+    run = tiny_run()
     equal = replace(run, model=dict(reversed(SMALL.items())))
-    assert len(list(lab.sweep([run, equal], progress=False))) == 1
+    assert len(sweep(run, equal)) == 1
+    assert measured == [run]
 
 
-# It prints a line when a record is saved; the other runs take longer than the test.
-SCRIPT = """
-from alibi_viz import lab
-from alibi_viz.train.sweep import worker_pool
-from tests.train.test_sweep import runs
-
-if __name__ == "__main__":
-    endless = runs(3, steps=100_000)
-    with worker_pool(2) as pool:
-        for record in lab.sweep([*runs(1), *endless], pool, path={folder!r}, progress=False):
-            print("saved", flush=True)
-"""
+# What goes wrong
 
 
-@pytest.fixture(scope="module")
-def killed_sweep(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Path, list[psutil.Process]]]:
-    """The results folder of a sweep that was killed after its first record, and its workers."""
-    file = tmp_path_factory.mktemp("killed") / "script.py"
-    folder = file.parent / "results"
-    file.write_text(SCRIPT.format(folder=str(folder)))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with psutil.Popen(
-        [sys.executable, file], env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "saved\n"
-        workers = process.children(recursive=True)
-        process.kill()
-    yield folder, workers
-    for worker in workers:
-        if worker.is_running():
-            worker.kill()
+@pytest.fixture
+def diverged(tmp_path: Path) -> Record:
+    """The record of a run whose loss became NaN."""
+    (record,) = sweep(tiny_run(learning_rate=1e30), path=tmp_path)
+    return record
 
 
-def test_workers_of_a_killed_sweep_end(
-    killed_sweep: tuple[Path, list[psutil.Process]],
+def test_divergence_is_a_result(diverged: Record, tmp_path: Path) -> None:
+    assert "the loss became" in diverged["error"]
+    assert read_records(tmp_path) == [diverged]
+
+
+def test_model_that_diverged_is_not_tested(diverged: Record) -> None:
+    assert {row["question"] for row in diverged["rows"]} == {TRAINING_LOSS}
+
+
+def test_sweep_goes_on_after_a_divergence() -> None:
+    _, record = sweep(tiny_run(learning_rate=1e30), tiny_run())
+    assert record["error"] is None
+
+
+def test_other_errors_end_a_sweep_and_keep_what_is_finished(
+    measured: list[lab.Run], tmp_path: Path
 ) -> None:
-    _, workers = killed_sweep
-    assert len(workers) >= 2
-    psutil.wait_procs(workers)
-
-
-def test_killed_sweep_resumes_with_its_finished_run(
-    measured: list[lab.Run], killed_sweep: tuple[Path, list[psutil.Process]]
-) -> None:
-    folder, _ = killed_sweep
-    (finished,) = read_records(folder)
-    missing = runs(3, steps=100_000)
-    records = list(lab.sweep([*runs(1), *missing], path=folder, progress=False))
-    assert measured == missing
-    assert finished in records
-    assert len(read_records(folder)) == 4
-
-
-def test_divergence_is_a_result_and_other_errors_end_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (run,) = runs(1)
-    diverging = replace(run, learning_rate=1e30)
-    missing = replace(run, path=str(tmp_path / "gone.txt"))
-    stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
-    record = next(stream)
-    assert "the loss became" in record["error"]
-    assert {row["question"] for row in record["rows"]} <= {TRAINING_LOSS}, (
-        "a diverged model is not tested"
-    )
+    first, last = runs(2)
+    missing = replace(first, path=str(tmp_path / "gone.txt"))
+    folder = tmp_path / "results"
     with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
-        next(stream)
-    assert len(read_records(tmp_path / "results")) == 1
+        sweep(first, missing, last, path=folder)
+    (record,) = read_records(folder)
+    assert record["run"] == first.settings()
+
+
+def test_progress_is_shown_on_standard_error(
+    measured: list[lab.Run], capsys: pytest.CaptureFixture[str]
+) -> None:
+    list(lab.sweep(runs(2)))
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "1/4" in shown.err, "progress is shown on standard error"
+    assert "2/2" in shown.err
 
 
-def test_foreign_json_is_refused_and_unfinished_or_other_files_ignored(
+def test_unfinished_and_other_files_in_the_folder_are_ignored(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (tmp_path / "README.md").write_text("my results")
     unfinished = tmp_path / ".text-alibi.json.123-456"  # of a killed sweep
     unfinished.write_text('{"run": {')
-    assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
-    (tmp_path / "notes.json").write_text("my notes")
+    assert len(sweep(*runs(2), path=tmp_path)) == 2
+
+
+def test_json_that_is_no_result_is_refused_and_kept(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.json"
+    notes.write_text("my notes")
     with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
         lab.sweep(runs(3), path=tmp_path)
-    # No folder can be made at a file, or below it.
-    for path in (tmp_path / "README.md", tmp_path / "README.md" / "below"):
-        with pytest.raises(OSError, match=r"README\.md"):
-            lab.sweep(runs(3), path=path)
-    assert (tmp_path / "notes.json").read_text() == "my notes"
-    assert len(measured) == 2
+    assert notes.read_text() == "my notes"
 
 
-def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
-    path, folder = tmp_path / "text.txt", tmp_path / "results"
-    path.write_text(
-        "".join(f"to be or not to be, that is question {number}. " for number in range(600))
-    )
-    (run,) = runs(1, path=str(path))
-    first = list(lab.sweep([run], path=folder, progress=False))
-    assert list(lab.sweep([run], path=folder, progress=False)) == first
-    path.write_text(
-        "".join(f"something else, and more of it than {number}. " for number in range(600))
-    )
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(Path("README.md"), id="a file"),
+        pytest.param(Path("README.md") / "below", id="below a file"),
+    ],
+)
+def test_path_at_which_no_folder_can_be_made_is_refused(tmp_path: Path, path: Path) -> None:
+    (tmp_path / "README.md").write_text("my results")
+    with pytest.raises(OSError, match=r"README\.md"):
+        lab.sweep(runs(3), path=tmp_path / path)
+
+
+def own_text(sentence: str) -> str:
+    """A text that is long enough to test on, in which no sentence is repeated."""
+    return "".join(f"{sentence} {number}. " for number in range(600))
+
+
+@pytest.fixture
+def saved_on_own_text(measured: list[lab.Run], tmp_path: Path) -> tuple[lab.Run, Path]:
+    """A run on a text file, and the folder in which it was saved."""
+    text = tmp_path / "text.txt"
+    text.write_text(own_text("to be or not to be, that is question"))
+    folder = tmp_path / "results"
+    run = tiny_run(path=str(text))
+    sweep(run, path=folder)
+    return run, folder
+
+
+def test_run_on_an_own_text_is_resumed(
+    saved_on_own_text: tuple[lab.Run, Path], measured: list[lab.Run]
+) -> None:
+    run, folder = saved_on_own_text
+    sweep(run, path=folder)
+    assert measured == [run], "and only once"
+
+
+def test_text_that_has_changed_since_is_refused(saved_on_own_text: tuple[lab.Run, Path]) -> None:
+    run, folder = saved_on_own_text
+    Path(run.path).write_text(own_text("something else, and more of it than"))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
         lab.sweep([run], path=folder)
