@@ -27,6 +27,7 @@ FLOORS = (
     "slopes",
     "laws",
     "bias",
+    "cached_bias",
     "attention",
     "models",
     "__init__",
