@@ -1,61 +1,179 @@
 """PrecisionMicroscope, driven through its traits."""
 
+# ruff: noqa: RUF001  (captions have minus signs)
+
+from functools import cache
+
+import numpy as np
 import pytest
 
-from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias, weight_errors
+from alibi_viz.figures.precision_plot import Traces
+from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
-from alibi_viz.widgets.core.formatting import format_number, format_percent
+
+LAST = 2047  # the last query
 
 
-def test_other_forms_collide_elsewhere_or_not_at_all() -> None:
-    app = PrecisionMicroscope(form="relative")
-    cells, colors = app.figure.data[4], app.figure.layout.coloraxis.to_plotly_json()
-    assert (cells.z[0][-1], app.figure.layout.xaxis2.range) == (None, (-0.5, 2047.5)), (
-        "a gap where masked"
-    )
-    assert cells.hovertemplate.startswith("32 queries around %{y}, 32 keys around %{x}")
-    app.form, app.query = "end", "largest error"
-    assert "the 5 nearest keys of query 4 have 2 different biases." in app.caption
-    assert app.figure.layout.coloraxis.to_plotly_json() == colors, (
-        "the range stays, so that two maps can be compared"
-    )
+@cache
+def opened(form: str, dtype: str, query: str = "last") -> PrecisionMicroscope:
+    """An app that no test changes."""
+    return PrecisionMicroscope(form=form, dtype=dtype, query=query)
+
+
+def traces(form: str, dtype: str, query: str = "last") -> Traces:
+    return Traces(*opened(form, dtype, query).figure.data)
+
+
+# The caption
+
+EVERY_BIAS_DIFFERS = "the 64 nearest keys of query 2,047 have 64 different biases."
+NO_ERROR = "No weight is wrong by more than 10^−12."
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype", "nearest", "largest_error"),
+    [
+        # Numbers from 512 to 1,024 are 4 apart in bfloat16, so 8 keys share a bias of half
+        # their position.
+        pytest.param(
+            "key",
+            "bfloat16",
+            "the 64 nearest keys of query 2,047 have 9 different biases.",
+            "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
+            id="key, bfloat16",
+        ),
+        pytest.param("key", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="key, float16"),
+        pytest.param("key", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="key, float32"),
+        # The biases of the last keys are small, those of the first keys large.
+        pytest.param(
+            "end",
+            "bfloat16",
+            EVERY_BIAS_DIFFERS,
+            "The largest error is 0.503, for query 4 and key 4: 93% instead of 43%.",
+            id="end, bfloat16",
+        ),
+        pytest.param("end", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="end, float16"),
+        pytest.param("end", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="end, float32"),
+        pytest.param(
+            "positions",
+            "bfloat16",
+            "the 64 nearest keys of query 2,047 have 9 different biases.",
+            "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
+            id="positions, bfloat16",
+        ),
+        pytest.param("positions", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="positions, float16"),
+        pytest.param("positions", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="positions, float32"),
+        pytest.param("relative", "bfloat16", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, bfloat16"),
+        pytest.param("relative", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, float16"),
+        pytest.param("relative", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, float32"),
+    ],
+)
+def test_the_caption_gives_the_different_biases_and_the_largest_error(
+    form: str, dtype: str, nearest: str, largest_error: str
+) -> None:
+    subject = f"Head 1 of 8, {form} form in {dtype}"
+    assert opened(form, dtype).caption == f"{subject}: {nearest} {largest_error}"
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype", "nearest"),
+    [
+        pytest.param(
+            "key",
+            "bfloat16",
+            "the 64 nearest keys of query 1,036 have 16 different biases.",
+            id="in the middle",
+        ),
+        pytest.param(
+            "end",
+            "bfloat16",
+            "the 5 nearest keys of query 4 have 2 different biases.",
+            id="near the start",
+        ),
+        pytest.param("relative", "float32", EVERY_BIAS_DIFFERS, id="no error: the last query"),
+    ],
+)
+def test_the_query_may_be_that_of_the_largest_error(form: str, dtype: str, nearest: str) -> None:
+    assert nearest in opened(form, dtype, "largest error").caption
+
+
+# The bias of one query, on the left
+
+
+@pytest.mark.parametrize(
+    ("form", "query", "first_exact", "last_exact"),
+    [
+        pytest.param("key", "last", 1984 / 2, 2047 / 2, id="key"),
+        pytest.param("end", "last", -63 / 2, 0, id="end, last query"),
+        pytest.param("end", "largest error", -2047 / 2, -2043 / 2, id="end, query 4"),
+        pytest.param("positions", "last", -63 / 2, 0, id="positions"),
+        pytest.param("relative", "last", -63 / 2, 0, id="relative"),
+    ],
+)
+def test_the_exact_bias_is_a_line_of_slope_one_half(
+    form: str, query: str, first_exact: float, last_exact: float
+) -> None:
+    exact = traces(form, "bfloat16", query).exact
+    assert exact.y[0] == first_exact
+    assert exact.y[-1] == last_exact
+    assert set(np.diff(exact.y)) == {0.5}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", FORMS)
-def test_figure_and_caption_give_the_rounded_biases_of_a_query_and_the_largest_error(
-    form: str, dtype: str
-) -> None:
-    app = PrecisionMicroscope(
-        form=form, dtype=dtype, query="last" if dtype == "float16" else "largest error"
-    )
-    errors = weight_errors(1 / 2, 2048, dtype=DTYPES[dtype], form=form)
-    query = 2047 if dtype == "float16" or errors.negligible else errors.query
-    rounded = rounded_bias(1 / 2, 2048, dtype=DTYPES[dtype], form=form)[query, : query + 1].tolist()
-    exact = [(key - {"key": 0, "end": 2047}.get(form, query)) / 2 for key in range(query + 1)]
-    shared = [
-        rounded[key] in rounded[max(0, key - 1) : key] + rounded[key + 1 : key + 2]
-        for key in range(query + 1)
-    ]
-    shown = [*zip(range(query + 1), exact, rounded, shared, strict=True)][-64:]
-    curves = [[*zip(trace.x, trace.y, strict=True)] for trace in app.figure.data[:4]]
-    assert curves[:2] == [
-        [(key, line) for key, line, *_ in shown],
-        [(key, step) for key, _, step, _ in shown],
-    ]
-    assert curves[2:] == [
-        [(key, step) for key, _, step, same in shown if same == square] for square in (False, True)
-    ]
-    nearest = (
-        f"the {len(shown)} nearest keys of query {query:,} have {len(set(rounded[-64:]))} "
-        "different biases"
-    )
-    wrong, right = format_percent(errors.weight), format_percent(errors.exact)
-    place = f"query {errors.query:,} and key {errors.key:,}" + f": {wrong} instead of {right}" * (
-        wrong != right
-    )
-    largest = f"The largest error is {format_number(errors.largest)}, for {place}."
-    largest = (
-        "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
-    )
-    assert app.caption == f"Head 1 of 8, {form} form in {dtype}: {nearest}. {largest}"
+def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form: str, dtype: str) -> None:
+    rounded = rounded_bias(1 / 2, 2048, dtype=DTYPES[dtype], form=form)
+    steps = traces(form, dtype).rounded
+    assert list(steps.x) == list(range(1984, 2048))
+    assert list(steps.y) == rounded[LAST, 1984:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("form", "query"),
+    [
+        pytest.param("key", "last", id="most are shared"),
+        pytest.param("end", "largest error", id="few keys"),
+        pytest.param("relative", "last", id="none is shared"),
+    ],
+)
+def test_biases_that_neighbors_share_are_marked(form: str, query: str) -> None:
+    drawn = traces(form, "bfloat16", query)
+    biases = list(drawn.rounded.y)
+    shared = {
+        key for key, bias in zip(drawn.rounded.x, biases, strict=True) if biases.count(bias) > 1
+    }
+    assert set(drawn.shared.x) == shared
+    assert set(drawn.distinct.x) == set(drawn.rounded.x) - shared
+
+
+def test_a_bias_that_is_shared_with_a_key_left_of_the_picture_is_marked() -> None:
+    drawn = traces("key", "bfloat16", "largest error")
+    first_bias = drawn.rounded.y[0]
+    assert list(drawn.rounded.y).count(first_bias) == 1
+    assert drawn.rounded.x[0] in drawn.shared.x
+
+
+# The map of errors, on the right
+
+
+def test_the_map_has_gaps_where_keys_are_masked() -> None:
+    first_query = traces("relative", "bfloat16").errors.z[0]
+    assert first_query[0] is not None
+    assert first_query[-1] is None
+
+
+def test_the_map_covers_all_tokens() -> None:
+    figure = opened("relative", "bfloat16").figure
+    assert figure.layout.xaxis2.range == (-0.5, 2047.5)
+
+
+def test_a_cell_of_the_map_says_how_many_tokens_it_covers() -> None:
+    hover = traces("relative", "bfloat16").errors.hovertemplate
+    assert hover.startswith("32 queries around %{y}, 32 keys around %{x}")
+
+
+def test_two_maps_have_the_same_colors() -> None:
+    app = PrecisionMicroscope(form="relative")
+    colors = app.figure.layout.coloraxis.to_plotly_json()
+    app.form = "end"
+    assert app.figure.layout.coloraxis.to_plotly_json() == colors
