@@ -28,8 +28,7 @@ class SlopeExplorer(App):
 
     why = Why(
         "Each slope is the one before times a constant factor, if the number of heads is a power "
-        "of two. On a "
-        "logarithmic axis, such slopes lie on a straight line.",
+        "of two. On a logarithmic axis, such slopes lie on a straight line.",
         "01_slopes",
         "The rule",
     )
@@ -54,8 +53,12 @@ class SlopeExplorer(App):
 
     def draw(self) -> str:
         slopes = alibi_slopes(self.num_heads, self.scheme)
-        other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
-        picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
+        if self.compare is None:
+            picture.draw(self.figure, slopes, self.scheme)
+            return self._describe(slopes, other=None)
+
+        other = alibi_slopes(self.num_heads, self.compare)
+        picture.draw(self.figure, slopes, self.scheme, other, self.compare)
         return self._describe(slopes, other)
 
     def _describe(self, slopes: Tensor, other: Tensor | None) -> str:
