@@ -1,110 +1,241 @@
 """The small pictures show what the library computes."""
 
-import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import alibi_viz as av
+from alibi_viz.figures.matrices import named_trace
 from alibi_viz.models.positions.relative import KerpleLog
 from alibi_viz.models.positions.rotary import Rotary
 from alibi_viz.widgets import AddConstant, Forgetting, PositionZoo, TugOfWar
+from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue
 
 
-def test_weights_halve_after_the_half_life():
-    for half_life in (1, 7, 32):
-        bars = Forgetting(half_life=half_life, text="word " * 40).figure.data[0].y[::-1]
-        np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
-    app = Forgetting(half_life=1, text='an "unbelievably_long" <word>')
+def drawn(app: App, name: str) -> Any:
+    """The y of a trace."""
+    return named_trace(app.figure, name).y
+
+
+# Forgetting
+
+FORTY_WORDS = "word " * 40
+
+
+@pytest.mark.parametrize("half_life", [1, 7, 32])
+def test_weights_halve_after_the_half_life(half_life: int) -> None:
+    from_last_to_first = drawn(Forgetting(half_life=half_life, text=FORTY_WORDS), "weights")[::-1]
+    halvings = np.arange(40) / half_life
+    np.testing.assert_allclose(from_last_to_first, 0.5**halvings)
+
+
+def test_words_are_cut_and_escaped_below_the_bars() -> None:
+    app = Forgetting(text='an "unbelievably_long" <word>')
     assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
-    assert (
-        " 1 word back" in app.caption
-        and "keeps under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
-    )
+
+
+def test_a_half_life_of_one_is_one_word() -> None:
+    assert " 1 word back" in Forgetting(half_life=1).caption
+
+
+def test_no_word_keeps_a_tiny_percentage() -> None:
+    assert "keeps under 0.1%" in Forgetting(half_life=1, text=FORTY_WORDS).caption
+
+
+def test_a_single_word_is_refused() -> None:
+    app = Forgetting(text="two words")
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
-        Forgetting(text="two words").text = "one"
+        app.text = "one"
 
 
-def test_a_constant_in_a_row_changes_no_weight_and_in_a_column_all_rows_that_see_it():
-    before = np.nan_to_num(AddConstant(constant=0).figure.data[1].z.astype(float))
-    for index in range(6):
-        row, column = (
-            AddConstant(where=where, index=index, constant=5) for where in ("row", "column")
-        )
-        np.testing.assert_allclose(
-            np.nan_to_num(row.figure.data[1].z.astype(float)), before, atol=1e-6
-        )
-        changed = (
-            np.abs(np.nan_to_num(column.figure.data[1].z.astype(float)) - before).max(1) > 1e-3
-        )
-        assert list(changed) == [query >= max(index, 1) for query in range(6)], (
-            "row 0 has one key: always 1"
-        )
-        assert f"in {changed.sum()} of 6 rows" in column.caption and "cancels" in row.caption
-    assert AddConstant(where="column", constant=0).caption.endswith("Nothing is added.")
+# AddConstant
+
+
+def weights_of(app: AddConstant) -> np.ndarray:
+    """[query, key], 0 where masked."""
+    return np.nan_to_num(named_trace(app.figure, "weights").z.astype(float))
+
+
+@pytest.fixture(scope="module")
+def weights_before() -> np.ndarray:
+    return weights_of(AddConstant(constant=0))
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_a_constant_in_a_row_changes_no_weight(row: int, weights_before: np.ndarray) -> None:
+    app = AddConstant(where="row", index=row, constant=5)
+    np.testing.assert_allclose(weights_of(app), weights_before, atol=1e-6)
+    assert "cancels" in app.caption
 
 
 @pytest.mark.parametrize(
-    ("head", "content", "distance"), [(1, 4, 8), (3, 4, 16), (8, 12, 255), (1, 0, 255)]
+    ("column", "rows"),
+    [
+        pytest.param(0, [1, 2, 3, 4, 5], id="0, as row 0 has one key: always 1"),
+        pytest.param(1, [1, 2, 3, 4, 5], id="1"),
+        pytest.param(2, [2, 3, 4, 5], id="2"),
+        pytest.param(3, [3, 4, 5], id="3"),
+        pytest.param(4, [4, 5], id="4"),
+        pytest.param(5, [5], id="5"),
+    ],
 )
-def test_the_match_gets_the_weight_that_a_softmax_gives_it(head, content, distance):
+def test_a_constant_in_a_column_changes_all_rows_that_see_it(
+    column: int, rows: list[int], weights_before: np.ndarray
+) -> None:
+    app = AddConstant(where="column", index=column, constant=5)
+    change = np.abs(weights_of(app) - weights_before).max(axis=1)
+    assert np.flatnonzero(change > 1e-3).tolist() == rows
+    assert f"in {len(rows)} of 6 rows" in app.caption
+
+
+@pytest.mark.parametrize("where", ["row", "column"])
+def test_a_constant_of_zero_is_said_to_add_nothing(where: str) -> None:
+    assert AddConstant(where=where, constant=0).caption.endswith("Nothing is added.")
+
+
+# TugOfWar
+
+
+@pytest.mark.parametrize(
+    ("head", "content", "distance"),
+    [
+        pytest.param(1, 4, 8, id="steep and near"),
+        pytest.param(3, 4, 16, id="less steep"),
+        pytest.param(8, 12, 255, id="flat and far"),
+        pytest.param(1, 0, 255, id="no content"),
+    ],
+)
+def test_the_match_gets_the_weight_that_a_softmax_gives_it(
+    head: int, content: int, distance: int
+) -> None:
+    match = 255 - distance
+    logits = av.alibi_bias(av.alibi_slopes(8), 1, 256)[head - 1, 0]
+    logits[match] += content
+    weight = logits.softmax(-1)[match].item()
     app = TugOfWar(head=head, content=content, distance=distance)
-    logits = av.alibi_bias(av.alibi_slopes(8)[head - 1 : head], 1, 256)[0, 0]
-    logits[255 - distance] += content
-    assert app.figure.data[2].y[0] == pytest.approx(
-        logits.softmax(-1)[255 - distance].item(), abs=1e-6
-    )
-    cost = distance / 2**head
-    assert app.figure.layout.shapes[0].visible == (1 <= content * 2**head < 256), (
-        "where the two tie"
-    )
-    assert app.caption.startswith(
-        "Content" if content > cost else "Distance" if content < cost else "A tie"
-    )
-
-
-def test_the_zoo_draws_the_logits_of_the_methods():
-    def curve(method: str) -> np.ndarray:
-        return PositionZoo(method=method).figure.data[0].y
-
-    distance = torch.arange(256)
-    np.testing.assert_allclose(
-        curve("alibi")[::-1], av.alibi_bias(av.alibi_slopes(8)[3:4], 1, 256)[0, 0], atol=1e-6
-    )
-    kerple = KerpleLog(1)
-    torch.nn.init.ones_(kerple.p), torch.nn.init.ones_(kerple.a)
-    np.testing.assert_allclose(curve("kerple-log"), kerple.curve(distance)[0].detach(), rtol=1e-6)
-    query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
-    np.testing.assert_allclose(curve("rotary")[::-1], (key @ query.mT)[0, 0, :, 0] - 8, atol=1e-5)
-    waves = np.cos(
-        np.arange(256)[:, None] * 10_000.0 ** (-np.arange(32) / 32)
-    )  # of the cosines, 32 of 64 channels
-    np.testing.assert_allclose(curve("sinusoidal"), 8 * waves.mean(1) - 8, atol=1e-5)
-    assert (
-        not curve("none").any()
-        and "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
-    )
-    np.testing.assert_array_equal(
-        curve("t5"), -distance.clamp(max=15) / 16, "as in a model trained on 64 tokens"
-    )
+    assert drawn(app, "match")[0] == pytest.approx(weight, abs=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("method", "count", "of"), [("rotary", 4, "the four hands"), ("sinusoidal", 32, "32 waves")]
+    ("distance", "winner"),
+    [
+        pytest.param(31, "Content wins", id="a distance that costs less"),
+        pytest.param(32, "A tie", id="a distance that costs as much"),
+        pytest.param(33, "Distance wins", id="a distance that costs more"),
+    ],
 )
-def test_a_hand_or_wave_is_new_where_no_distance_of_training_has_turned_it(method, count, of):
-    seen, app = torch.arange(0, 63.001, 0.001, dtype=torch.float64), PositionZoo(method=method)
-    for app.distance in (0, 30, 63, 64, 100, 255):
-        new = 0
-        for speed in 10_000.0 ** (-np.arange(count) / count):
-            gap = (seen * speed - app.distance * speed).remainder(2 * math.pi)
-            new += int(torch.minimum(gap, 2 * math.pi - gap).min() > 1e-3 * speed)
-        assert f" {new} of {of}" in app.caption
-        assert method == "sinusoidal" or ("is a new distance" in app.caption) == (app.distance > 63)
-    app = PositionZoo(
-        method="rotary", distance=63
-    )  # the last of training: what was seen ends at the slow hands
-    seen, hands = (app.figure.data[trace].y.reshape(4, -1)[2:, -2] for trace in (4, 5))
-    np.testing.assert_allclose(seen / 0.4, hands / 0.36, atol=1e-6)
+def test_the_caption_names_the_winner(distance: int, winner: str) -> None:
+    app = TugOfWar(head=3, content=4, distance=distance)  # of slope 1/8
+    assert app.caption.startswith(f"{winner}: ")
+
+
+@pytest.mark.parametrize(
+    ("head", "content", "is_shown"),
+    [
+        pytest.param(3, 4, True, id="32 tokens back"),
+        pytest.param(8, 12, False, id="3,072 tokens back"),
+        pytest.param(1, 0, False, id="0 tokens back"),
+    ],
+)
+def test_a_line_shows_where_the_two_tie_unless_it_is_out_of_sight(
+    head: int, content: int, is_shown: bool
+) -> None:
+    (line,) = TugOfWar(head=head, content=content).figure.select_shapes({"name": "tie"})
+    assert line.visible == is_shown
+
+
+# PositionZoo: the curves
+
+DISTANCE = torch.arange(256)
+
+
+def curve(method: str) -> np.ndarray:
+    """The logits at the distances from 0 to 255."""
+    return drawn(PositionZoo(method=method), "curve")
+
+
+def test_without_positions_the_curve_is_flat() -> None:
+    assert not curve("none").any()
+
+
+def test_the_curve_of_alibi_is_the_bias_of_head_4() -> None:
+    bias = av.alibi_bias(av.alibi_slopes(8), 1, 256)[3, 0]
+    np.testing.assert_allclose(curve("alibi"), bias.flip(0), atol=1e-6)
+
+
+def test_the_curve_of_kerple_is_that_of_the_library() -> None:
+    kerple = KerpleLog(1)
+    torch.nn.init.ones_(kerple.p)
+    torch.nn.init.ones_(kerple.a)
+    expected = kerple.curve(DISTANCE)[0].detach()
+    np.testing.assert_allclose(curve("kerple-log"), expected, rtol=1e-6)
+
+
+def test_the_curve_of_rotary_is_a_product_of_rotated_vectors() -> None:
+    query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
+    products = (key @ query.mT)[0, 0, :, 0]  # the query is at the last position
+    np.testing.assert_allclose(curve("rotary"), products.flip(0) - 8, atol=1e-5)
+
+
+def test_the_curve_of_sinusoidal_is_the_mean_of_its_cosines() -> None:
+    speeds = 10_000.0 ** (-np.arange(32) / 32)  # of 64 channels, half are cosines
+    cosines = np.cos(DISTANCE.numpy()[:, None] * speeds)
+    np.testing.assert_allclose(curve("sinusoidal"), 8 * cosines.mean(1) - 8, atol=1e-5)
+
+
+def test_the_last_step_of_t5_is_as_in_a_model_trained_on_64_tokens() -> None:
+    np.testing.assert_array_equal(curve("t5"), -DISTANCE.clamp(max=15) / 16)
+
+
+def test_a_logit_of_zero_has_no_sign() -> None:
+    assert "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
+
+
+# PositionZoo: what is new. In training, the largest distance is 63.
+
+
+def new_angles(count: int, distance: int) -> int:
+    """How many hands or waves are, at a distance, where no distance of training has turned them.
+
+    It compares points on a circle with those of training, in steps of a hundredth of a token.
+    """
+    step = 0.01
+    training = np.arange(0, 63 + step / 2, step)
+    new = 0
+    for speed in 10_000.0 ** (-np.arange(count) / count):
+        point = np.exp(1j * speed * distance)
+        gap = np.abs(np.exp(1j * speed * training) - point).min()
+        new += int(gap > step * speed)
+    return new
+
+
+@pytest.mark.parametrize("distance", [0, 30, 63, 64, 100, 255])
+def test_a_hand_is_new_where_no_distance_of_training_has_turned_it(distance: int) -> None:
+    caption = PositionZoo(method="rotary", distance=distance).caption
+    assert f" {new_angles(4, distance)} of the four hands" in caption
+
+
+@pytest.mark.parametrize("distance", [0, 30, 63, 64, 100, 255])
+def test_a_wave_is_new_where_no_position_of_training_has_brought_it(distance: int) -> None:
+    caption = PositionZoo(method="sinusoidal", distance=distance).caption
+    assert f" {new_angles(32, distance)} of 32 waves" in caption
+
+
+def test_two_slow_hands_are_new_after_the_longest_distance_of_training() -> None:
+    app = PositionZoo(method="rotary", distance=63)
+    assert app.caption.startswith("63 is a distance of training: 0 of the four hands")
+    app.distance = 64
+    assert app.caption.startswith("64 is a new distance: 2 of the four hands")
+
+
+def test_what_training_showed_ends_at_the_slow_hands_of_its_longest_distance() -> None:
+    app = PositionZoo(method="rotary", distance=63)
+    ends = {}
+    for name, radius in (("turns of training", 0.4), ("known hands", 0.36)):
+        clocks = drawn(app, name).reshape(4, -1)
+        last_points = clocks[:, -2]  # before the gap that ends each line
+        ends[name] = last_points[2:] / radius  # of the two slow hands
+    np.testing.assert_allclose(ends["turns of training"], ends["known hands"], atol=1e-6)

@@ -270,18 +270,30 @@ def test_what_code_says_is_escaped() -> None:
     assert "<nothing>" not in report(app)
 
 
+HANGS = Report("case 1", [Finding("does not finish", "no result after 10 seconds")])
+
+
+def give_up(name: str, code: str, seconds: float) -> Report:
+    """In place of the checker, when it has waited as long as it may."""
+    assert seconds == 10
+    return HANGS
+
+
 def test_code_that_hangs_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    hangs = Report("case 1", [Finding("does not finish", "no result after 10 seconds")])
-
-    def never_ends(name: str, code: str, seconds: float) -> Report:
-        assert seconds == 10
-        return hangs
-
-    app = SpotTheBug(code="raise AssertionError('this is not run a second time')")
-    monkeypatch.setattr(spot_the_bug, "try_repair", never_ends)
-    assert app.check() == hangs
+    app = SpotTheBug(code=REPAIR)
+    monkeypatch.setattr(spot_the_bug, "try_repair", give_up)
+    assert app.check() == HANGS
     assert "no result after 10 seconds" in report(app)
     assert "Restart the kernel" in report(app)
+
+
+def test_code_that_hangs_is_not_run_again_for_the_picture(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = SpotTheBug(code="print('running')")
+    monkeypatch.setattr(spot_the_bug, "try_repair", give_up)
+    app.check()
+    assert capsys.readouterr().out == ""
 
 
 def test_a_repair_can_follow_code_that_fails() -> None:
