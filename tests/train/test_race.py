@@ -3,12 +3,15 @@ streams behind it."""
 
 import math
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from copy import deepcopy
-from threading import Barrier
-from typing import Any
+from functools import cache
+from itertools import islice
+from threading import Barrier, Event
+from typing import Any, NamedTuple
 
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,128 +20,264 @@ from hypothesis import strategies as st
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import LanguageModel, Position
-from alibi_viz.train.race import round_robin
+from alibi_viz.train.race import Race, round_robin
 from alibi_viz.train.training import limited_threads
 from tests.tables import SMALL, curve, same_weights
 
-TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
-SHORT = {"length": 16, "checkpoints": 1, "lengths": [16], "targets": 64, **SMALL}
+TEXT = lab.load_text()
+NEEDLE = lab.TASKS["needle"]
+DEADLINE = 120  # seconds until a test gives up waiting for a thread: no result depends on them
 
 
 def race_threads() -> list[str]:
-    return [
-        thread.name for thread in threading.enumerate() if thread.name.startswith("alibi_viz race")
-    ]
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("alibi_viz race")]
 
 
-@pytest.fixture(params=[1, 2, 4])
+# A race equals training and testing each model alone, bit for bit
+
+METHODS = ["rotary", "alibi", "learned"]
+TESTED = [16, 64]  # "learned" is not defined at the second
+CHECKPOINTS = [3, 7, 10]
+TRAINING = {"length": 16, "steps": 10, "seed": 5, "batch_size": 4, "learning_rate": 0.01}
+
+
+class Alone(NamedTuple):
+    """One method, trained by `lab.train` on one thread, as a race trains its models."""
+
+    losses: dict[int, float]  # {step: bits per byte}
+    tests: dict[int, dict[int, float]]  # {checkpoint: {length: bits per byte}}
+    model: LanguageModel  # after the last step
+
+
+@cache
+def alone(method: str, dropout: float) -> Alone:
+    model = lab.make_model(method, seed=5, max_length=16, dropout=dropout, **SMALL)
+    trained = Alone({}, {}, model)
+    with limited_threads(1):
+        for row in lab.train(model, TEXT, **TRAINING):
+            step = row["step"]
+            trained.losses[step] = row["value"]
+            if step in CHECKPOINTS:
+                trained.tests[step] = lab.loss_by_length(model, TEXT, TESTED, targets=512)
+    return trained
+
+
+class Raced(NamedTuple):
+    """What a race has given, and what it has left behind."""
+
+    rows: pd.DataFrame
+    models: dict[str, LanguageModel]
+    dropout: float
+    random_states: tuple[torch.Tensor, torch.Tensor]  # of torch's generator, before and after
+    threads_left: list[str]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((1, 0.0), id="1 thread"),
+        pytest.param((2, 0.0), id="2 threads"),
+        pytest.param((4, 0.0), id="4 threads"),
+        pytest.param((1, 0.2), id="1 thread, dropout"),
+        pytest.param((2, 0.2), id="2 threads, dropout"),
+        pytest.param((4, 0.2), id="4 threads, dropout"),
+    ],
+)
+def raced(request: pytest.FixtureRequest) -> Raced:
+    threads, dropout = request.param
+    before = torch.get_rng_state()
+    with limited_threads(threads):
+        race = lab.race(
+            iter(METHODS),
+            TEXT,
+            lengths=TESTED,
+            checkpoints=3,
+            targets=512,
+            dropout=dropout,
+            **TRAINING,
+            **SMALL,
+        )
+        rows = results_table(race)
+    after = torch.get_rng_state()
+    return Raced(rows, race.models, dropout, (before, after), race_threads())
+
+
+def test_methods_take_steps_in_turn(raced: Raced) -> None:
+    of_training = raced.rows[raced.rows["question"] == TRAINING_LOSS]
+    assert of_training["method"].tolist() == METHODS * 10
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_losses_are_those_of_training_alone(raced: Raced, method: str) -> None:
+    losses = curve(raced.rows, TRAINING_LOSS, method=method)
+    assert losses == alone(method, raced.dropout).losses
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("step", CHECKPOINTS)
+def test_tests_at_a_checkpoint_are_those_of_the_model_alone(
+    raced: Raced, method: str, step: int
+) -> None:
+    tested = curve(raced.rows, "longer sequences", method=method, step=step)
+    expected = alone(method, raced.dropout).tests[step]
+    assert tested == pytest.approx(expected, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gap_is_the_loss_at_four_times_the_length_less_that_at_the_length(
+    raced: Raced, method: str
+) -> None:
+    tests = alone(method, raced.dropout).tests
+    expected = {step: tests[step][64] - tests[step][16] for step in CHECKPOINTS}
+    gaps = curve(raced.rows, "gap", method=method)
+    assert gaps == pytest.approx(expected, abs=0, nan_ok=True)
+
+
+def test_there_are_no_other_rows(raced: Raced) -> None:
+    rows_of_a_test = len(TESTED) + 1  # the gap
+    rows_of_a_method = 10 + len(CHECKPOINTS) * rows_of_a_test
+    assert len(raced.rows) == len(METHODS) * rows_of_a_method
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_models_are_those_of_training_alone(raced: Raced, method: str) -> None:
+    assert same_weights(raced.models[method], alone(method, raced.dropout).model)
+
+
+def test_race_leaves_the_generator_of_torch_as_it_was(raced: Raced) -> None:
+    before, after = raced.random_states
+    assert torch.equal(after, before)
+
+
+def test_race_leaves_no_thread(raced: Raced) -> None:
+    assert raced.threads_left == []
+
+
+# A race on a task
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 thread", "2 threads"])
+def raced_on_task(request: pytest.FixtureRequest) -> pd.DataFrame:
+    """The rows of a race on a task, in which models are tested once, after the last step."""
+    with limited_threads(request.param):
+        race = lab.race(
+            ["alibi", "learned"],
+            NEEDLE,
+            length=8,
+            steps=4,
+            seed=2,
+            checkpoints=1,
+            lengths=[8, 32, 1000, 2100],
+            **SMALL,
+        )
+        return results_table(race)
+
+
+@cache
+def alone_on_task() -> tuple[list[float], float]:
+    """The training losses of alibi, and its accuracy at length 32."""
+    model = lab.make_model("alibi", seed=2, vocabulary=NEEDLE.vocabulary, max_length=8, **SMALL)
+    with limited_threads(1):
+        losses = [row["value"] for row in lab.train(model, NEEDLE, length=8, steps=4, seed=2)]
+        return losses, lab.accuracy(model, NEEDLE, 32)
+
+
+def test_losses_on_a_task_are_those_of_training_alone(raced_on_task: pd.DataFrame) -> None:
+    losses = curve(raced_on_task, TRAINING_LOSS, method="alibi")
+    expected, _ = alone_on_task()
+    assert list(losses.values()) == expected
+
+
+def test_accuracy_on_a_task_is_that_of_the_model_alone(raced_on_task: pd.DataFrame) -> None:
+    _, expected = alone_on_task()
+    assert curve(raced_on_task, "needle", method="alibi")[32] == expected
+
+
+def test_rows_on_a_task_name_it(raced_on_task: pd.DataFrame) -> None:
+    assert set(raced_on_task["task"]) == {"needle"}
+    assert set(raced_on_task["question"]) == {TRAINING_LOSS, "needle"}
+
+
+def test_training_loss_on_a_task_is_in_bits_per_answer(raced_on_task: pd.DataFrame) -> None:
+    of_training = raced_on_task[raced_on_task["question"] == TRAINING_LOSS]
+    assert set(of_training["unit"]) == {"bits per answer"}
+
+
+def test_long_examples_are_fewer(raced_on_task: pd.DataFrame) -> None:
+    tests = raced_on_task.query("question == 'needle' and method == 'alibi'")
+    counts = dict(zip(tests["x"], tests["count"], strict=True))
+    assert counts == {8: 256, 32: 256, 1000: 32, 2100: 16}
+
+
+def test_accuracy_is_nan_where_a_method_is_not_defined(raced_on_task: pd.DataFrame) -> None:
+    accuracy = curve(raced_on_task, "needle", method="learned")
+    assert [length for length, value in accuracy.items() if not math.isnan(value)] == [8]
+
+
+# While it runs
+
+SHORT = {"length": 16, "checkpoints": 1, "lengths": [16], "targets": 64, **SMALL}
+
+
+@pytest.fixture(params=[1, 2, 4], ids=["1 thread", "2 threads", "4 threads"])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     with limited_threads(request.param):
         yield request.param
     assert race_threads() == []
 
 
-def alone(
-    method: str, source: lab.Text = TEXT, **given: Any
-) -> tuple[LanguageModel, Iterator[dict[str, Any]]]:
-    """An untrained model, and its training by `lab.train`. Consume it on one thread, as a race
-    trains its models."""
-    sizes = {"vocabulary": source.vocabulary, "max_length": given["length"], **SMALL}
-    model = lab.make_model(method, seed=given["seed"], dropout=given.pop("dropout", 0.0), **sizes)
-    return model, lab.train(model, source, **given)
+@cache
+def snapshots(method: str) -> list[LanguageModel]:
+    """The model before its first step, and after each of five.
 
-
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bit(
-    threads: int, dropout: float
-) -> None:
-    methods, xs = ["rotary", "alibi", "learned"], [16, 64]  # the last is not defined beyond 16
-    chosen = {"length": 16, "steps": 10, "seed": 5, "batch_size": 4, "learning_rate": 0.01}
-    state = torch.get_rng_state()
-    race = lab.race(
-        iter(methods),
-        TEXT,
-        lengths=xs,
-        checkpoints=3,
-        targets=512,
-        dropout=dropout,
-        **chosen,
-        **SMALL,
-    )
-    rows = results_table(race)
-    assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
-    assert len(rows) == 3 * (10 + 3 * (len(xs) + 1))
-    assert rows.loc[rows["question"] == TRAINING_LOSS, "method"].tolist() == methods * 10, (
-        "they take steps in turn"
-    )
-    for method in methods:
-        model, training = alone(method, dropout=dropout, **chosen)
-        with limited_threads(1):
-            for loss in training:
-                step = loss["step"]
-                assert curve(rows, TRAINING_LOSS, method=method)[step] == loss["value"]
-                if step in (3, 7, 10):  # the documented checkpoints
-                    tests = lab.loss_by_length(model, TEXT, xs, targets=512)
-                    tested = curve(rows, "longer sequences", method=method, step=step)
-                    assert list(tested) == xs
-                    assert list(tested.values()) == pytest.approx(
-                        list(tests.values()), abs=0, nan_ok=True
-                    )
-                    gap = curve(rows, "gap", method=method, step=step)[step]
-                    assert gap == pytest.approx(tests[64] - tests[16], abs=0, nan_ok=True)
-        assert same_weights(race.models[method], model)
-
-
-def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
-    chosen, xs = {"length": 8, "steps": 4, "seed": 2}, [8, 32, 1000, 2100]
-    rows = results_table(
-        lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, lengths=xs, **chosen, **SMALL)
-    )
-    assert set(rows["task"]) == {"needle"} and set(rows["question"]) == {TRAINING_LOSS, "needle"}
-    model, training = alone("alibi", NEEDLE, **chosen)
+    They are made before a race: another number of torch's threads may change rounding in it.
+    """
+    model = lab.make_model(method, seed=1, max_length=16, **SMALL)
+    models = [deepcopy(model)]
     with limited_threads(1):
-        assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [
-            row["value"] for row in training
-        ]
-    assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
-    tested = curve(rows, "needle", method="alibi")
-    counts = rows.query("question == 'needle' and method == 'alibi'")["count"]
-    assert dict(zip(tested, counts, strict=True)) == {8: 256, 32: 256, 1000: 32, 2100: 16}
-    assert tested[32] == lab.accuracy(model, NEEDLE, 32)
-    assert [
-        x for x, value in curve(rows, "needle", method="learned").items() if not math.isnan(value)
-    ] == [8]
+        training = lab.train(model, TEXT, length=16, steps=50, seed=1)
+        for _ in islice(training, 5):
+            models.append(deepcopy(model))
+    return models
 
 
-def test_models_are_those_of_the_rows_so_far_although_others_are_ahead_and_a_closed_race_ends(
-    threads: int,
-) -> None:
-    """The references train before the race: changing torch's number of threads meanwhile may change
-    rounding in it."""
-    methods, chosen = ["alibi", "none", "rotary"], {"steps": 50, "seed": 1}
-    values: dict[tuple[str, int], float] = {}
-    weights: dict[tuple[str, int], LanguageModel] = {}
-    for method in methods:
-        model, stream = alone(method, length=16, **chosen)
-        weights[method, 0] = deepcopy(model)
-        with limited_threads(1):
-            for step, row in zip(range(1, 6), stream, strict=False):
-                values[method, step], weights[method, step] = row["value"], deepcopy(model)
-    race, done = lab.race(methods, TEXT, **chosen, **SHORT), dict.fromkeys(methods, 0)
-    for row in race:
-        done[row["method"]] = row["step"]
-        assert row["tokens_per_second"] > 0 and row["value"] == values[row["method"], row["step"]]
-        assert all(
-            same_weights(race.models[method], weights[method, step])
-            for method, step in done.items()
-        )
-        if row["step"] == 4 and row["method"] == "none":
-            break
+def test_models_are_those_of_the_rows_so_far_although_others_are_ahead(threads: int) -> None:
+    methods = ["alibi", "none", "rotary"]
+    expected = {method: snapshots(method) for method in methods}
+    race = lab.race(methods, TEXT, steps=50, seed=1, **SHORT)
+    steps_done = dict.fromkeys(methods, 0)
+    for row in islice(race, 5 * len(methods)):
+        steps_done[row["method"]] = row["step"]
+        for method, step in steps_done.items():
+            assert same_weights(race.models[method], expected[method][step])
     race.close()
-    assert race_threads() == [] and next(race, None) is None
-    assert all(
-        same_weights(race.models[method], weights[method, step]) for method, step in done.items()
-    )
+
+
+def test_closed_race_keeps_the_models_of_its_last_rows(threads: int) -> None:
+    after_four_steps = snapshots("alibi")[4]
+    after_three_steps = snapshots("none")[3]
+    race = lab.race(["alibi", "none"], TEXT, steps=50, seed=1, **SHORT)
+    list(islice(race, 7))
+    race.close()
+    assert same_weights(race.models["alibi"], after_four_steps)
+    assert same_weights(race.models["none"], after_three_steps)
+
+
+def test_closed_race_is_over(threads: int) -> None:
+    race = lab.race(["alibi", "none"], TEXT, steps=50, **SHORT)
+    next(race)
+    race.close()
+    assert next(race, None) is None
+    assert race_threads() == []
+
+
+def test_rows_tell_the_speed_of_training() -> None:
+    race = lab.race(["alibi"], TEXT, steps=1, **SHORT)
+    assert next(race)["tokens_per_second"] > 0
+
+
+# Errors
 
 
 class NanBeyond32(Position):
@@ -146,14 +285,14 @@ class NanBeyond32(Position):
         return tokens if tokens.shape[1] <= 32 else tokens * math.nan
 
 
-def test_an_error_in_training_names_its_method(threads: int) -> None:
+def test_error_in_training_names_its_method(threads: int) -> None:
     race = lab.race(["alibi", "none"], TEXT, **{**SHORT, "steps": 9, "learning_rate": 1e30})
     with pytest.raises(lab.TrainingDiverged, match=r"^alibi: the loss became .* at step \d+ of 9"):
         list(race)
     assert next(race, None) is None, "the race is over"
 
 
-def test_an_error_in_a_test_names_its_method_and_length(threads: int) -> None:
+def test_error_in_a_test_names_its_method_and_length(threads: int) -> None:
     race = lab.race(["alibi", NanBeyond32], TEXT, **{**SHORT, "steps": 9, "lengths": [32, 64]})
     methods = []
     message = "^NanBeyond32: after step 9 the loss at length 64"
@@ -202,39 +341,105 @@ def test_what_can_not_be_raced_is_refused_at_the_call(
         lab.race(methods, source, **given)
 
 
-def test_what_a_caller_draws_and_changes_meanwhile_has_no_effect() -> None:
-    settings = {**SHORT, "steps": 6, "dropout": 0.2}
-    with limited_threads(2):
-        expected = [row["value"] for row in lab.race(["alibi", "none"], TEXT, **settings)]
+# What a caller does meanwhile has no effect
 
+
+class AtOnce(Executor):
+    """Does a task when it is submitted: what may be done ahead is then done, at once."""
+
+    def __init__(self, *_: object, **options: object) -> None:
+        """Takes what a pool of threads takes."""
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(task(*arguments, **options))
+        return future
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alibi_viz.train.race.ThreadPoolExecutor", AtOnce)
+
+
+def race_with_dropout() -> Race:
+    return lab.race(["alibi", "none"], TEXT, steps=6, dropout=0.2, **SHORT)
+
+
+def test_random_numbers_that_a_caller_draws_change_no_loss() -> None:
+    with limited_threads(2):
+        expected = [row["value"] for row in race_with_dropout()]
         values = []
-        for row in lab.race(["alibi", "none"], TEXT, **settings):
+        for row in race_with_dropout():
             values.append(row["value"])
-            for _ in range(3000):  # longer than a step of another thread would take
-                torch.rand(9)
-            del row["step"]
+            torch.rand(9)
     assert values == expected
 
 
-def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:
-    for item in range(items):
-        time.sleep(pause)
-        yield name, item
+def test_model_that_draws_random_numbers_works_only_when_its_row_is_asked_for(
+    at_once: None,
+) -> None:
+    class First(Position):
+        is_random = True
+
+    class Second(Position):
+        is_random = True
+        steps = 0
+
+        def embed(self, tokens: torch.Tensor, start: int = 0) -> torch.Tensor:
+            if self.training:
+                Second.steps += 1
+            return tokens
+
+    race = lab.race([First, Second], TEXT, steps=6, **SHORT)
+    next(race)
+    assert Second.steps == 0
+    next(race)
+    assert Second.steps == 1
+
+
+def test_rows_that_a_caller_changes_change_no_row_after_them() -> None:
+    expected = [row["value"] for row in lab.race(["alibi", "none"], TEXT, steps=6, **SHORT)]
+    values = []
+    for row in lab.race(["alibi", "none"], TEXT, steps=6, **SHORT):
+        values.append(row["value"])
+        row.clear()
+    assert values == expected
+
+
+# The streams behind a race
+
+
+def numbered(name: str, items: int) -> Iterator[tuple[str, int]]:
+    """Items that tell which stream they are from, counted from 1."""
+    for number in range(1, items + 1):
+        yield name, number
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 4), st.sampled_from([0.0, 0.002]))
-def test_items_come_in_turn_by_any_threads_from_slow_streams(
-    sizes: list[int], threads: int, pause: float
-) -> None:
-    streams = [stream(name, items, pause * (name % 2)) for name, items in enumerate(sizes)]
-    assert list(round_robin(streams, threads)) == [
-        (name, item)
-        for item in range(max(sizes, default=0))
-        for name, items in enumerate(sizes)
-        if item < items
-    ]
+@given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 4))
+def test_items_come_in_turn_by_any_threads(sizes: list[int], threads: int) -> None:
+    streams = [numbered(f"stream {position}", size) for position, size in enumerate(sizes)]
+    rounds = []
+    for number in range(1, max(sizes, default=0) + 1):
+        for position, size in enumerate(sizes):
+            if number <= size:
+                rounds.append((f"stream {position}", number))
+    assert list(round_robin(streams, threads)) == rounds
     assert race_threads() == []
+
+
+def test_items_of_a_slow_stream_come_in_turn() -> None:
+    fast_has_begun = Event()
+
+    def slow() -> Iterator[str]:
+        assert fast_has_begun.wait(DEADLINE)
+        yield "slow"
+
+    def fast() -> Iterator[str]:
+        fast_has_begun.set()
+        yield "fast"
+
+    assert list(round_robin([slow(), fast()], threads=2)) == ["slow", "fast"]
 
 
 def test_as_many_streams_as_threads_work_at_once() -> None:
@@ -242,43 +447,65 @@ def test_as_many_streams_as_threads_work_at_once() -> None:
 
     def work(name: str) -> Iterator[str]:
         for _ in range(3):
-            both_work.wait()  # for ever, if the other stream waited for its turn
+            both_work.wait(DEADLINE)  # in vain, if the other stream waited for its turn
             yield name
 
     items = list(round_robin([work("a"), work("b")], threads=2))
     assert items == ["a", "b"] * 3
 
 
-def test_one_thread_works_on_one_stream_at_a_time() -> None:
-    working: list[str] = []
-    most_at_once = 0
-
-    def work(name: str) -> Iterator[str]:
-        nonlocal most_at_once
+def test_one_thread_does_the_work_of_all_streams() -> None:
+    def work() -> Iterator[threading.Thread]:
         for _ in range(5):
-            working.append(name)
-            most_at_once = max(most_at_once, len(working))
-            time.sleep(0.001)  # another stream could begin now
-            working.remove(name)
+            yield threading.current_thread()
+
+    workers = set(round_robin([work() for _ in range(4)], threads=1))
+    assert len(workers) == 1
+    assert threading.current_thread() not in workers
+
+
+class Counted:
+    """Streams that tell how many items each has made."""
+
+    def __init__(self, *names: str) -> None:
+        self.made = dict.fromkeys(names, 0)
+        self.streams = [self._stream(name) for name in names]
+
+    def _stream(self, name: str) -> Iterator[str]:
+        for number in range(1, 4):
+            self.made[name] = number
             yield name
 
-    list(round_robin([work(name) for name in "abcd"], threads=1))
-    assert most_at_once == 1
+
+def test_no_stream_is_more_than_one_item_ahead(at_once: None) -> None:
+    counted = Counted("a", "b", "c")
+    made = [dict(counted.made) for _ in round_robin(counted.streams, threads=3)]
+    assert made == [
+        {"a": 1, "b": 1, "c": 1},  # while the caller has the first item of a
+        {"a": 2, "b": 1, "c": 1},  # ... the first item of b: a works on its second
+        {"a": 2, "b": 2, "c": 1},
+        {"a": 2, "b": 2, "c": 2},
+        {"a": 3, "b": 2, "c": 2},
+        {"a": 3, "b": 3, "c": 2},
+        {"a": 3, "b": 3, "c": 3},
+        {"a": 3, "b": 3, "c": 3},
+        {"a": 3, "b": 3, "c": 3},
+    ]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_no_stream_is_more_than_one_item_ahead(threads: int) -> None:
-    made = dict.fromkeys("abcd", 0)
-
-    def work(name: str) -> Iterator[tuple[str, int]]:
-        for number in range(1, 6):
-            made[name] = number
-            yield name, number
-
-    for name, number in round_robin([work(name) for name in made], threads):
-        time.sleep(0.01)  # the others could run ahead now
-        assert made[name] == number, "this stream waits until the caller has its item"
-        assert max(made.values()) <= number + 1
+def test_no_stream_works_while_the_caller_has_an_item_unless_it_may_be_ahead(
+    at_once: None,
+) -> None:
+    counted = Counted("a", "b")
+    made = [dict(counted.made) for _ in round_robin(counted.streams, threads=2, ahead=False)]
+    assert made == [
+        {"a": 1, "b": 0},
+        {"a": 1, "b": 1},
+        {"a": 2, "b": 1},
+        {"a": 2, "b": 2},
+        {"a": 3, "b": 2},
+        {"a": 3, "b": 3},
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -291,17 +518,16 @@ def test_streams_have_one_torch_thread_and_the_caller_keeps_its_own(threads: int
         assert torch.get_num_threads() == 2
 
 
-def test_nothing_works_before_the_first_item_is_asked_for() -> None:
-    round_robin([stream(0, items=3, pause=0)], threads=2)
-    assert race_threads() == []
+def test_nothing_works_before_the_first_item_is_asked_for(at_once: None) -> None:
+    counted = Counted("a", "b")
+    round_robin(counted.streams, threads=2)
+    assert counted.made == {"a": 0, "b": 0}
 
 
 def test_closed_streams_end_with_the_items_in_work() -> None:
-    streams = [stream(name, items=1000, pause=0.003) for name in range(3)]
-    items = round_robin(streams, threads=2)
+    counted = Counted("a", "b", "c")
+    items = round_robin(counted.streams, threads=2)
     next(items)
     items.close()
     assert race_threads() == []
-    for ended in streams:
-        _, number = next(ended)
-        assert number <= 1, "only its first item was made, or none"
+    assert max(counted.made.values()) == 1

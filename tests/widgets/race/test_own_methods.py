@@ -50,7 +50,8 @@ class Broken(Position):
 
 @pytest.fixture(scope="module")
 def trained_models(small_models: None) -> LengthLab:
-    """The race itself forgets its methods after the first test, so only its models are read."""
+    """A race that has ended. Its own methods are unknown after the first test, which is why tests
+    read what it shows and draw nothing."""
     return trained(methods=["alibi", root, Offset])
 
 
