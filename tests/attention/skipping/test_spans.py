@@ -156,38 +156,78 @@ def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> 
 
 
 def span_by_the_formula(inputs: AttentionInputs, head: int, n: int) -> int:
-    """The w of the module's docstring, from each query and the `n` keys before its group, at most
-    the key length."""
-    before, m = inputs.key_length - inputs.query_length, float(inputs.slopes[head])
-    query, key = inputs.query[:, head], inputs.key[:, head // inputs.group_size]
-    center, radius = (each[:, head // inputs.group_size] for each in inputs.ball())
-    first, excess = 0 if before >= n else n, 0.0  # earlier queries see all keys before them
-    for i in range(first if inputs.causal else 0, inputs.query_length):
-        r, of_own_group = (i - first) % n, i < first
-        near = key[:, before if of_own_group else before + i - r - n :][:, :n].mean(1)
-        c_minus_s = query[:, i].norm(dim=-1) * radius * abs(inputs.scaling)
-        c_minus_s -= (query[:, i] * (near - center[:, 0])).sum(-1) * inputs.scaling
-        excess = max(
-            excess, float(c_minus_s.max()) + m * (r + (n - 1 if of_own_group else n + 1) / 2)
-        )
-    w = (
-        excess - math.log(n * (1 - math.exp(-m)) * inputs.tolerance / (1 if inputs.causal else 2))
-    ) / m
-    return min(max(math.ceil(w), before + n if first else 0), inputs.key_length)
+    """The w of the module's docstring for one head, from each query and its `n` near keys.
+
+    It is at most the key length.
+    """
+    m = float(inputs.slopes[head])
+    key_head = head // inputs.group_size
+    query = inputs.query[:, head]
+    key = inputs.key[:, key_head]
+    ball = inputs.ball()
+    center = ball.center[:, key_head, 0]
+    radius = ball.radius[:, key_head]
+
+    keys_before = inputs.key_length - inputs.query_length  # the first query
+    # A query without `n` keys before its group sees all keys before it. These first queries have
+    # the span that reaches them all, and in the symmetric form also keys after them.
+    first = 0 if keys_before >= n else n
+    queries = range(first if inputs.causal else 0, inputs.query_length)
+
+    largest_excess = 0.0
+    for i in queries:
+        steps_after_first = (i - first) % n  # r: how far the query is from the first of its group
+        if i < first:
+            # The keys of its own group, on both sides
+            start = keys_before
+            mean_distance = steps_after_first + (n - 1) / 2
+        else:
+            # The keys before its group
+            start = keys_before + i - steps_after_first - n
+            mean_distance = steps_after_first + (n + 1) / 2
+        near_center = key[:, start : start + n].mean(1)
+
+        largest_content = query[:, i].norm(dim=-1) * radius * abs(inputs.scaling)  # c
+        mean_content = (query[:, i] * (near_center - center)).sum(-1) * inputs.scaling  # s
+        excess = float((largest_content - mean_content).max()) + m * mean_distance
+        largest_excess = max(largest_excess, excess)
+
+    sides = 1 if inputs.causal else 2
+    t = inputs.tolerance / sides
+    w = (largest_excess - math.log(n) - math.log(1 - math.exp(-m)) - math.log(t)) / m
+
+    needed_by_first = keys_before + n if first else 0
+    return min(max(math.ceil(w), needed_by_first), inputs.key_length)
 
 
-@pytest.mark.parametrize(("causal", "scale"), [(True, 0.2), (False, -0.1)])
-@pytest.mark.parametrize(("rows", "length"), [(1, 250), (2, 60), (64, 64), (190, 250), (186, 250)])
+@pytest.mark.parametrize(
+    ("causal", "scale"),
+    [
+        pytest.param(True, 0.2, id="causal"),
+        pytest.param(False, -0.1, id="both directions, negative scale"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [
+        pytest.param(1, 250, id="one query"),
+        pytest.param(2, 60, id="two queries"),
+        pytest.param(64, 64, id="no keys before"),
+        pytest.param(190, 250, id="fewer than 64 keys before"),
+        pytest.param(186, 250, id="64 keys before"),
+    ],
+)
 def test_spans_of_grouped_heads_are_those_of_the_formula(
     rows: int, length: int, causal: bool, scale: float
 ) -> None:
     slopes = torch.tensor([0.5, 3.0, 0.02, 0.1, 0.02, 0.0, -0.3, 1e-5], dtype=torch.float64)
+    near_keys = (2, 1, 64, 8, 64)  # about 1 / slope; the other heads read all keys
     query = normal(2, 8, rows, 4)
     key = normal(2, 4, length, 4, seed=1) + 9
     # The first 64 of 190 queries have fewer than 64 keys before them.
-    query[:, 4, 64 if rows == 190 else 0 :] *= 0.01
+    first_short_query = 64 if rows == 190 else 0
+    query[:, 4, first_short_query:] *= 0.01
     inputs = AttentionInputs(query, key, key, slopes, causal, scale=scale, tolerance=0.9)
-    near_keys = (2, 1, 64, 8, 64)  # about 1 / slope
     spans = [span_by_the_formula(inputs, head, n) for head, n in enumerate(near_keys)]
     assert spans_of(inputs) == (*spans, length, length, length)
 

@@ -1,8 +1,9 @@
 """Tiles cover the part of the attention matrix within the span, each pair once."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from unittest import mock
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -60,45 +61,123 @@ def test_each_pair_within_the_span_is_in_one_tile_and_none_in_two(
     assert_covers_the_span_once(lengths, span, causal)
 
 
-@settings(max_examples=20)
-@given(
+wide_spans = given(
     lengths=st.sampled_from([(1700, 1700), (1400, 1800), (1990, 2000)]),
     span=st.integers(1025, 1250),
 )
-def test_wide_spans_leave_out_pairs_beyond_the_band_on_one_or_both_sides(
-    lengths: tuple[int, int], span: int
+
+
+@pytest.fixture(scope="module")
+def narrow_up_to_1024() -> Iterator[None]:
+    """Wider spans have bands, which otherwise start at 2,048 keys."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles_module, "_NARROW", 1024)
+        yield
+
+
+in_both_forms = pytest.mark.parametrize(
+    ("causal", "last_side"),
+    [
+        pytest.param(True, "before", id="causal"),
+        pytest.param(False, "after", id="both directions"),
+    ],
+)
+
+
+@pytest.mark.usefixtures("narrow_up_to_1024")
+@in_both_forms
+@settings(max_examples=10)
+@wide_spans
+def test_wide_spans_have_a_band_on_one_side_or_both(
+    lengths: tuple[int, int], span: int, causal: bool, last_side: str
 ) -> None:
-    with mock.patch.object(tiles_module, "_NARROW", 1024):
-        for causal in (True, False):
-            assert tiles(*lengths, span, causal=causal)[-1].side == (
-                "before" if causal else "after"
-            )
-            counts = assert_covers_the_span_once(lengths, span, causal)
-            assert bool((counts[signed_distance(*lengths) > span] == 0).any())
+    assert tiles(*lengths, span, causal=causal)[-1].side == last_side
 
 
-@given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
-def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, causal: bool) -> None:
-    parts = tiles(*lengths, span, causal=causal)
-    distance = signed_distance(*lengths)
-    sides = [tile.side for tile in parts]
+@pytest.mark.usefixtures("narrow_up_to_1024")
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
+@settings(max_examples=10)
+@wide_spans
+def test_bands_cover_the_span_once_and_not_all_beyond(
+    lengths: tuple[int, int], span: int, causal: bool
+) -> None:
+    counts = assert_covers_the_span_once(lengths, span, causal)
+    is_beyond = signed_distance(*lengths) > span
+    assert bool((counts[is_beyond] == 0).any())
+
+
+# Where the keys of a tile are
+
+any_tiles = given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
+
+
+@any_tiles
+def test_own_tiles_come_first_and_later_keys_last(
+    lengths: list[int], span: int, causal: bool
+) -> None:
+    sides = [tile.side for tile in tiles(*lengths, span, causal=causal)]
     assert sides == sorted(sides, key=["own", "before", "after"].index)
-    if causal:
-        assert "after" not in sides
-    own = torch.zeros(lengths[0], dtype=torch.int32)
-    for tile, queries, keys in rectangles(parts):
+
+
+@given(lengths=LENGTHS, span=SPANS)
+def test_causal_tiles_have_no_side_of_later_keys(lengths: list[int], span: int) -> None:
+    sides = {tile.side for tile in tiles(*lengths, span)}
+    assert sides <= {"own", "before"}
+
+
+@any_tiles
+def test_each_query_is_in_one_own_tile(lengths: list[int], span: int, causal: bool) -> None:
+    own_tiles = torch.zeros(lengths[0], dtype=torch.int32)
+    for tile, queries, _ in rectangles(tiles(*lengths, span, causal=causal)):
+        if tile.side == "own":
+            own_tiles[queries] += 1
+    assert bool((own_tiles == 1).all())
+
+
+@any_tiles
+def test_the_keys_of_a_tile_are_on_its_side(lengths: list[int], span: int, causal: bool) -> None:
+    distance = signed_distance(*lengths)
+    for tile, queries, keys in rectangles(tiles(*lengths, span, causal=causal)):
         of_tile = distance[queries, keys]
         if tile.side == "own":
-            own[queries] += 1
-            assert bool((of_tile == 0).any(1).all())  # each query's own key
-            if causal:
-                # A causal mask hides at most the keys of later queries of the block.
-                assert int(of_tile[-1].min()) == 0
+            has_its_own_key = (of_tile == 0).any(1)
+            assert bool(has_its_own_key.all())
         elif tile.side == "before":
             assert bool((of_tile > 0).all())
         else:
             assert bool((of_tile < 0).all())
-    assert bool((own == 1).all())
+
+
+@given(lengths=LENGTHS, span=SPANS)
+def test_an_own_tile_of_causal_attention_ends_with_its_last_query(
+    lengths: list[int], span: int
+) -> None:
+    """So the causal mask hides at most the keys of later queries of the block."""
+    distance = signed_distance(*lengths)
+    for tile, queries, keys in rectangles(tiles(*lengths, span)):
+        if tile.side == "own":
+            of_last_query = distance[queries, keys][-1]
+            assert int(of_last_query.min()) == 0
+
+
+# Parts of a tile
+
+
+@given(
+    lengths=LENGTHS,
+    span=SPANS,
+    causal=st.booleans(),
+    size=st.integers(1, 5),
+)
+def test_parts_of_a_tile_cover_its_pairs(
+    lengths: list[int], span: int, causal: bool, size: int
+) -> None:
+    for tile in tiles(*lengths, span, causal=causal):
+        parts = []
+        for start in range(0, tile.count, size):
+            end = min(start + size, tile.count)
+            parts.append(tile.part(start, end))
+        assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
 
 
 @given(
@@ -106,46 +185,83 @@ def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, ca
     span=SPANS,
     causal=st.booleans(),
     threads=st.integers(0, 9),
-    size=st.integers(1, 5),
 )
-@example(
-    lengths=[128, 128], span=128, causal=True, threads=2, size=1
-)  # the last tile is a single rectangle
-def test_parts_of_a_tile_cover_its_pairs(
-    lengths: list[int], span: int, causal: bool, threads: int, size: int
+@example(lengths=[128, 128], span=128, causal=True, threads=2)  # the last tile can be divided
+def test_rows_for_threads_cover_the_pairs_of_the_tile(
+    lengths: list[int], span: int, causal: bool, threads: int
 ) -> None:
     for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)
-        divided = (
-            tile.count == 1 and threads > 0 and tile.rows % threads == 0 and tile.side != "own"
-        )
-        assert split.count == (threads if divided else tile.count)
-        parts = [
-            split.part(start, min(start + size, split.count))
-            for start in range(0, split.count, size)
-        ]
-        assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
+        assert torch.equal(times_covered([split], *lengths), times_covered([tile], *lengths)), tile
 
 
-@given(
-    length=st.integers(1, 300),
-    span=st.integers(0, 400),
-    layout=st.sampled_from(["plain", "heads", "expanded"]),
+SINGLE = Tile("before", query=4, rows=6, key=0, width=4)
+
+
+def test_the_rows_of_a_single_rectangle_are_divided_among_threads() -> None:
+    split = SINGLE.split_rows(3)
+    assert split.count == 3
+    assert split.rows == 2
+
+
+def test_the_parts_of_divided_rows_have_equal_keys() -> None:
+    last = SINGLE.split_rows(3).part(2, 3)
+    assert last == replace(SINGLE, query=8, rows=2, query_step=2)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads"),
+    [
+        pytest.param(SINGLE, 0, id="no threads"),
+        pytest.param(SINGLE, 1, id="one thread"),
+        pytest.param(SINGLE, 4, id="rows that are no multiple"),
+        pytest.param(replace(SINGLE, side="own"), 3, id="own keys, which have a mask"),
+        pytest.param(
+            replace(SINGLE, count=2, query_step=6, key_step=6), 3, id="several rectangles"
+        ),
+    ],
 )
-def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, layout: str) -> None:
-    tensor = torch.arange(2.0 * length * 3).view(2, length, 3)
-    if layout == "heads":  # a head of a tensor [batch, length, heads, channels]
-        tensor = torch.arange(2.0 * length * 6).view(2, length, 2, 3)[:, :, 1]
-    elif layout == "expanded":
-        tensor = torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
+def test_rows_stay_together_that_cannot_be_divided(tile: Tile, threads: int) -> None:
+    assert tile.split_rows(threads) == tile
+
+
+# Views
+
+
+def of_its_own(length: int) -> Tensor:
+    return torch.arange(2.0 * length * 3).view(2, length, 3)
+
+
+def of_a_head(length: int) -> Tensor:
+    """One of two heads of a tensor [batch, length, heads, channels]."""
+    return torch.arange(2.0 * length * 6).view(2, length, 2, 3)[:, :, 1]
+
+
+def expanded(length: int) -> Tensor:
+    return torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
+
+
+every_layout = pytest.mark.parametrize("tensor_of", [of_its_own, of_a_head, expanded])
+
+
+@every_layout
+@given(length=st.integers(1, 300), span=st.integers(0, 400))
+def test_queries_and_keys_are_those_of_the_rectangles(
+    length: int, span: int, tensor_of: Callable[[int], Tensor]
+) -> None:
+    tensor = tensor_of(length)
     for tile in tiles(length, length, span):
-        views = tile.queries(tensor), tile.keys(tensor)
-        assert all(
-            view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-            for view in views
-        )
-        for index, (_, *slices) in enumerate(rectangles([tile])):
-            assert all(
-                torch.equal(view[:, index], tensor[:, part])
-                for view, part in zip(views, slices, strict=True)
-            )
+        queries_of_tile = tile.queries(tensor)
+        keys_of_tile = tile.keys(tensor)
+        for index, (_, queries, keys) in enumerate(rectangles([tile])):
+            assert torch.equal(queries_of_tile[:, index], tensor[:, queries])
+            assert torch.equal(keys_of_tile[:, index], tensor[:, keys])
+
+
+@every_layout
+def test_queries_and_keys_are_views(tensor_of: Callable[[int], Tensor]) -> None:
+    tensor = tensor_of(300)
+    memory = tensor.untyped_storage().data_ptr()
+    for tile in tiles(300, 300, 100):
+        assert tile.queries(tensor).untyped_storage().data_ptr() == memory
+        assert tile.keys(tensor).untyped_storage().data_ptr() == memory

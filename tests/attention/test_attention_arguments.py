@@ -1,0 +1,96 @@
+"""Arguments of `alibi_attention` that don't fit are named, with what was expected."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_attention, alibi_slopes
+from tests.attention.cases import qkv
+
+QUERY, KEY, VALUE = qkv(6, heads=2, dim=3, batch=2)
+VALID = {
+    "query": QUERY,
+    "key": KEY,
+    "value": VALUE,
+    "slopes": alibi_slopes(2),
+    "key_padding_mask": torch.ones(2, 6, dtype=torch.bool),
+    "attn_mask": torch.ones(2, 1, 6, 6, dtype=torch.bool),
+    "positions": torch.arange(6),
+}
+
+
+def one_axis_more(tensor: Tensor) -> Tensor:
+    return tensor[None]
+
+
+def of_another_kind(tensor: Tensor) -> Tensor:
+    return tensor.long() if tensor.is_floating_point() else tensor.float()
+
+
+def three_times_as_long(tensor: Tensor) -> Tensor:
+    return torch.cat((tensor, tensor, tensor), dim=-1)
+
+
+def on_another_device(tensor: Tensor) -> Tensor:
+    return tensor.to("meta")
+
+
+def wrong_tensors() -> Iterator[Any]:
+    """A row of a table for each tensor and each fault."""
+    for name in VALID:
+        faults = [one_axis_more, of_another_kind]
+        if name != "query":  # which may have any length and device: the others must fit it
+            faults += [three_times_as_long, on_another_device]
+        for fault in faults:
+            yield pytest.param(name, fault, id=f"{name} {fault.__name__.replace('_', ' ')}")
+
+
+def assert_named(name: str, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{name}.* must .*"):
+        alibi_attention(**(VALID | {name: wrong}))
+
+
+def test_the_valid_arguments_are_accepted() -> None:
+    """Otherwise the next two tests would say nothing."""
+    alibi_attention(**VALID)
+
+
+@pytest.mark.parametrize(("name", "fault"), list(wrong_tensors()))
+def test_a_tensor_that_does_not_fit_is_named(name: str, fault: Callable[[Tensor], Tensor]) -> None:
+    assert_named(name, fault(VALID[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param("query", QUERY[0], id="query without batch"),
+        pytest.param("query", QUERY[..., :0], id="query without channels"),
+        pytest.param("query", QUERY.repeat(1, 1, 2, 1), id="query longer than keys"),
+        pytest.param("query", torch.nested.nested_tensor([QUERY] * 2), id="nested query"),
+        pytest.param("key", KEY.half(), id="key of another dtype"),
+        pytest.param("key", KEY.to_sparse(), id="sparse key"),
+        pytest.param("key", KEY.repeat(1, 3, 1, 1), id="more key heads than heads"),
+        pytest.param("key", KEY[:1], id="key of a smaller batch"),
+        pytest.param("value", VALUE[:1], id="value of a smaller batch"),
+        pytest.param("slopes", VALID["slopes"][:1], id="too few slopes"),
+        pytest.param("slopes", VALID["slopes"] * math.inf, id="infinite slopes"),
+        pytest.param("slopes", VALID["slopes"] * math.nan, id="slopes that are NaN"),
+        pytest.param(
+            "slopes", torch.nested.nested_tensor([VALID["slopes"]] * 2), id="nested slopes"
+        ),
+        pytest.param("key_padding_mask", VALID["key_padding_mask"][:1], id="padding, batch"),
+        pytest.param("positions", VALID["positions"][:1], id="too few positions"),
+        pytest.param("scale", math.nan, id="scale that is NaN"),
+        pytest.param("scale", True, id="scale that is a bool"),
+        pytest.param("dropout", 1, id="dropout of everything"),
+        pytest.param("tolerance", 0, id="tolerance 0"),
+        pytest.param("tolerance", 1, id="tolerance 1"),
+        pytest.param("backend", "flash", id="unknown backend"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any) -> None:
+    assert_named(name, wrong)

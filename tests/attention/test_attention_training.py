@@ -1,0 +1,115 @@
+"""Attention in training: gradients, dropout, and tensors made without autograd."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_attention, alibi_slopes
+from tests.attention.cases import MASKING, assert_equal, largest_error, output_and_gradients, qkv
+
+
+@pytest.mark.parametrize("learned", [True, False])
+@pytest.mark.parametrize("length", [5, 600])
+@pytest.mark.parametrize(("backend", "causal"), [("mask", True), ("mask", False), ("folded", True)])
+def test_gradients_equal_those_of_eager(
+    backend: str, *, causal: bool, length: int, learned: bool
+) -> None:
+    """The gradients of eager, by autograd, equal those of windowed, by hand: see
+    test_windowed.py."""
+    tensors = (*qkv(length, heads=2, dim=4), alibi_slopes(2).double())
+    results = output_and_gradients(tensors, backend, learned=learned, causal=causal)
+    exact = output_and_gradients(tensors, "eager", learned=learned, causal=causal)
+    assert_equal(results, exact, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("backend", MASKING)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((0, 4, 3, 8), id="empty batch"),
+        pytest.param((2, 4, 0, 8), id="no tokens"),
+    ],
+)
+def test_learned_slopes_have_a_gradient_without_any_query(
+    backend: str, shape: tuple[int, ...]
+) -> None:
+    slopes = alibi_slopes(4).requires_grad_()
+    q = torch.zeros(shape)
+    alibi_attention(q, q, q, slopes, backend=backend).sum().backward()
+    assert slopes.grad is not None
+    assert not slopes.grad.any()
+
+
+@pytest.mark.parametrize("backend", ["auto", "mask", "windowed", "folded"])
+@pytest.mark.parametrize(
+    "trained",
+    [
+        pytest.param(("query", "key", "value"), id="inputs"),
+        pytest.param(("slopes",), id="slopes"),
+    ],
+)
+def test_tensors_made_in_inference_mode_serve_the_training_of_others(
+    trained: tuple[str, ...], backend: str
+) -> None:
+    with torch.inference_mode():
+        q, k, v = (tensor.clone() for tensor in qkv(100, dtype=torch.float32))
+        tensors = {"query": q, "key": k, "value": v, "slopes": alibi_slopes(4).clone()}
+    for name in trained:
+        tensors[name] = tensors[name].clone().requires_grad_()
+    leaves = [tensors[name] for name in trained]
+
+    def gradients(backend: str) -> Sequence[Tensor]:
+        loss = alibi_attention(**tensors, backend=backend).square().sum()
+        return torch.autograd.grad(loss, leaves)
+
+    assert_equal(gradients(backend), gradients("eager"), tolerance=1e-4)
+
+
+@contextmanager
+def bfloat16_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(torch.inference_mode, id="inference mode"),
+        pytest.param(partial(torch.device, "meta"), id="meta device"),
+        pytest.param(bfloat16_by_default, id="bfloat16 by default"),
+    ],
+)
+def test_cached_bias_does_not_depend_on_the_first_callers_setting(
+    setting: Callable[[], AbstractContextManager[object]], *, causal: bool
+) -> None:
+    q, k, v = qkv(100, dtype=torch.float32)
+    slopes = torch.rand(4)  # which no other test has cached
+    with setting():
+        alibi_attention(q, k, v, slopes, causal=causal)
+        alibi_attention(q[:, :, -1:], k, v, slopes, causal=causal)
+
+    assert largest_error(q, k, v, slopes, causal=causal) < 5e-6
+    results = output_and_gradients((q, k, v, slopes), "auto", causal=causal)
+    exact = output_and_gradients((q, k, v, slopes), "eager", causal=causal)
+    assert_equal(results, exact, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("backend", MASKING)
+def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
+    q, k, _ = qkv(8, heads=1, dim=4)
+    v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]  # so the output is the weights
+    attention = partial(alibi_attention, q, k, v, alibi_slopes(1))
+    torch.manual_seed(0)
+    runs = torch.stack([attention(dropout=0.5, backend=backend) for _ in range(100)])
+    is_visible = attention() > 0
+    assert bool((runs == 0)[:, is_visible].any())
+    assert torch.allclose(runs.mean(0), attention(), atol=0.3)
