@@ -93,8 +93,8 @@ class KeyValueCache:
                 "an empty cache has no ball of keys: append the keys and values of some tokens "
                 "first"
             )
-        if self._ball is not None and self._length_of_ball == self.length:
-            return self._ball
+        if self._ball is not None and self._length_of_ball >= self.length:
+            return self._ball  # after a shorter `length`, it still contains all keys
 
         keys, values = self._buffers[:2]
         new_keys = keys[..., self._length_of_ball : self.length, :]
