@@ -108,19 +108,17 @@ def _right_up_to(observation: Observation, expected: Expectation) -> int | None:
     logits = observation.logits - observation.logits.diagonal(own, -2, -1)[..., None]
     wanted = correct - correct.diagonal(own, -2, -1)[..., None]
     tolerance = observation.precision.absolute + observation.precision.relative * wanted.abs()
-    is_wrong = (logits - wanted).abs() > 2 * tolerance
-    is_wrong &= distance.isfinite() & observation.log_weights.gt(observation.precision.floor + 1)
+    is_readable = distance.isfinite() & (observation.log_weights > observation.precision.floor + 1)
+    is_wrong = is_readable & ((logits - wanted).abs() > 2 * tolerance)
     if not bool(is_wrong.any()):
         return None
     first_wrong = int(distance[is_wrong].min())
-    farthest = int(distance[distance.isfinite()].max())
-    if first_wrong <= _FEWEST_RIGHT or first_wrong > farthest:
+    if first_wrong <= _FEWEST_RIGHT:
         return None
-    beyond = distance.isfinite() & (distance >= first_wrong)
-    readable = beyond & observation.log_weights.gt(observation.precision.floor + 1)
     # Nearly all of the bias beyond is wrong, not one key here and there.
-    share = float(is_wrong[readable].double().mean())
-    return first_wrong - 1 if share > _MOST else None
+    is_beyond = is_readable & (distance >= first_wrong)
+    share_of_wrong = float(is_wrong[is_beyond].double().mean())
+    return first_wrong - 1 if share_of_wrong > _MOST else None
 
 
 def _grid(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:

@@ -3,7 +3,6 @@
 To name a further condition of `plan`, add a line to `PROPERTIES`.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -11,7 +10,24 @@ from typing import Any, NamedTuple
 from alibi_viz.check.plan import NO_PADDING, PADDING_WORDS, Call
 from alibi_viz.check.words import count
 
-# What the calls that show a fault may have in common: a property of a call, and its values in words
+Words = Callable[[Sequence[Any]], str]  # says one or several values of a property
+
+
+def _either(value: Any, words: str, other_words: str) -> Words:
+    """The words for a property with two values."""
+
+    def say(values: Sequence[Any]) -> str:
+        return words if values == [value] else other_words
+
+    return say
+
+
+def _numbers(unit: str) -> Words:
+    def say(values: Sequence[Any]) -> str:
+        last = count(values[-1], unit)
+        return _alternatives([*map(str, values[:-1]), last])
+
+    return say
 
 
 def _sides(values: Sequence[Any]) -> str:
@@ -19,31 +35,7 @@ def _sides(values: Sequence[Any]) -> str:
     return _alternatives([words[value] for value in values])
 
 
-def _inputs(values: Sequence[Any]) -> str:
-    return "transposed inputs" if values == [True] else "contiguous inputs"
-
-
-def _histories(values: Sequence[Any]) -> str:
-    return "calls after longer ones" if values == [True] else "first calls"
-
-
-def _batches(values: Sequence[Any]) -> str:
-    return "a batch of one" if values == [1] else "a batch of several"
-
-
-def _numbers(unit: str) -> Callable[[Sequence[Any]], str]:
-    def words(values: Sequence[Any]) -> str:
-        last = count(values[-1], unit)
-        return _alternatives([*map(str, values[:-1]), last])
-
-    return words
-
-
-def _fewer(values: Sequence[Any]) -> str:
-    return "fewer queries than keys" if values == [True] else "as many queries as keys"
-
-
-def _head_dim_words(values: Sequence[Any]) -> str:
+def _head_dims(values: Sequence[Any]) -> str:
     return f"head_dim {_alternatives(list(map(str, values)))}"
 
 
@@ -53,23 +45,61 @@ def _alternatives(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+def _padding(call: Call) -> str:
+    return call.padding
+
+
+def _is_transposed(call: Call) -> bool:
+    return call.transposed
+
+
+def _is_after_longer(call: Call) -> bool:
+    return call.after_longer
+
+
+def _batch(call: Call) -> int:
+    return call.batch
+
+
+def _head_dim(call: Call) -> int:
+    return call.head_dim
+
+
+def _num_heads(call: Call) -> int:
+    return call.probe.num_heads
+
+
+def _has_fewer_queries(call: Call) -> bool:
+    return call.probe.query_length < call.probe.key_length
+
+
+def _query_length(call: Call) -> int:
+    return call.probe.query_length
+
+
+def _key_length(call: Call) -> int:
+    return call.probe.key_length
+
+
 class Property(NamedTuple):
     """Something that the calls with a fault may have in common."""
 
     value: Callable[[Call], Any]
-    words: Callable[[Sequence[Any]], str]  # for one or several values
+    words: Words
 
 
 PROPERTIES = [
-    Property(lambda call: call.padding, _sides),
-    Property(lambda call: call.transposed, _inputs),
-    Property(lambda call: call.after_longer, _histories),
-    Property(lambda call: call.batch, _batches),
-    Property(lambda call: call.head_dim, _head_dim_words),
-    Property(lambda call: call.probe.num_heads, _numbers("head")),
-    Property(lambda call: call.probe.query_length < call.probe.key_length, _fewer),
-    Property(lambda call: call.probe.query_length, _numbers("query")),
-    Property(lambda call: call.probe.key_length, _numbers("key")),
+    Property(_padding, _sides),
+    Property(_is_transposed, _either(True, "transposed inputs", "contiguous inputs")),
+    Property(_is_after_longer, _either(True, "calls after longer ones", "first calls")),
+    Property(_batch, _either(1, "a batch of one", "a batch of several")),
+    Property(_head_dim, _head_dims),
+    Property(_num_heads, _numbers("head")),
+    Property(
+        _has_fewer_queries, _either(True, "fewer queries than keys", "as many queries as keys")
+    ),
+    Property(_query_length, _numbers("query")),
+    Property(_key_length, _numbers("key")),
 ]
 _MOST_VALUES = 3  # of a property in words
 _MOST_CALLS = 3  # listed if there is no common property
@@ -106,23 +136,38 @@ def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     """
     right = [call for call in calls if call not in wrong]
     for properties in [*combinations(PROPERTIES, 1), *combinations(PROPERTIES, 2)]:
-        of_wrong = {tuple(prop.value(call) for prop in properties) for call in wrong}
-        of_right = {tuple(prop.value(call) for prop in properties) for call in right}
-        if of_wrong & of_right:
-            continue
-        values_by_property = [
-            sorted({values[n] for values in of_wrong}) for n in range(len(properties))
-        ]
-        is_product = len(of_wrong) == math.prod(len(values) for values in values_by_property)
-        if is_product and max(map(len, values_by_property)) <= _MOST_VALUES:
-            words = [
-                prop.words(values)
-                for prop, values in zip(properties, values_by_property, strict=True)
-            ]
-            return " and ".join(words)
-    listed = "; ".join(map(str, dict.fromkeys(wrong[:_MOST_CALLS])))
-    further = len(set(wrong)) - len(set(wrong[:_MOST_CALLS]))
-    return f"{listed}; and {further} more" if further else listed
+        described = _described(properties, wrong, right)
+        if described is not None:
+            return described
+    distinct = [str(call) for call in dict.fromkeys(wrong)]
+    listed = "; ".join(distinct[:_MOST_CALLS])
+    further = len(distinct) - _MOST_CALLS
+    return f"{listed}; and {further} more" if further > 0 else listed
+
+
+def _described(
+    properties: Sequence[Property], wrong: Sequence[Call], right: Sequence[Call]
+) -> str | None:
+    """The wrong calls in words, by the values that they have of these properties.
+
+    None if the right calls have some of them, too; if there are too many values for words; or if
+    the wrong calls aren't all combinations of them. Say that calls are wrong with 1 query and 16
+    keys, and with 5 queries and 300 keys: "1 or 5 queries and 16 or 300 keys" would be wrong.
+    """
+    of_wrong = {tuple(prop.value(call) for prop in properties) for call in wrong}
+    of_right = {tuple(prop.value(call) for prop in properties) for call in right}
+    if of_wrong & of_right:
+        return None
+
+    words = []
+    combined = 1
+    for prop, with_repeats in zip(properties, zip(*of_wrong, strict=True), strict=True):
+        values = sorted(set(with_repeats))
+        if len(values) > _MOST_VALUES:
+            return None
+        words.append(prop.words(values))
+        combined *= len(values)
+    return " and ".join(words) if len(of_wrong) == combined else None
 
 
 def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:

@@ -38,6 +38,8 @@ def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expec
     tolerance = max(reader.precision.absolute, 4e-3)
     relative = {}  # to the correct factor
     for call, factor in factors.items():
+        if math.isnan(factor):  # no query sees two keys, so content changes nothing
+            continue
         score = expected.scaling(call.head_dim) * math.sqrt(call.head_dim)
         correct = float(expected.capped(torch.tensor(score, dtype=torch.float64)))
         relative[call] = factor / correct
@@ -46,13 +48,13 @@ def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expec
         return Content(expected)
 
     designed = None
-    if expected.scale is None and len(wrong) == len(factors):
+    if expected.scale is None and len(wrong) == len(relative):
         designed = _by_design(wrong, expected, tolerance)
     if designed is not None:
         return designed
     call, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
-    evidence = with_condition(evidence, list(wrong), list(factors))
+    evidence = with_condition(evidence, list(wrong), list(relative))
     return Content(expected, [Finding(_fault_of(wrong, tolerance), evidence)])
 
 

@@ -5,7 +5,8 @@ One explanation of all calls is preferred to one of all wrong calls, and that to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,7 +25,6 @@ from alibi_viz.check.rules import ALL_ROWS, Clues, Expectation, Places, Rows, Ru
 from alibi_viz.check.slope_rules import ByGroup, Group, Tolerance, name_slopes
 
 _FEW_ROWS = 8  # compared before all rows: they reject most rules in less time
-_Explanation = list[Finding]
 
 
 def diagnose(
@@ -42,17 +42,20 @@ def diagnose(
         return [], None
 
     comparison = _worst(wrong, expected)
-    findings = _explain_together(observations, expected, evidence=str(comparison))
+    evidence = str(comparison)
+    findings = _explain_together(observations, expected, evidence)
     if findings is None:
-        findings = _explain_wrong_calls(observations, wrong, expected)
+        findings = _explain_wrong_calls(observations, wrong, expected, evidence)
     return findings, comparison
 
 
 def _explain_wrong_calls(
-    observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
+    observations: Sequence[Observation],
+    wrong: Sequence[Observation],
+    expected: Expectation,
+    evidence: str,
 ) -> list[Finding]:
     """Explain the wrong calls, all at once if one explanation does, and say which they are."""
-    evidence = str(_worst(wrong, expected))
     together = _explain_together(wrong, expected, evidence)
     calls = [observation.call for observation in observations]
     wrong_calls = [observation.call for observation in wrong]
@@ -114,16 +117,16 @@ class _Evidence:
     def agrees(self, rule: Rule, slopes: ByGroup) -> bool:
         """Whether all observed weights are those of the rule's biases."""
 
-        def agrees(n: int, rows: Rows) -> bool:
+        def fits(n: int, rows: Rows) -> bool:
             observation = self.observations[n]
             bias = self.bias(n, rule, slopes[_group(observation)], rows)
             return observation.agrees(bias, rows)
 
         numbers = range(len(self.observations))
         for n in numbers:
-            if not agrees(n, _few_rows(self.observations[n].probe)):
+            if not fits(n, _few_rows(self.observations[n].probe)):
                 return False
-        return all(agrees(n, ALL_ROWS) for n in numbers)
+        return all(fits(n, ALL_ROWS) for n in numbers)
 
 
 def _group(observation: Observation) -> Group:
@@ -133,7 +136,7 @@ def _group(observation: Observation) -> Group:
 
 def _explain_together(
     observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> _Explanation | None:
+) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong.
 
     None if no rule does.
@@ -214,20 +217,11 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
     return Comparison(str(worst.probe), correct, worst.weights, place)
 
 
-@dataclass
-class _Sightings:
-    """The calls in which one fault was seen, with the evidence of each."""
+class _Sighting(NamedTuple):
+    """A call in which a fault was seen."""
 
-    calls: list[Call] = field(default_factory=list)
-    evidence: list[str] = field(default_factory=list)
-
-    def add(self, call: Call, evidence: str) -> None:
-        self.calls.append(call)
-        self.evidence.append(evidence)
-
-    def extend(self, other: "_Sightings") -> None:
-        self.calls += other.calls
-        self.evidence += other.evidence
+    call: Call
+    evidence: str
 
 
 def _explain_each(
@@ -236,17 +230,20 @@ def _explain_each(
     """Explain each wrong call by itself, and say for which calls each fault appears."""
     calls = [observation.call for observation in observations]
     findings = []
-    for fault, seen in _sightings(wrong, expected).items():
-        finding = Finding(fault, seen.evidence[0])
+    for fault, sightings in _sightings_by_fault(wrong, expected).items():
+        evidence = sightings[0].evidence
         if fault == "bias multiplied":
-            finding = _with_second_factor(finding, seen)
-        findings.append(_with_wrong_calls(finding, seen.calls, calls, expected))
+            evidence = _with_second_factor(sightings)
+        of_fault = [sighting.call for sighting in sightings]
+        findings.append(_with_wrong_calls(Finding(fault, evidence), of_fault, calls, expected))
     return findings
 
 
-def _sightings(wrong: Sequence[Observation], expected: Expectation) -> dict[str, _Sightings]:
+def _sightings_by_fault(
+    wrong: Sequence[Observation], expected: Expectation
+) -> dict[str, list[_Sighting]]:
     """The faults of the wrong calls, each call explained by itself, and where each was seen."""
-    sightings: dict[str, _Sightings] = {}
+    by_fault: dict[str, list[_Sighting]] = {}
     unexplained = []
     for observation in wrong:
         evidence = str(_worst([observation], expected))
@@ -255,26 +252,27 @@ def _sightings(wrong: Sequence[Observation], expected: Expectation) -> dict[str,
             unexplained.append(observation)
             continue
         for finding in findings:
-            sightings.setdefault(finding.name, _Sightings()).add(observation.call, finding.evidence)
+            sighting = _Sighting(observation.call, finding.evidence)
+            by_fault.setdefault(finding.name, []).append(sighting)
     if unexplained:
-        finding = name_unexplained(unexplained, set(sightings), expected)
-        seen = sightings.setdefault(finding.name, _Sightings())
+        finding = name_unexplained(unexplained, set(by_fault), expected)
+        sightings = by_fault.setdefault(finding.name, [])
         for observation in unexplained:
-            seen.add(observation.call, finding.evidence)
+            sightings.append(_Sighting(observation.call, finding.evidence))
 
     # A factor of 1 / length is 1 / sqrt(head_dim) for some length.
-    if "bias multiplied" in sightings and "bias before scaling" in sightings:
-        sightings["bias multiplied"].extend(sightings.pop("bias before scaling"))
-    return sightings
+    if "bias multiplied" in by_fault and "bias before scaling" in by_fault:
+        by_fault["bias multiplied"] += by_fault.pop("bias before scaling")
+    return by_fault
 
 
-def _with_second_factor(finding: Finding, seen: _Sightings) -> Finding:
-    """Add a call with another factor to the evidence, if there is one."""
-    for call, evidence in zip(seen.calls, seen.evidence, strict=True):
-        if evidence != finding.evidence:
-            both = f"{finding.evidence} with {seen.calls[0]}, but {evidence} with {call}"
-            return replace(finding, evidence=both)
-    return finding
+def _with_second_factor(sightings: Sequence[_Sighting]) -> str:
+    """The evidence of the first call, and that of one with another factor if there is one."""
+    first = sightings[0]
+    for other in sightings:
+        if other.evidence != first.evidence:
+            return f"{first.evidence} with {first.call}, but {other.evidence} with {other.call}"
+    return first.evidence
 
 
 # Faults with a name of their own where only calls with fewer queries than keys have them

@@ -7,7 +7,7 @@ queries all content is equal, and with one-hot values the output is the weights 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class Precision(NamedTuple):
     floor: float
 
 
-def precision(dtype: torch.dtype) -> Precision:
+def precision_of(dtype: torch.dtype) -> Precision:
     """How exactly correct implementations in `dtype` reproduce log weights.
 
     They do so to a few units in the last place.
@@ -161,7 +161,7 @@ def read_bias(
     if not causal:
         visible = torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
-    of_dtype = precision(_coarser(dtype, read_dtype))
+    of_dtype = precision_of(_coarser(dtype, read_dtype))
     of_bias = of_dtype._replace(floor=_BIAS_FLOOR)
     return Observation(conditions, probe, logits, of_bias)
 
@@ -207,13 +207,16 @@ class AttentionReader:
     seconds: float = 60.0
     read_dtype: torch.dtype = torch.float32
 
-    def __post_init__(self) -> None:
-        self._coarsen(self.dtype)
-        self.looks_rounded = True  # whether all outputs so far are numbers of bfloat16
+    # Whether all outputs so far are numbers of bfloat16
+    looks_rounded: bool = field(default=True, init=False)
 
-    def _coarsen(self, dtype: torch.dtype) -> None:
-        self.read_dtype = _coarser(self.read_dtype, dtype)
-        self.precision = precision(self.read_dtype)  # with which weights can be read
+    def __post_init__(self) -> None:
+        self.read_dtype = _coarser(self.read_dtype, self.dtype)
+
+    @property
+    def precision(self) -> Precision:
+        """How exactly weights can be read."""
+        return precision_of(self.read_dtype)
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, conditions: Call | None = None
@@ -260,7 +263,8 @@ class AttentionReader:
             raise Unusable(
                 "wrong shape", f"{conditions}: returned {list(output.shape)}, expected {expected}"
             )
-        self._coarsen(dtype)  # nothing can be read more exactly than the output is
+        # Nothing can be read more exactly than the output is.
+        self.read_dtype = _coarser(self.read_dtype, dtype)
         self.looks_rounded &= is_rounded(output)
         return torch.einsum(f"{self.layout}->{axes}", output)
 
@@ -366,7 +370,7 @@ class AttentionReader:
         return observations
 
     def content_factor(self, conditions: Call) -> float:
-        """The factor of q . k; 1 / sqrt(head_dim) if no query sees two keys.
+        """The factor of q . k, relative to 1 / sqrt(head_dim); NaN if no query sees two keys.
 
         Raises Unusable if the factor depends on the position.
         """
@@ -378,7 +382,7 @@ class AttentionReader:
             if not bool(of_head.isnan().all()):
                 self._check_equal_factors(conditions, content, factors)
                 return float(of_head.nanmedian())
-        return 1.0
+        return math.nan
 
     def _factors_of_keys(self, conditions: Call, content: float, without_content: Tensor) -> Tensor:
         """By which factor, relative to 1 / sqrt(head_dim), each query counts the content of each
