@@ -92,7 +92,7 @@ class AlibiBias(nn.Module):
         self._slopes = values
         self.register_buffer("_place", torch.empty(0), persistent=False)
         self.register_load_state_dict_post_hook(_leave_meta_device)
-        self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
+        self._cache: dict[torch.dtype, tuple[Tensor, ...]] = {}
 
     @property
     def slopes(self) -> Tensor:
@@ -109,7 +109,7 @@ class AlibiBias(nn.Module):
             )
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
             self._slopes = self._given_slopes.to(device)
-        self._cache.clear()  # of biases on the earlier device
+        self._cache.clear()  # its biases are on the earlier device
         return self._slopes
 
     def forward(
@@ -139,9 +139,10 @@ class AlibiBias(nn.Module):
         return bias
 
     def _cached(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor | None:
-        """A cached bias of at least this size, if there is one."""
-        for bias in self._cache.get((self.slopes.device, dtype), ()):
-            if bias.shape[1] >= query_length and bias.shape[2] >= key_length:
+        """A cached bias of at least this size on the device of the slopes, if there is one."""
+        for bias in self._cache.get(dtype, ()):
+            is_here = bias.device == self.slopes.device
+            if is_here and bias.shape[1] >= query_length and bias.shape[2] >= key_length:
                 return bias
         return None
 
@@ -151,13 +152,12 @@ class AlibiBias(nn.Module):
         columns = _next_power_of_two(key_length)
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
             bias = self._build(rows, columns, dtype)
-        key = (self.slopes.device, dtype)
         kept = []
-        for cached in self._cache.get(key, ()):
+        for cached in self._cache.get(dtype, ()):
             is_contained = cached.shape[1] <= rows and cached.shape[2] <= columns
             if not is_contained:
                 kept.append(cached)
-        self._cache[key] = (*kept, bias)
+        self._cache[dtype] = (*kept, bias)
         return bias
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:

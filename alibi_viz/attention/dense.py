@@ -146,7 +146,7 @@ def shares_blocks(inputs: AttentionInputs) -> bool:
     return inputs.query.is_cpu and inputs.query_length > 1
 
 
-def _attend(inputs: AttentionInputs) -> Tensor:
+def _attend_with_mask(inputs: AttentionInputs) -> Tensor:
     if shares_blocks(inputs):
         return _attend_blocks(inputs)
     if not inputs.query.numel():  # torch's kernel would not connect it to learned slopes
@@ -223,15 +223,16 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     if slopes is None:
         slopes = torch.zeros(1, device=query.device)
     shared_rows = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
-    if inputs.query_length == shared_rows.shape[2] <= _SMALL_ROWS:
+    has_all_queries = inputs.query_length == shared_rows.shape[2]
+    if has_all_queries and inputs.query_length <= _SMALL_ROWS:
         # A single block; slicing would take a noticeable time.
         return inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=shared_rows)
 
     rows = _SMALL_ROWS if inputs.key_length <= _SHORT_KEYS else _ROWS
-    end = inputs.key_length - inputs.query_length  # keys that the last query of a block sees
+    end = inputs.key_length - inputs.query_length  # keys before the first query
     outputs = []
     for block in query.split(rows, dim=2):
-        end += block.shape[2]
+        end += block.shape[2]  # keys that the last query of this block sees
         output = _attend_block(inputs, block, end, shared_rows)
         # The kernel's own layout, so that a model joins the heads without a copy.
         outputs.append(output.transpose(1, 2))
@@ -270,4 +271,4 @@ def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
 
 
 EAGER = Backend("eager", _attend_eagerly)
-MASK = Backend("mask", _attend)
+MASK = Backend("mask", _attend_with_mask)

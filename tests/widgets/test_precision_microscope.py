@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from alibi_viz.figures.precision_plot import Traces
+from alibi_viz.figures.precision_plot import PrecisionTraces as Traces
 from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
 

@@ -114,24 +114,38 @@ def _excess_of_groups(inputs: AttentionInputs, ball: KeyBall, head: int, n: int)
     dtype = ball.center.dtype
     r = torch.arange(n, dtype=dtype, device=query.device)
 
-    def largest(query: Tensor, first_query: int, first_key: int, groups: int) -> Tensor:
-        """max(c - s + m r) of some groups, from these places on."""
-        grouped = blocks(query, first_query, n, n, groups)  # [batch, groups, n, head_dim]
-        near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=dtype)
-        return _largest(grouped[:, None], near[:, None], ball, m=m, r=r, scale=inputs.scaling)
+    def near_keys(first_key: int, groups: int) -> Tensor:
+        """The mean of the near keys of each group, [batch, 1, groups, 1, head_dim]."""
+        return blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=dtype)[:, None]
 
     groups = -(-(inputs.query_length - first) // n)  # rounded up
     missing = first + groups * n - inputs.query_length
     padded = query
     if missing:  # a query of zeros has c - s = 0, the least possible
         padded = pad(query, (0, 0, 0, missing))
-    excess = largest(padded, first, before + first - n, groups) + m * (n + 1) / 2
+    excess = _largest_excess(
+        queries=blocks(padded, first, n, n, groups)[:, None],
+        near=near_keys(before + first - n, groups),
+        ball=ball,
+        m=m,
+        r=r,
+        distance_at_0=(n + 1) / 2,
+        scale=inputs.scaling,
+    )
+    if first == 0 or inputs.causal:
+        return excess
 
-    if first and not inputs.causal:
-        # The first queries look ahead, to the keys of their own group, which are nearer on average.
-        ahead = largest(query, 0, before, 1) + m * (n - 1) / 2
-        excess = excess.maximum(ahead)
-    return excess
+    # The first queries look ahead, to the keys of their own group, which are nearer on average.
+    ahead = _largest_excess(
+        queries=blocks(query, 0, n, n, 1)[:, None],
+        near=near_keys(before, 1),
+        ball=ball,
+        m=m,
+        r=r,
+        distance_at_0=(n - 1) / 2,
+        scale=inputs.scaling,
+    )
+    return excess.maximum(ahead)
 
 
 def _excess_of_one_query(
@@ -156,15 +170,15 @@ def _excess_of_one_query(
 
     query = inputs.query[:, heads]  # [batch, heads, 1, head_dim]
     r = torch.zeros(1, dtype=dtype, device=query.device)
-    largest = _largest(
-        query[:, :, None],
-        near_of_heads[:, :, None, None],
-        _ball_of(inputs, ball, heads),
+    return _largest_excess(
+        queries=query[:, :, None],
+        near=near_of_heads[:, :, None, None],
+        ball=_ball_of(inputs, ball, heads),
         m=m,
         r=r,
+        distance_at_0=(n + 1) / 2,
         scale=inputs.scaling,
     )
-    return largest + m * (n + 1) / 2
 
 
 def _ball_of(inputs: AttentionInputs, ball: KeyBall, heads: list[int]) -> KeyBall:
@@ -173,10 +187,17 @@ def _ball_of(inputs: AttentionInputs, ball: KeyBall, heads: list[int]) -> KeyBal
     return KeyBall(ball.center[:, key_heads], ball.radius[:, key_heads])
 
 
-def _largest(
-    queries: Tensor, near: Tensor, ball: KeyBall, *, m: Tensor, r: Tensor, scale: float
+def _largest_excess(
+    *,
+    queries: Tensor,
+    near: Tensor,
+    ball: KeyBall,
+    m: Tensor,
+    r: Tensor,
+    distance_at_0: Tensor | float,
+    scale: float,
 ) -> Tensor:
-    """max(c - s + m r) of each head, float64 [heads].
+    """max(c - s + m (r + distance_at_0)) of each head, float64 [heads].
 
     Args:
         queries: [batch, heads, groups, row, head_dim].
@@ -184,6 +205,7 @@ def _largest(
         ball: around the keys of each head.
         m: the slopes, float64 [heads].
         r: how many steps each query is after the first of its group, [row].
+        distance_at_0: the mean distance of the near keys for r = 0, of each head or of all.
         scale: the factor of q . k.
     """
     center = ball.center[:, :, None]  # [batch, heads, 1, 1, head_dim]
@@ -193,7 +215,8 @@ def _largest(
     # Autocast would round a dot product.
     s = (queries * (near - center)).sum(-1) * scale
     m_times_r = m.to(center.dtype)[:, None, None] * r
-    return (c - s + m_times_r).amax((0, 2, 3)).double()
+    largest = (c - s + m_times_r).amax((0, 2, 3)).double()
+    return largest + m * distance_at_0
 
 
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:

@@ -366,9 +366,11 @@ def _with_contiguous_channels(tensor: Tensor) -> Tensor:
 
 def _attend(inputs: AttentionInputs) -> Tensor:
     assert inputs.slopes is not None
-    query = _with_contiguous_channels(inputs.query)
-    key = _with_contiguous_channels(inputs.key)
-    value = _with_contiguous_channels(inputs.value)
+    inputs = inputs._replace(
+        query=_with_contiguous_channels(inputs.query),
+        key=_with_contiguous_channels(inputs.key),
+        value=_with_contiguous_channels(inputs.value),
+    )
     if inputs.key_length:
         ball = inputs.ball()
         if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread
@@ -377,9 +379,9 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
-        return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
+        return _attend_one_query(inputs, spans)
     settings = _Settings(spans=spans, causal=inputs.causal, scale=inputs.scaling)
-    return _Windowed.apply(settings, query, key, value, inputs.slopes)
+    return _Windowed.apply(settings, inputs.query, inputs.key, inputs.value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
