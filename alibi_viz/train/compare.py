@@ -78,10 +78,12 @@ class MethodComparison:
             lines = f"mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
         elif self.seeds > 1:
             lines = f"mean of {self.seeds} seeds, each seed (thin)"
-        else:
+        elif self.seeds == 1:
             lines = "one seed"
+        else:
+            lines = "every run failed"
         # The vertical axis includes nothing but the values.
-        return replace(axes, title=f"{axes.title}: {lines}", low=math.inf, high=-math.inf)
+        return replace(axes, title=f"{axes.title}: {lines}", low=None, high=None)
 
     @property
     def summary(self) -> pd.DataFrame:
