@@ -367,16 +367,23 @@ def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> N
     shapes.chance.label.text = f" chance, {chance:.1%}"
 
 
-def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> tuple[float, float]:
+def _value_range(
+    axes: Axes, means: pd.DataFrame, values: pd.Series
+) -> tuple[float | None, float | None]:
     """A range that includes every point and interval.
 
-    It ends at multiples of `axes.step`, so that the axis seldom changes.
+    It ends at multiples of `axes.step`, so that the axis seldom changes. plotly chooses an end that
+    is None.
     """
     with_interval = means[means["seeds"] >= FEWEST_SEEDS]
     included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
     if included.empty:
         return axes.low, axes.high
     steps = 1 / axes.step
-    low = np.floor(included.min() * steps - 0.2) / steps
-    high = np.ceil(included.max() * steps + 0.2) / steps
-    return float(min(low, axes.low)), float(max(high, axes.high))
+    low = float(np.floor(included.min() * steps - 0.2) / steps)
+    high = float(np.ceil(included.max() * steps + 0.2) / steps)
+    if axes.low is not None:
+        low = min(low, axes.low)
+    if axes.high is not None:
+        high = max(high, axes.high)
+    return low, high

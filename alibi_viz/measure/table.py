@@ -112,8 +112,9 @@ class Scale:
 
     unit: str
     number: str = ".2f"  # the format of a value
-    low: float = 0.0  # the axis includes at least `low` and `high`, and ends at multiples of `step`
-    high: float = 1.0
+    # The axis ends at multiples of `step`, and includes `low` and `high`; None for no such value.
+    low: float | None = 0.0
+    high: float | None = 1.0
     step: float = 0.1
     # The smallest and largest possible value; intervals end there
     limits: tuple[float, float] = (-math.inf, math.inf)

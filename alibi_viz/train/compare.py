@@ -78,10 +78,12 @@ class MethodComparison:
             lines = f"mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
         elif self.seeds > 1:
             lines = f"mean of {self.seeds} seeds, each seed (thin)"
-        else:
+        elif self.seeds == 1:
             lines = "one seed"
+        else:
+            lines = "every run failed"
         # The vertical axis includes nothing but the values.
-        return replace(axes, title=f"{axes.title}: {lines}", low=math.inf, high=-math.inf)
+        return replace(axes, title=f"{axes.title}: {lines}", low=None, high=None)
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -97,13 +99,13 @@ class MethodComparison:
         with fewer than three seeds.
         """
         values = self.rows[["label", "seed", "x", "value"]]
-        pairs = values.merge(values, on=["seed", "x"])
-        pairs = pairs.rename(columns={"label_x": "first", "label_y": "second"})
+        pairs = values.merge(values, on=["seed", "x"], suffixes=("_first", "_second"))
+        pairs = pairs.rename(columns={"label_first": "first", "label_second": "second"})
         # Each pair once, in the order of the methods.
         first = pairs["first"].map(self.methods.index)
         second = pairs["second"].map(self.methods.index)
         pairs = pairs[first < second]
-        pairs = pairs.assign(value=pairs["value_x"] - pairs["value_y"])
+        pairs = pairs.assign(value=pairs["value_first"] - pairs["value_second"])
         pairs = pairs.dropna(subset="value")
 
         table = over_seeds(pairs, ["first", "second", "x"]).reset_index()

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from alibi_viz import lab, laws
+from alibi_viz import figures, lab, laws
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.train.compare import MethodComparison
 from tests.tables import AS_TRAINED, table
@@ -67,13 +67,18 @@ def test_there_is_one_verdict_for_each_pair_in_the_order_of_the_methods(
     ]
 
 
-def test_axes_say_what_is_drawn_and_show_nothing_but_the_values(
+def test_axes_say_what_is_drawn(
     comparison: MethodComparison,
 ) -> None:
     axes = comparison.axes
     assert axes.title.endswith(": mean of 3 seeds, 95% t interval (bars), each seed (thin)")
     assert axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
-    assert axes.low > axes.high, "no value that is always included"
+
+
+def test_the_vertical_axis_includes_nothing_but_the_values() -> None:
+    of_one_value = compared({"alibi": {64: [5.0]}})
+    figure = figures.curve_figure(of_one_value.rows, of_one_value.axes)
+    assert figure.layout.yaxis2.range == (4.5, 5.5)
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
@@ -156,6 +161,38 @@ def test_a_seed_that_diverges_is_named_and_left_out(
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
     assert failed.axes.title.endswith(": one seed")
     assert failed.summary.index.tolist() == ["none", "t5"], "in the order of the methods"
+
+
+@pytest.fixture
+def without_a_result(text: Path, monkeypatch: pytest.MonkeyPatch) -> MethodComparison:
+    """A comparison in which every run diverged."""
+
+    def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
+        return [{"run": run.settings(), "rows": [], "error": "the loss became nan"} for run in runs]
+
+    # `lab.compare` is a function, so the module is found by its name.
+    monkeypatch.setattr(sys.modules["alibi_viz.train.compare"], "sweep", diverging)
+    return lab.compare(["alibi", "none"], seeds=2, text=text, **TINY)
+
+
+def test_without_a_result_every_failure_is_named(without_a_result: MethodComparison) -> None:
+    assert without_a_result.verdicts == [
+        "alibi, seed 0, is left out: the loss became nan.",
+        "none, seed 0, is left out: the loss became nan.",
+        "alibi, seed 1, is left out: the loss became nan.",
+        "none, seed 1, is left out: the loss became nan.",
+    ]
+
+
+def test_the_figure_without_a_result_says_so(without_a_result: MethodComparison) -> None:
+    figure = figures.curve_figure(without_a_result.rows, without_a_result.axes)
+    title = figure.layout.annotations[0].text
+    assert title == "Loss on longer sequences: every run failed"
+
+
+def test_the_axis_without_a_result_is_left_to_plotly(without_a_result: MethodComparison) -> None:
+    figure = figures.curve_figure(without_a_result.rows, without_a_result.axes)
+    assert figure.layout.yaxis2.range == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.figures.curve_plot import Shapes
+from alibi_viz.figures.curve_plot import CurveShapes
 from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.train.race import race
 from alibi_viz.train.training import limited_threads
@@ -123,7 +123,7 @@ def test_settings_changed_in_code_are_for_the_next_race(pace: Pace) -> None:
     pace.go(2)
     app.refresh()
     assert {method: len(bits) for method, bits in losses(app).items()} == {"alibi": 2, "none": 2}
-    assert Shapes(*app.figure.layout.shapes).training_length.x0 == LENGTH
+    assert CurveShapes(*app.figure.layout.shapes).training_length.x0 == LENGTH
 
 
 def test_caption_says_that_the_running_race_is_for_another_question(pace: Pace) -> None:
