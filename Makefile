@@ -96,7 +96,7 @@ screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the n
 	$(PY) -m tests.notebooks.pictures $(ONLY)
 
 clean: ## remove .venv and the caches
-	rm -rf $(VENV) .venv-lowest *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-core *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(PY):
 	@$(PYTHON) $(NEW_ENOUGH) || { \
