@@ -415,10 +415,13 @@ class LengthLab(App):
         self._update_guesses()
         show(not self.simple, *self._hidden_when_simple)
 
+        running = self.running
+        self._stop.disabled = not running
         for widget in below(self._panel):
-            if widget.has_trait("disabled") and widget is not self._more:
-                works_during_a_race = widget is self._stop
-                widget.disabled = self.running != works_during_a_race
+            if widget is self._stop or widget is self._more:
+                continue
+            if widget.has_trait("disabled"):
+                widget.disabled = running
 
     def _add_method_boxes(self) -> None:
         """Add a checkbox for each position method that has been registered since."""
