@@ -165,7 +165,8 @@ class LengthLab(App):
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
         super().__init__(**state)
-        self.children = [*self.children[:-3], self._written, *self.children[-3:]]
+        place = self.children.index(self._details)  # which follow the caption
+        self.children = [*self.children[:place], self._written, *self.children[place:]]
         self.observe(lambda _: self._measure(), names="question")
 
     @property
