@@ -459,10 +459,7 @@ class LengthLab(App):
             show=lambda guesses: guesses.get(method),
         )
 
-        guess_row = labeled(method, buttons)
-        label = guess_row.children[0]
-        label.layout.width = "80px"
-        return guess_row
+        return labeled(method, buttons, label_width="80px")
 
     def _on_train(self) -> None:
         missing = [method for method in self.methods if not self.guesses.get(method)]
