@@ -330,6 +330,11 @@ def window_of_128(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value, bias=bias.masked_fill(too_far, -math.inf))
 
 
+def window_of_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Each query sees its own key only, so content changes nothing."""
+    return value[:, :, -query.shape[2] :]
+
+
 def encoder_that_takes_lengths(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> Tensor:
@@ -362,6 +367,7 @@ RIGHT = [
     pytest.param(soft_cap_of_50, {"softcap": 50, "length": 64}, id="soft cap"),
     pytest.param(scale_of_mup, {"scale": 1 / 64, "length": 64}, id="scale"),
     pytest.param(window_of_128, {"window": 128}, id="window"),
+    pytest.param(window_of_one, {"window": 1, "scale": 0.5, "length": 16}, id="window of one"),
     pytest.param(needs_64_channels, {"length": 64}, id="one head_dim"),
     pytest.param(needs_contiguous_inputs, {"length": 64}, id="contiguous inputs only"),
 ]

@@ -163,6 +163,14 @@ def test_tokens_are_measured_in_place_of_removed_ones(monkeypatch: pytest.Monkey
     assert lengths == [50, 3]
 
 
+def test_a_cache_that_was_shortened_keeps_its_ball() -> None:
+    cache = KeyValueCache()
+    cache.append(*normal(2, 1, 2, 50, 4))
+    ball = cache.key_ball()
+    cache.length = 30
+    assert cache.key_ball() is ball, "it still contains all keys"
+
+
 def test_a_third_tensor_has_no_part_in_the_ball() -> None:
     key, value, other = normal(3, 1, 2, 5, 4)
     with_other = KeyValueCache()
