@@ -1,3 +1,5 @@
+"""Which systems compute the official slopes, and for which head counts."""
+
 import pytest
 
 from alibi_viz import alibi_slopes
@@ -5,34 +7,82 @@ from alibi_viz.check.gallery import SLOPE_RULES, compare_slope_rules
 from alibi_viz.check.gallery.published_slopes import first_slope_is_one, flashinfer, llama_cpp_cann
 
 
-@pytest.mark.parametrize("num_heads", [1, 2, 3, 7, 8, 12, 31, 32, 40, 64])
-def test_three_systems_agree_with_the_official_slopes_for_every_head_count(num_heads: int) -> None:
-    is_power_of_two = num_heads & (num_heads - 1) == 0
-    agreeing = {row["system"] for row in compare_slope_rules(num_heads) if row["agrees"]}
-    expected = {"fairseq", "bloom", "mpt"} | (
-        {"labml 2021", "jaketae", "mlx 2023"} if is_power_of_two else set()
-    )
-    assert agreeing == expected | ({"halving"} if num_heads == 8 else set())
+def agreeing(num_heads: int) -> set[object]:
+    """The systems whose slopes are the official ones."""
+    return {row["system"] for row in compare_slope_rules(num_heads) if row["agrees"]}
 
 
-def test_systems_that_agree_share_a_group() -> None:
+@pytest.mark.parametrize("num_heads", [1, 2, 32, 64])
+def test_six_systems_agree_for_powers_of_two(num_heads: int) -> None:
+    assert agreeing(num_heads) == {"fairseq", "bloom", "mpt", "labml 2021", "jaketae", "mlx 2023"}
+
+
+def test_halving_agrees_too_for_eight_heads() -> None:
+    assert agreeing(8) == {
+        "fairseq",
+        "bloom",
+        "mpt",
+        "labml 2021",
+        "jaketae",
+        "mlx 2023",
+        "halving",
+    }
+
+
+@pytest.mark.parametrize("num_heads", [3, 7, 12, 31, 40])
+def test_three_systems_agree_for_other_head_counts(num_heads: int) -> None:
+    assert agreeing(num_heads) == {"fairseq", "bloom", "mpt"}
+
+
+def test_systems_that_agree_with_each_other_share_a_group() -> None:
     groups = {row["system"]: row["group"] for row in compare_slope_rules(12)}
-    assert [groups[system] for system in ("fairseq", "bloom", "mpt")] == ["A"] * 3
-    assert [groups[system] for system in ("labml 2021", "jaketae", "mlx 2023")] == ["B"] * 3
-    assert groups["halving"] == "C"
-    assert SLOPE_RULES["mlx 2023"](12) == pytest.approx(alibi_slopes(12, "geometric").tolist())
-    assert SLOPE_RULES["halving"](12) == pytest.approx(alibi_slopes(12, "halving").tolist())
+    assert groups == {
+        "fairseq": "A",
+        "bloom": "A",
+        "mpt": "A",
+        "labml 2021": "B",
+        "jaketae": "B",
+        "mlx 2023": "B",
+        "halving": "C",
+        "realizar 2025": "D",
+    }
+
+
+def test_without_heads_there_is_nothing_to_compare() -> None:
     with pytest.raises(ValueError, match="num_heads must be between 1 and"):
         compare_slope_rules(0)
 
 
-def test_faulty_slopes_are_wrong_where_their_texts_say() -> None:
-    assert first_slope_is_one(8) == [2.0**-head for head in range(8)]
-    assert first_slope_is_one(12)[8:] == pytest.approx(
-        alibi_slopes(12)[8:].tolist()
-    )  # the last heads are right
-    assert flashinfer(8) == [1 / 4, 1 / 16, 1 / 64, 1 / 256] * 2
-    assert (
-        llama_cpp_cann(8) == pytest.approx(alibi_slopes(8).tolist())
-        and llama_cpp_cann(12)[8:] == [0.0] * 4
-    )
+# The faults that systems have or had
+
+
+@pytest.mark.parametrize(
+    ("system", "scheme"),
+    [
+        pytest.param("mlx 2023", "geometric", id="mlx 2023"),
+        pytest.param("halving", "halving", id="halving"),
+    ],
+)
+def test_slopes_of_another_scheme_are_those_that_we_offer(system: str, scheme: str) -> None:
+    assert SLOPE_RULES[system](12) == pytest.approx(alibi_slopes(12, scheme).tolist())
+
+
+def test_realizar_starts_with_a_slope_of_1() -> None:
+    assert first_slope_is_one(8) == [1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128]
+
+
+def test_the_heads_of_realizar_beyond_a_power_of_two_are_right() -> None:
+    official = alibi_slopes(12).tolist()
+    assert first_slope_is_one(12)[8:] == pytest.approx(official[8:])
+
+
+def test_flashinfer_repeats_the_slopes_of_half_the_heads_on_two_devices() -> None:
+    assert flashinfer(8) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 4, 1 / 16, 1 / 64, 1 / 256]
+
+
+def test_llama_cpp_cann_is_right_for_a_power_of_two() -> None:
+    assert llama_cpp_cann(8) == pytest.approx(alibi_slopes(8).tolist())
+
+
+def test_llama_cpp_cann_leaves_the_heads_beyond_a_power_of_two_without_a_slope() -> None:
+    assert llama_cpp_cann(12)[8:] == [0, 0, 0, 0]

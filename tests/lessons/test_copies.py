@@ -7,33 +7,109 @@ import pytest
 from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
 
 
-def test_lessons_are_copied_once_renewed_if_unchanged_and_kept_if_changed(tmp_path: Path) -> None:
-    (tmp_path / "01_slopes.ipynb").write_text("a file of the same name that is not ours")
-    assert copy_lessons(tmp_path) == ["01_slopes.ipynb"]
-    assert (tmp_path / MANIFEST).exists()
-    (tmp_path / "01_slopes.ipynb").unlink()
-    assert copy_lessons(tmp_path) == []
-    assert {path.name for path in tmp_path.glob("*.ipynb")} == {
-        path.name for path in lessons_folder().glob("*.ipynb")
-    }
-    first, second, *_ = sorted(tmp_path.glob("*.ipynb"))
-    first.write_text("my notes")
-    second.unlink()
-    assert copy_lessons(tmp_path) == [first.name]
-    assert (
-        first.read_text() == "my notes"
-        and second.read_bytes() == (lessons_folder() / second.name).read_bytes()
-    )
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two short lessons, which stands in for ours: a test may change it."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    (folder / "00_start_here.ipynb").write_text("how to start")
+    (folder / "01_slopes.ipynb").write_text("slopes")
+    monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: folder)
+    return folder
 
 
-def test_an_unchanged_lesson_of_an_older_version_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def reader(tmp_path: Path) -> Path:
+    """The reader's folder, which is empty."""
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    return folder
+
+
+def lessons_in(folder: Path) -> dict[str, bytes]:
+    """{name: content} of the lessons in a folder."""
+    return {path.name: path.read_bytes() for path in folder.glob("*.ipynb")}
+
+
+def test_all_lessons_are_copied(reader: Path) -> None:
+    left_alone = copy_lessons(reader)
+    assert left_alone == []
+    assert lessons_in(reader) == lessons_in(lessons_folder())
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_folder_that_is_not_there_is_made(reader: Path) -> None:
+    folder = reader / "courses" / "alibi"
+    copy_lessons(folder)
+    assert (folder / "01_slopes.ipynb").read_text() == "slopes"
+
+
+def test_an_unchanged_lesson_is_renewed(installed: Path, reader: Path) -> None:
+    copy_lessons(reader)
+    (installed / "01_slopes.ipynb").write_text("slopes, second edition")
+    left_alone = copy_lessons(reader)
+    assert left_alone == []
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes, second edition"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_changed_lesson_is_left_alone(reader: Path) -> None:
+    copy_lessons(reader)
+    (reader / "01_slopes.ipynb").write_text("slopes, with my notes")
+    left_alone = copy_lessons(reader)
+    assert left_alone == ["01_slopes.ipynb"]
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes, with my notes"
+
+
+def test_a_changed_lesson_is_left_alone_when_there_is_a_newer_one(
+    installed: Path, reader: Path
 ) -> None:
-    old, target = tmp_path / "old", tmp_path / "new" / "target"
-    old.mkdir()
-    (old / "00_start_here.ipynb").write_text("old")
-    monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: old)
-    copy_lessons(target)
-    monkeypatch.undo()
-    assert copy_lessons(target) == []
-    assert (target / "00_start_here.ipynb").read_text() != "old"
+    copy_lessons(reader)
+    (reader / "01_slopes.ipynb").write_text("slopes, with my notes")
+    (installed / "01_slopes.ipynb").write_text("slopes, second edition")
+    left_alone = copy_lessons(reader)
+    assert left_alone == ["01_slopes.ipynb"]
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes, with my notes"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_file_of_the_same_name_is_left_alone(reader: Path) -> None:
+    (reader / "01_slopes.ipynb").write_text("a file of the reader's own")
+    left_alone = copy_lessons(reader)
+    assert left_alone == ["01_slopes.ipynb"]
+    assert (reader / "01_slopes.ipynb").read_text() == "a file of the reader's own"
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_other_lessons_are_copied_beside_one_that_is_left_alone(reader: Path) -> None:
+    (reader / "00_start_here.ipynb").write_text("a file of the reader's own")
+    copy_lessons(reader)
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_deleted_lesson_comes_back(reader: Path) -> None:
+    copy_lessons(reader)
+    (reader / "01_slopes.ipynb").unlink()
+    left_alone = copy_lessons(reader)
+    assert left_alone == []
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("[1, 2]", id="a list"),
+        pytest.param('{"01_slopes.ipynb": ', id="cut off"),
+    ],
+)
+def test_without_readable_fingerprints_a_lesson_that_differs_is_left_alone(
+    installed: Path, reader: Path, damaged: str
+) -> None:
+    copy_lessons(reader)
+    (reader / MANIFEST).write_text(damaged)
+    (installed / "01_slopes.ipynb").write_text("slopes, second edition")
+    left_alone = copy_lessons(reader)
+    assert left_alone == ["01_slopes.ipynb"]
+    assert (reader / "01_slopes.ipynb").read_text() == "slopes"

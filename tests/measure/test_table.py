@@ -13,8 +13,6 @@ from alibi_viz import lab
 from alibi_viz.measure.table import over_seeds, results_table
 from tests.tables import table
 
-VALUES = st.lists(st.one_of(st.floats(-10, 10), st.just(math.nan)), min_size=1, max_size=6)
-
 
 @pytest.mark.parametrize(
     "rows",
@@ -27,27 +25,125 @@ def test_a_table_has_the_documented_columns_and_dtypes(rows: pd.DataFrame) -> No
     assert {name: str(dtype) for name, dtype in rows.dtypes.items()} == lab.COLUMNS
 
 
-@given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(1, 99)), VALUES, min_size=1))
-def test_each_group_has_mean_and_t_interval_of_its_defined_values(
-    groups: dict[tuple[str, int], list[float]],
-) -> None:
-    rows = []
-    for (label, x), values in groups.items():
-        for seed, value in enumerate(values):
-            rows.append((label, seed, x, value))
-    summary = over_seeds(
-        pd.DataFrame(rows, columns=["label", "seed", "x", "value"]), limits=(-9.0, 9.0)
-    )
-    assert list(summary.index) == list(groups), "in the order of the rows"
-    for group, values in groups.items():
-        row = summary.loc[group]
-        defined = [value for value in values if not math.isnan(value)]
-        assert row["seeds"] == len(defined)
-        assert row["mean"] == pytest.approx(np.mean(defined) if defined else math.nan, nan_ok=True)
-        if len(defined) < 2:
-            assert row[["half_width", "low", "high"]].isna().all()
-        elif np.ptp(defined) > 1e-6:
-            low, high = t.interval(0.95, len(defined) - 1, np.mean(defined), sem(defined))
-            assert row["half_width"] == pytest.approx((high - low) / 2)
-            assert row["low"] == pytest.approx(max(low, -9))
-            assert row["high"] == pytest.approx(min(high, 9))
+def summary_of(
+    values: list[float], limits: tuple[float, float] = (-math.inf, math.inf)
+) -> pd.Series:
+    """The one row for the values of several seeds."""
+    rows = pd.DataFrame({"label": "alibi", "x": 64, "value": values})
+    return over_seeds(rows, limits=limits).loc["alibi", 64]
+
+
+# The groups
+
+TWO_LABELS = pd.DataFrame(
+    [("rope", 64, 1.0), ("alibi", 64, 10.0), ("rope", 32, 5.0), ("rope", 64, 3.0)],
+    columns=["label", "x", "value"],
+)
+
+
+def test_groups_are_in_the_order_of_the_rows() -> None:
+    summary = over_seeds(TWO_LABELS)
+    assert list(summary.index) == [("rope", 64), ("alibi", 64), ("rope", 32)]
+
+
+def test_each_group_has_the_mean_of_its_own_values() -> None:
+    summary = over_seeds(TWO_LABELS)
+    assert list(summary["mean"]) == [2.0, 10.0, 5.0]
+
+
+def test_each_group_has_the_number_of_its_own_values() -> None:
+    summary = over_seeds(TWO_LABELS)
+    assert list(summary["seeds"]) == [2, 1, 1]
+
+
+def test_other_columns_may_make_the_groups() -> None:
+    summary = over_seeds(TWO_LABELS, by=["label"])
+    assert summary["mean"].to_dict() == {"rope": 3.0, "alibi": 10.0}
+
+
+# The mean, and how many seeds have a value
+
+DEFINED = st.floats(-10, 10)
+
+
+@given(st.lists(DEFINED, min_size=1, max_size=6), st.integers(0, 3))
+def test_the_mean_is_that_of_the_defined_values(defined: list[float], undefined: int) -> None:
+    summary = summary_of(defined + [math.nan] * undefined)
+    assert summary["mean"] == pytest.approx(np.mean(defined))
+
+
+def test_seeds_are_those_with_a_defined_value() -> None:
+    assert summary_of([1.0, math.nan, 2.0])["seeds"] == 2
+
+
+def test_without_a_defined_value_no_seed_counts() -> None:
+    assert summary_of([math.nan, math.nan])["seeds"] == 0
+
+
+def test_without_a_defined_value_there_is_no_mean() -> None:
+    assert math.isnan(summary_of([math.nan, math.nan])["mean"])
+
+
+# The interval
+
+# Multiples of a quarter: they are either equal, or so far apart that rounding does not matter.
+QUARTERS = st.integers(-40, 40).map(lambda number: number / 4)
+
+
+@given(st.lists(QUARTERS, min_size=2, max_size=6).filter(lambda values: len(set(values)) > 1))
+def test_the_interval_is_that_of_student_s_t_distribution(values: list[float]) -> None:
+    low, high = t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=sem(values))
+    summary = summary_of(values)
+    assert summary["low"] == pytest.approx(low)
+    assert summary["high"] == pytest.approx(high)
+    assert summary["half_width"] == pytest.approx((high - low) / 2)
+
+
+def test_undefined_values_do_not_change_the_interval() -> None:
+    with_gaps = summary_of([math.nan, 1.0, math.nan, 2.0, 4.0])
+    pd.testing.assert_series_equal(with_gaps, summary_of([1.0, 2.0, 4.0]))
+
+
+def test_nearly_equal_values_have_a_narrow_interval() -> None:
+    summary = summary_of([1.0, 1.0 + 2e-9])
+    # Two values have the standard error of half their difference, and a quantile of 12.706.
+    assert summary["half_width"] == pytest.approx(12.706e-9, rel=1e-4)
+
+
+def test_the_interval_of_equal_values_has_no_width() -> None:
+    summary = summary_of([1.3, 1.3, 1.3])
+    assert summary["half_width"] == pytest.approx(0, abs=1e-12)
+    assert summary["low"] == pytest.approx(1.3)
+    assert summary["high"] == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([1.0], id="one seed"),
+        pytest.param([1.0, math.nan], id="one seed with a value"),
+        pytest.param([math.nan, math.nan], id="no seed with a value"),
+    ],
+)
+def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
+    summary = summary_of(values)
+    assert summary[["half_width", "low", "high"]].isna().all()
+
+
+# Without limits, the interval of these values is from 0.5 - 6.353 to 0.5 + 6.353.
+WIDE = [0.0, 1.0]
+
+
+def test_the_interval_ends_at_the_limits_of_the_values() -> None:
+    summary = summary_of(WIDE, limits=(-1.0, 2.0))
+    assert summary["low"] == -1.0
+    assert summary["high"] == 2.0
+
+
+def test_limits_beyond_the_interval_do_not_change_it() -> None:
+    pd.testing.assert_series_equal(summary_of(WIDE, limits=(-9.0, 9.0)), summary_of(WIDE))
+
+
+def test_limits_do_not_change_the_half_width() -> None:
+    summary = summary_of(WIDE, limits=(-1.0, 2.0))
+    assert summary["half_width"] == pytest.approx(6.353, abs=1e-3)

@@ -68,9 +68,9 @@ def column(*children: Widget) -> VBox:
     return VBox(children, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
 
 
-def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
+def labeled(label: str, *controls: Widget, label_width: str | None = None, **layout: Any) -> HBox:
     """Controls behind a visible label, which is their accessible name as well (see page.js)."""
-    text = widgets.Label(label, layout=Layout(flex="none"))
+    text = widgets.Label(label, layout=Layout(flex="none", width=label_width))
     return HBox(
         [text, *controls], layout=Layout(align_items="center", overflow="visible", **layout)
     )

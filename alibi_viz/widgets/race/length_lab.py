@@ -62,21 +62,13 @@ class Methods(Names):
         holds_methods = isinstance(value, Iterable) and not isinstance(value, str)
         if not holds_methods:
             return super().validate(obj, value)  # which says what is expected
-
-        classes = {name: position_class(name) for name in method_names()}
         with raising_bad_value():
             names = [_name_of(method) for method in value]
-
-        # The same names may stand for other laws now, which no trait would notice.
-        is_drawn = hasattr(obj, "figure")
-        if is_drawn and _are_redefined(obj.methods, classes):
-            obj.refresh()
         return super().validate(obj, names)
 
-
-def _are_redefined(methods: Iterable[str], classes: Mapping[str, type[Position]]) -> bool:
-    """Whether one of these methods has another class now than in `classes`."""
-    return any(position_class(name) is not classes[name] for name in methods)
+    def set(self, obj: Any, value: Any) -> None:
+        super().set(obj, value)
+        obj.redraw_if_edited()
 
 
 def _name_of(method: Any) -> str:
@@ -167,11 +159,14 @@ class LengthLab(App):
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
         self._work: Background | None = None  # a race, or the measurements after it
+        # {method: class} of the chosen methods when `draw` last drew them; empty before that
+        self._drawn_classes: dict[str, type[Position]] = {}
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
         super().__init__(**state)
-        self.children = [*self.children[:-3], self._written, *self.children[-3:]]
+        place = self.children.index(self._details)  # which follow the caption
+        self.children = [*self.children[:place], self._written, *self.children[place:]]
         self.observe(lambda _: self._measure(), names="question")
 
     @property
@@ -249,6 +244,13 @@ class LengthLab(App):
         for work in self.works:
             work.stop()
 
+    def redraw_if_edited(self) -> None:
+        """Draw again if a chosen name stands for another law by now, which no trait notices."""
+        for name, drawn_class in self._drawn_classes.items():
+            if position_class(name) is not drawn_class:
+                self.refresh()
+                return
+
     def blank(self) -> go.Figure:
         return picture.blank(400)
 
@@ -303,6 +305,7 @@ class LengthLab(App):
         self._lanes.value = captions.lanes(self._active or race)
         show(race.written, self._written)
         self._update_controls()
+        self._drawn_classes = {name: position_class(name) for name in self.methods}
         return captions.caption(race, question, results, self._note(race), self.running)
 
     @property
@@ -413,10 +416,13 @@ class LengthLab(App):
         self._update_guesses()
         show(not self.simple, *self._hidden_when_simple)
 
+        running = self.running
+        self._stop.disabled = not running
         for widget in below(self._panel):
-            if widget.has_trait("disabled") and widget is not self._more:
-                works_during_a_race = widget is self._stop
-                widget.disabled = self.running != works_during_a_race
+            if widget is self._stop or widget is self._more:
+                continue
+            if widget.has_trait("disabled"):
+                widget.disabled = running
 
     def _add_method_boxes(self) -> None:
         """Add a checkbox for each position method that has been registered since."""
@@ -453,10 +459,7 @@ class LengthLab(App):
             show=lambda guesses: guesses.get(method),
         )
 
-        guess_row = labeled(method, buttons)
-        label = guess_row.children[0]
-        label.layout.width = "80px"
-        return guess_row
+        return labeled(method, buttons, label_width="80px")
 
     def _on_train(self) -> None:
         missing = [method for method in self.methods if not self.guesses.get(method)]

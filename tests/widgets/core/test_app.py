@@ -1,7 +1,7 @@
 """What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
 
 import re
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 from typing import Any
 
 import numpy as np
@@ -263,49 +263,74 @@ def test_closed_app_draws_nothing(app: Doubling) -> None:
     assert app.draws == 0
 
 
-class Interrupted(Doubling):
-    """While it draws 5 powers, another thread may change it."""
+class LockThatTells:
+    """A lock for one thread at a time, which tells when a second thread has come to it."""
 
     def __init__(self) -> None:
-        self.drawing = Event()
+        self.second_thread_waits = Event()
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        is_free = self._lock.acquire(blocking=False)
+        if not is_free:
+            self.second_thread_waits.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Interrupted(Doubling):
+    """It stops while it draws 5 powers, so that another thread can change it."""
+
+    def __init__(self) -> None:
+        self.is_drawing = Event()
         self.go_on = Event()
         super().__init__()
+        self._lock = LockThatTells()
 
     def draw(self) -> str | tuple[str, str]:
         caption = super().draw()
         if self.count == 5:
-            self.drawing.set()
+            self.is_drawing.set()
             assert self.go_on.wait(PATIENCE)
         return caption
 
 
+def set_on_a_thread(changed: Widget, name: str, value: int) -> Thread:
+    """Set a trait of an app or a control on another thread."""
+    thread = Thread(target=setattr, args=(changed, name, value), daemon=True)
+    thread.start()
+    return thread
+
+
+def wait_for(event: Event) -> None:
+    assert event.wait(PATIENCE), f"nothing has happened for {PATIENCE} s"
+
+
 def test_change_in_code_during_a_drawing_is_drawn_after_it() -> None:
     app = Interrupted()
-    drawing = Thread(target=setattr, args=(app, "count", 5))
-    drawing.start()
-    assert app.drawing.wait(PATIENCE)
+    drawing = set_on_a_thread(app, "count", 5)
+    wait_for(app.is_drawing)
+    changing = set_on_a_thread(app, "count", 3)
+    wait_for(app._lock.second_thread_waits)
+    assert app.count == 3, "code sets the trait at once: only its drawing waits"
 
-    changing = Thread(target=setattr, args=(app, "count", 3))
-    changing.start()
     app.go_on.set()
     for thread in (drawing, changing):
         thread.join(PATIENCE)
-    assert app.count == 3
     assert app.caption == "3 powers of <b>"
+    assert list(app.figure.data[0].y) == [1, 2, 4]
 
 
 def test_control_waits_for_the_drawing_of_another_thread() -> None:
     app = Interrupted()
     slider = control(app, "s-count")
-    drawing = Thread(target=setattr, args=(app, "count", 5))
-    drawing.start()
-    assert app.drawing.wait(PATIENCE)
-
-    moving = Thread(target=setattr, args=(slider, "value", 3))
-    moving.start()
-    moving.join(0.05)
-    assert moving.is_alive()
-    assert app.count == 5
+    drawing = set_on_a_thread(app, "count", 5)
+    wait_for(app.is_drawing)
+    moving = set_on_a_thread(slider, "value", 3)
+    wait_for(app._lock.second_thread_waits)
+    assert app.count == 5, "a control sets the trait only after the drawing"
 
     app.go_on.set()
     for thread in (drawing, moving):

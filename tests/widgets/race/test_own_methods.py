@@ -1,13 +1,14 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from alibi_viz.lab import load_text
-from alibi_viz.models import Position
+from alibi_viz.models import Position, register_method
 from alibi_viz.models.positions.custom import LawFunction
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import RaceState
@@ -150,6 +151,22 @@ def test_caption_says_that_a_law_was_edited_since_the_race() -> None:
     assert "changed since" not in app.caption
     app.methods = [power_law(2)]
     assert "changed since" in app.caption
+
+
+def test_law_that_was_edited_elsewhere_makes_the_race_stale_when_it_is_chosen_again() -> None:
+    app = trained(methods=[power_law(1)])
+    register_method(power_law(2))
+    app.methods = ["edited"]
+    assert "changed since" in app.caption
+
+
+def test_choosing_the_same_law_again_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = power_law(1)
+    app = small(methods=[law])
+    draw = Mock(return_value="a caption")
+    monkeypatch.setattr(app, "draw", draw)
+    app.methods = [law]
+    draw.assert_not_called()
 
 
 # Methods that fail

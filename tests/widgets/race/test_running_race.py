@@ -4,6 +4,7 @@ error."""
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -33,8 +34,14 @@ from tests.widgets.race.small_race import (
 )
 
 STEPS = 20  # with a test of the models after each second step
-ROWS_OF_A_TEST = len(TESTED_LENGTHS) + 1  # a loss at each length, and the gap
 TEXT = lab.load_text()
+
+
+def rows_of(*, steps: int, tests: int, methods: int) -> int:
+    """How many rows a race hands out for so many steps of each method, and tests of its model."""
+    rows_of_a_step = 1  # the training loss
+    rows_of_a_test = len(TESTED_LENGTHS) + 1  # a loss at each length, and the gap
+    return methods * (steps * rows_of_a_step + tests * rows_of_a_test)
 
 
 # While it runs
@@ -46,7 +53,7 @@ def running(small_models: None) -> Iterator[LengthLab]:
     with paced() as pace:
         app = small(steps=STEPS, guesses={"alibi": "holds"})
         pace.train(app)
-        pace.go(2 * (3 + ROWS_OF_A_TEST))
+        pace.go(rows_of(steps=3, tests=1, methods=2))
         app.refresh()
         yield app
 
@@ -146,7 +153,8 @@ def stopped(small_models: None) -> LengthLab:
             methods=["alibi", "rotary", "none"], steps=STEPS, seed=6, guesses={"alibi": "holds"}
         )
         pace.train(app)
-        pace.go(3 * (3 + ROWS_OF_A_TEST) + 1)
+        pace.go(rows_of(steps=3, tests=1, methods=3))
+        pace.go(1)  # the fourth step of the first method
         pace.stop(app)
     return app
 
@@ -244,118 +252,157 @@ def test_interrupt_while_the_start_is_drawn_leaves_a_race_that_can_be_stopped(
     assert not control(app, "s-train").disabled
 
 
-# Stopped in its second seed
+# In its second seed
+
+
+class SecondSeed(NamedTuple):
+    """What was seen of a race of three seeds that was stopped in its second one."""
+
+    complete_while_running: list[int]  # seeds
+    curve_while_running: dict[float, float]  # the mean: {length: loss}
+    measured_when_stopped: set[int]  # seeds whose models were measured for another question
+    stopped: LengthLab  # with the question of its start
+
+    @property
+    def end_of_first_seed(self) -> dict[int, float]:
+        """The losses of the first seed after its last step."""
+        results = self.stopped.results
+        return curve(results, "longer sequences", label="alibi", seed=2, step=10)
 
 
 @pytest.fixture(scope="module")
-def second_seed(small_models: None) -> Iterator[tuple[LengthLab, Pace]]:
-    """A race of three seeds that is in its second one, of which one step was tested."""
+def second_seed(small_models: None) -> SecondSeed:
+    """Of the seeds 2, 3 and 4, it has trained with 2 to the end, and two steps with 3."""
+    app = small(methods=["alibi"], steps=10, seed=2, seeds=3)
     with paced() as pace:
-        app = small(methods=["alibi"], steps=10, seed=2, seeds=3)
         pace.train(app)
-        rows_of_a_seed = 10 * (1 + ROWS_OF_A_TEST)
-        pace.go(rows_of_a_seed + 1 + ROWS_OF_A_TEST)
+        # So short a race is tested after every step.
+        pace.go(rows_of(steps=10, tests=10, methods=1))
+        pace.go(rows_of(steps=1, tests=1, methods=1))
         app.refresh()
-        yield app, pace
+        complete_while_running = list(app._race.complete)
+        curve_while_running = points(app, "mean", "alibi")
+        pace.stop(app)
+
+    open_tab(app, "same targets")
+    is_measured = app.results["question"] == "same targets"
+    measured_when_stopped = set(app.results.loc[is_measured, "seed"])
+    open_tab(app, "longer sequences")
+    return SecondSeed(complete_while_running, curve_while_running, measured_when_stopped, app)
 
 
-@pytest.fixture(scope="module")
-def stopped_in_second_seed(second_seed: tuple[LengthLab, Pace]) -> LengthLab:
-    app, pace = second_seed
-    pace.stop(app)
-    return app
+def test_seed_is_complete_while_another_trains(second_seed: SecondSeed) -> None:
+    assert second_seed.complete_while_running == [2]
 
 
-def first_seed(app: LengthLab) -> dict[int, float]:
-    """The losses of the first seed after its last step."""
-    return curve(app.results, "longer sequences", label="alibi", seed=2, step=10)
+def test_curve_of_complete_seeds_is_drawn_while_another_trains(second_seed: SecondSeed) -> None:
+    assert second_seed.curve_while_running == second_seed.end_of_first_seed
 
 
-def test_curve_of_complete_seeds_is_drawn_while_another_trains(
-    second_seed: tuple[LengthLab, Pace],
-) -> None:
-    app, _ = second_seed
-    assert app._race.complete == [2]
-    assert points(app, "mean", "alibi") == first_seed(app)
+def test_seed_that_was_stopped_keeps_its_rows(second_seed: SecondSeed) -> None:
+    assert set(second_seed.stopped.results["seed"]) == {2, 3}
 
 
-def test_seed_that_was_stopped_is_left_out_of_the_means(stopped_in_second_seed: LengthLab) -> None:
-    assert set(stopped_in_second_seed.results["seed"]) == {2, 3}
-    assert stopped_in_second_seed.means == {"alibi": first_seed(stopped_in_second_seed)}
+def test_seed_that_was_stopped_is_left_out_of_the_means(second_seed: SecondSeed) -> None:
+    assert second_seed.stopped.means == {"alibi": second_seed.end_of_first_seed}
 
 
-def test_caption_tells_the_seed_that_was_stopped(stopped_in_second_seed: LengthLab) -> None:
+def test_caption_tells_the_seed_that_was_stopped(second_seed: SecondSeed) -> None:
     told = "Stopped after step 2 of 10, seed 2 of 3."
-    assert stopped_in_second_seed.caption.startswith(told)
+    assert second_seed.stopped.caption.startswith(told)
 
 
-def test_models_are_those_of_the_last_complete_seed(stopped_in_second_seed: LengthLab) -> None:
-    assert stopped_in_second_seed.models is stopped_in_second_seed._race.models[2]
+def test_models_are_those_of_the_last_complete_seed(second_seed: SecondSeed) -> None:
+    app = second_seed.stopped
+    assert app.models is app._race.models[2]
 
 
-def test_seed_that_was_stopped_is_not_measured(stopped_in_second_seed: LengthLab) -> None:
-    open_tab(stopped_in_second_seed, "same targets")
-    rows = stopped_in_second_seed.results
-    assert set(rows.loc[rows["question"] == "same targets", "seed"]) == {2}
+def test_seed_that_was_stopped_is_not_measured(second_seed: SecondSeed) -> None:
+    assert second_seed.measured_when_stopped == {2}
 
 
 # Ended by an error
 
 DIVERGING = partial(race, learning_rate=1e30)
+QUESTIONS = ["longer sequences", "gap", "by position", "same targets"]
 
 
-@pytest.fixture(scope="module")
-def diverged(small_models: None) -> LengthLab:
+class Tab(NamedTuple):
+    """What an app tells about a question."""
+
+    caption: str
+    details: str
+    measured: set[str]  # the questions for which the models were measured after their training
+
+
+class Diverged(NamedTuple):
     """A race whose loss became NaN in its second step."""
-    app = small(steps=STEPS)
+
+    app: LengthLab  # with the question of its start
+    tabs: dict[str, Tab]  # by question
+
+
+def diverge(app: LengthLab) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alibi_viz.lab.race", DIVERGING)
         app.train()
         wait_for_end(app)
-    return app
 
 
-def test_divergence_is_raised_by_the_future(diverged: LengthLab) -> None:
-    (work,) = diverged.works
+@pytest.fixture(scope="module")
+def diverged(small_models: None) -> Diverged:
+    app = small(steps=STEPS)
+    diverge(app)
+    tabs = {}
+    for question in QUESTIONS:
+        open_tab(app, question)
+        tabs[question] = Tab(app.caption, app.details, set(app._race.measured))
+    open_tab(app, "longer sequences")
+    return Diverged(app, tabs)
+
+
+def test_divergence_is_raised_by_the_future() -> None:
+    app = small(methods=["none"], steps=STEPS)
+    diverge(app)
+    (work,) = app.works
     message = r"the loss became nan at step 2 of 20; try a learning rate below 1e\+30"
     with pytest.raises(lab.TrainingDiverged, match=message):
         work.result()
 
 
-def test_divergence_is_shown(diverged: LengthLab) -> None:
-    assert "the loss became nan at step 2" in message(diverged)
+def test_divergence_is_shown(diverged: Diverged) -> None:
+    assert "the loss became nan at step 2" in message(diverged.app)
 
 
-def test_caption_tells_where_the_error_ended_the_race(diverged: LengthLab) -> None:
-    open_tab(diverged, "longer sequences")
-    assert diverged.caption.startswith("Ended by an error after step 1 of 20.")
+def test_caption_tells_where_the_error_ended_the_race(diverged: Diverged) -> None:
+    assert diverged.app.caption.startswith("Ended by an error after step 1 of 20.")
 
 
-def test_losses_before_the_error_are_kept(diverged: LengthLab) -> None:
-    rows = diverged.results
+def test_losses_before_the_error_are_kept(diverged: Diverged) -> None:
+    rows = diverged.app.results
     assert rows.loc[rows["question"] == TRAINING_LOSS, "step"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("question", ["longer sequences", "gap", "by position", "same targets"])
-def test_nothing_is_claimed_about_models_that_diverged(diverged: LengthLab, question: str) -> None:
-    open_tab(diverged, question)
-    assert "Training did not finish, so the methods cannot be compared." in diverged.caption
-    assert "not defined" not in diverged.caption
-    assert diverged.details == ""
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_caption_does_not_compare_models_that_diverged(diverged: Diverged, question: str) -> None:
+    caption = diverged.tabs[question].caption
+    assert "Training did not finish, so the methods cannot be compared." in caption
+    assert "not defined" not in caption
 
 
-@pytest.mark.parametrize("question", ["by position", "same targets"])
-def test_models_that_diverged_are_not_measured(diverged: LengthLab, question: str) -> None:
-    open_tab(diverged, question)
-    assert diverged._race.measured == set()
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_race_that_diverged_has_no_details(diverged: Diverged, question: str) -> None:
+    assert diverged.tabs[question].details == ""
 
 
-def test_training_again_clears_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_models_that_diverged_are_not_measured(diverged: Diverged, question: str) -> None:
+    assert diverged.tabs[question].measured == set()
+
+
+def test_training_again_clears_the_error() -> None:
     app = small(methods=["none"])
-    with monkeypatch.context() as patch:
-        patch.setattr("alibi_viz.lab.race", DIVERGING)
-        app.train()
-        wait_for_end(app)
+    diverge(app)
     assert message(app) != ""
     app.train().result(DEADLINE)
     assert message(app) == ""
