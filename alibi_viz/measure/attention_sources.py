@@ -8,11 +8,11 @@ import math
 import os
 import random
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from reprlib import repr as short
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import regex
 import torch
@@ -139,8 +139,20 @@ def _vector(word: str) -> list[float]:
     return [value / scale for value in vector]
 
 
+class LayerInputs(NamedTuple):
+    """What the attention of each layer of a model receives from a text."""
+
+    tokens: list[str]  # those that were read
+    total: int  # number of tokens in the whole text
+    hidden: list[Tensor]  # [1, tokens, width], one for each layer
+
+
 class ModelSource:
-    """Base class of sources that run a model. A subclass defines `run` and `heads`."""
+    """Base class of sources that run a model. A subclass defines `run` and `heads`.
+
+    The model runs once for all layers, and `reading` computes the queries and keys of one: those of
+    all layers together would need much memory.
+    """
 
     name = "the model"
 
@@ -149,48 +161,36 @@ class ModelSource:
         self.num_heads = num_heads
         self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
-    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
-        """Run the model once.
-
-        Returns the tokens that are read, how many tokens the text has, and what the attention of
-        each layer receives.
-        """
+    def run(self, text: str, longest: int) -> LayerInputs:
+        """Run the model once, on at most `longest` tokens."""
         raise NotImplementedError
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and slopes of a layer, from what its attention receives."""
         raise NotImplementedError
 
-    def layers(self, text: str, longest: int) -> list[Callable[[], Reading]]:
-        """Run the model once, and return a function per layer that computes its reading.
-
-        All readings together would need much memory. The functions raise ValueError if queries or
-        keys aren't finite.
-        """
-        tokens, total, inputs = self.run(text, longest)
-        return [
-            partial(self._reading, tokens, total, layer, hidden)
-            for layer, hidden in enumerate(inputs)
-        ]
-
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        compute_reading = self.layers(text, longest)[self.contents.index(content)]
-        return compute_reading()
+        inputs = self.run(text, longest)
+        return self.reading(inputs, self.contents.index(content))
 
     @torch.inference_mode()
-    def _reading(self, tokens: list[str], total: int, layer: int, hidden: Tensor) -> Reading:
-        query, key, slopes = self.heads(layer, hidden)
+    def reading(self, inputs: LayerInputs, layer: int) -> Reading:
+        """The reading of one layer, counted from 0.
+
+        Raises ValueError if queries or keys aren't finite.
+        """
+        query, key, slopes = self.heads(layer, inputs.hidden[layer])
         if not bool((query.isfinite() & key.isfinite()).all()):
             raise ValueError(
                 "the model's queries and keys must be finite: its training has diverged"
             )
         return Reading(
-            tokens=tokens,
+            tokens=inputs.tokens,
             query=query.float().cpu(),
             key=key.float().cpu(),
             slopes=slopes.float().cpu(),
-            total=total,
+            total=inputs.total,
             note=f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}.",
         )
 
@@ -200,12 +200,14 @@ def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -
 
     A model runs only once for all its layers.
     """
-    if isinstance(source, ModelSource):
-        for compute_reading in source.layers(text, longest):
-            yield compute_reading()
-    else:
+    if not isinstance(source, ModelSource):
         for content in source.contents:
             yield source.read(text, content, num_heads, longest)
+        return
+
+    inputs = source.run(text, longest)
+    for layer in range(len(source.contents)):
+        yield source.reading(inputs, layer)
 
 
 class ByteModel(ModelSource):
@@ -225,21 +227,22 @@ class ByteModel(ModelSource):
             )
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
-    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
+    def run(self, text: str, longest: int) -> LayerInputs:
         data = text.encode("utf-8", "replace")
         if not data:
             raise ValueError("text must have at least one byte, got ''")
         read = list(data[:longest])
 
-        inputs: list[Tensor] = []
+        hidden: list[Tensor] = []
 
         def keep_input(_: nn.Module, args: Any, __: Any) -> None:
-            inputs.append(args[0])
+            hidden.append(args[0])
 
         attentions = [block.attention for block in self.model.transformer.blocks]
         with hooked(attentions, keep_input), evaluating(self.model) as device:
             self.model(torch.tensor([read], device=device), last=1)
-        return [_visible(byte) for byte in read], len(data), inputs
+        tokens = [_visible(byte) for byte in read]
+        return LayerInputs(tokens, len(data), hidden)
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         attention = self.model.transformer.blocks[layer].attention
@@ -301,7 +304,7 @@ class PretrainedModel(ModelSource):
             hint = f"to have it on this machine: pip install transformers; hf download {name}"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
-    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
+    def run(self, text: str, longest: int) -> LayerInputs:
         ids = token_ids(self.model, self.tokenizer, text)
         limit = longest_context(self.model)
         if limit is not None:
@@ -309,8 +312,9 @@ class PretrainedModel(ModelSource):
         read = ids[:longest]
 
         device = next(self.model.parameters()).device
-        inputs = attention_inputs(self.model, torch.tensor([read], device=device))
-        return [self._token(token_id) for token_id in read], len(ids), inputs
+        hidden = attention_inputs(self.model, torch.tensor([read], device=device))
+        tokens = [self._token(token_id) for token_id in read]
+        return LayerInputs(tokens, len(ids), hidden)
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         family = family_of(self.model)

@@ -10,6 +10,7 @@ from traitlets import HasTraits
 
 from alibi_viz.measure.attention_sources import (
     AttentionSource,
+    LayerInputs,
     ModelSource,
     Reading,
     as_source,
@@ -70,7 +71,7 @@ class TextApp(App):
         self.source: Any = as_source(source)
         self.contents = self.source.contents
         # Of two texts, because a shuffled one is compared with the original.
-        self._layers = lru_cache(2)(self._read_layers)
+        self._layer_inputs = lru_cache(2)(self._run_model)
         self._reading = lru_cache(2)(self._read)
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
 
@@ -153,7 +154,7 @@ class TextApp(App):
     def refresh(self) -> None:
         """Read the text again, because the weights of a model may have changed, and draw."""
         self._reading.cache_clear()
-        self._layers.cache_clear()
+        self._layer_inputs.cache_clear()
         super().refresh()
 
     def _read(self, text: str, content: str, num_heads: int) -> Reading:
@@ -164,13 +165,14 @@ class TextApp(App):
             return self.source.read(text, content, num_heads, self.longest)
         layer = self.contents.index(content)
         try:
-            return self._layers(text)[layer]()
+            return self.source.reading(self._layer_inputs(text), layer)
         except RuntimeError as error:  # such as too little memory
             raise BadValue(f"the model failed on this text: {error}") from error
 
-    def _read_layers(self, text: str) -> Any:
-        """What reads each layer of a model; the model runs once for all of them."""
-        return self.source.layers(text, self.longest)
+    def _run_model(self, text: str) -> LayerInputs:
+        """What each layer of a model receives; the model runs once for all of them."""
+        inputs: LayerInputs = self.source.run(text, self.longest)
+        return inputs
 
     def _redraw(self) -> None:
         try:
