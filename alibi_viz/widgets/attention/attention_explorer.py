@@ -98,7 +98,7 @@ class AttentionExplorer(HasHead, TextApp):
         text_box, *menus = super().controls()
 
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
-        self._head_slider = head.children[1]
+        self._head_slider = head.slider
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
         shuffle = button(
             "Shuffle",
