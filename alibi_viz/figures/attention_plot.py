@@ -408,10 +408,11 @@ def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
     png = grid.png(_WEIGHTS.indices(weights), shown.masked, _WEIGHTS.palette)
     heatmap_grid.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
 
-    places = grid.hover_cells(len(shown.tokens), _MAX_HOVER)
-    hover = shown.hover(range(heads), places)
+    length = len(shown.tokens)
+    hover = shown.hover(range(heads), grid.hover_cells(length, _MAX_HOVER))
     head_numbers = range(1, heads + 1)
-    heatmap_grid.fill_hover(figure, grid, len(shown.tokens), hover, head_numbers)
+    step = grid.hover_step(length, _MAX_HOVER)
+    heatmap_grid.fill_hover(figure, grid, length, hover, head_numbers, step=step)
 
     across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])

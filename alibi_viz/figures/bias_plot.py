@@ -95,8 +95,9 @@ def draw(
     def add_hover(figure: go.Figure) -> None:
         limit = HOVER_ONE if tiles == 1 else HOVER_ALL
         texts = _hover_texts(values, hidden, grid.hover_cells(length, limit))
+        step = grid.hover_step(length, limit)
         with figure.batch_update():
-            heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers)
+            heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers, step=step)
 
     return add_hover
 

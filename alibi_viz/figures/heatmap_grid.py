@@ -6,7 +6,6 @@ every number as text: in JupyterLab, a step of a slider took 1,702 ms for 32 hea
 ms with at most 64 cells a side), and one image 65 ms.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,6 +70,8 @@ def fill_hover(
     size: int | tuple[int, int],
     custom: NDArray[np.object_],
     tile_numbers: Sequence[int],
+    *,
+    step: int = 1,
 ) -> None:
     """Fill the hover layer of a figure with a grid.
 
@@ -78,17 +79,18 @@ def fill_hover(
         figure: with a grid from `add_grid`.
         grid: the grid.
         size: the (rows, columns) of each matrix, or one number for both.
-        custom: the data of the hover texts, [tiles, rows, columns, ...]; for fewer rows and columns
-            than the matrix has, each is that of several cells.
+        custom: the data of the hover texts, [tiles, rows, columns, ...].
         tile_numbers: the number of each tile.
+        step: each hover text is that of a square of so many rows and columns, and at the end of
+            fewer. With more than one, `custom` has fewer rows and columns than the matrix.
     """
     rows, columns = (size, size) if isinstance(size, int) else size
     tiles, hover_rows, hover_columns = custom.shape[:3]
     number_of_cell = np.array(tile_numbers, dtype=object)[:, None, None]
     update_changed(
         named_trace(figure, _TILES),
-        x=_cell_edges(grid.corners[:, 0], grid.side, columns, hover_columns),
-        y=_cell_edges(grid.corners[:, 1], grid.side, rows, hover_rows),
+        x=_cell_edges(grid.corners[:, 0], grid.side, columns, step),
+        y=_cell_edges(grid.corners[:, 1], grid.side, rows, step),
         z=grid.arrange(np.broadcast_to(number_of_cell, (tiles, hover_rows, hover_columns))),
         customdata=grid.arrange(custom),
         visible=True,
@@ -96,11 +98,13 @@ def fill_hover(
 
 
 def _cell_edges(
-    tile_starts: NDArray[np.int64], side: int, length: int, count: int
+    tile_starts: NDArray[np.int64], side: int, length: int, step: int
 ) -> NDArray[np.float64]:
-    """The edges of `count` hover cells in each tile, whose matrix has so many rows or columns."""
-    cells_per_text = math.ceil(length / count)
-    edges = np.append(np.arange(0, length, cells_per_text), length) * (side / length)
+    """The edges of the hover cells in each tile, whose matrix has `length` rows or columns.
+
+    A hover cell is `step` of them wide, the last one perhaps less.
+    """
+    edges = np.append(np.arange(0, length, step), length) * (side / length)
     return np.add.outer(np.unique(tile_starts), edges).ravel()
 
 

@@ -164,10 +164,20 @@ class Grid:
             return np.arange(length)
         return _centers(length, side)
 
-    def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
-        """Evenly spaced positions 0 <= p < length, for at most `limit` hover texts in all tiles.
+    def hover_step(self, length: int, limit: int) -> int:
+        """How many of `length` cells share a hover text, for at most `limit` texts in all tiles.
 
-        There is at least one position.
+        >>> from alibi_viz.figures.tile_grid import Grid
+        >>> Grid(16).hover_step(8, 1024), Grid(16).hover_step(8, 256)
+        (1, 2)
+        """
+        most_per_side = max(1, math.isqrt(limit // self.tiles))
+        return math.ceil(length / most_per_side)
+
+    def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
+        """The middle one of the cells that share a hover text: positions 0 <= p < length.
+
+        They are `hover_step` cells apart. There is at least one position.
 
         >>> from alibi_viz.figures.tile_grid import Grid
         >>> Grid(16).hover_cells(8, 1024).tolist()
@@ -175,8 +185,7 @@ class Grid:
         >>> Grid(16).hover_cells(8, 256).tolist()
         [1, 3, 5, 7]
         """
-        most_per_side = max(1, math.isqrt(limit // self.tiles))
-        step = math.ceil(length / most_per_side)
+        step = self.hover_step(length, limit)
         centers = np.arange(step // 2, length + step // 2, step)
         return np.minimum(centers, length - 1)
 

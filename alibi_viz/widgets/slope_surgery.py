@@ -290,9 +290,8 @@ class SlopeSurgery(App):
             "s-sinks",
             "How many tokens at the start stay visible beside the window",
         )
-        _, *sinks_controls = sinks.children  # without its label
         self._slopes_controls = [factor, dropped]
-        self._sinks_controls = sinks_controls
+        self._sinks_controls = [sinks.slider, sinks.field]
 
         more, further = fold("More", "Keep the first tokens", sinks)
         slopes_times = labeled("slopes times", factor)

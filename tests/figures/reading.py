@@ -2,7 +2,6 @@
 
 import base64
 import io
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,33 @@ def pixels(source: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
 
 
+def center(
+    grid: Grid, tile: int, row: int, column: int, shape: tuple[int, int]
+) -> tuple[float, float]:
+    """The place (x, y) of the center of a cell, in pixels on the page, from the upper left.
+
+    `shape` is the number of rows and columns of each tile.
+    """
+    rows, columns = shape
+    left, top = grid.corners[tile]
+    x = left + (column + 0.5) * grid.side / columns
+    y = top + (row + 0.5) * grid.side / rows
+    return x, y
+
+
 def cell_colors(source: str, grid: Grid, rows: int, columns: int) -> np.ndarray:
     """The color of the center of every cell of a grid, uint8 [tiles, rows, columns, 4]."""
     image = pixels(source)
-    height, width = image.shape[:2]
-    tile, row, column = np.indices((grid.tiles, rows, columns))
-    x, y = np.moveaxis(
-        grid.corners[tile] + (np.stack([column, row], -1) + 0.5) * grid.side / [columns, rows],
-        -1,
-        0,
-    )
-    return image[
-        (y / grid.extent[1] * height).astype(int), (x / grid.extent[0] * width).astype(int)
-    ]
+    image_height, image_width = image.shape[:2]
+    page_width, page_height = grid.extent
+
+    colors = np.empty((grid.tiles, rows, columns, 4), dtype=np.uint8)
+    for tile, row, column in np.ndindex(grid.tiles, rows, columns):
+        x, y = center(grid, tile, row, column, (rows, columns))
+        pixel_row = int(y / page_height * image_height)
+        pixel_column = int(x / page_width * image_width)
+        colors[tile, row, column] = image[pixel_row, pixel_column]
+    return colors
 
 
 def hovered(
@@ -40,13 +53,18 @@ def hovered(
 ) -> dict[tuple[int, int, int], Any]:
     """What the hover layer of a grid shows at the center of each cell: (number of the tile, row,
     column) -> data."""
-    layer, found = named_trace(figure, "tiles"), {}
-    for left, top in grid.corners.tolist():
-        y, x = (
-            start + (np.arange(count) + 0.5) * grid.side / count
-            for start, count in ((top, rows), (left, columns))
-        )
-        under = layer.y.searchsorted(y) - 1, layer.x.searchsorted(x) - 1
-        for (i, row), (j, column) in product(*map(enumerate, under)):
-            found[layer.z[row][column], i, j] = layer.customdata[row][column]
-    return found
+    layer = named_trace(figure, "tiles")
+    # The edges of the hover cells, in ascending order.
+    row_edges = layer.y
+    column_edges = layer.x
+    numbers = layer.z
+    data = layer.customdata
+
+    shown = {}
+    for tile, row, column in np.ndindex(grid.tiles, rows, columns):
+        x, y = center(grid, tile, row, column, (rows, columns))
+        hover_row = row_edges.searchsorted(y) - 1
+        hover_column = column_edges.searchsorted(x) - 1
+        number = numbers[hover_row][hover_column]
+        shown[number, row, column] = data[hover_row][hover_column]
+    return shown

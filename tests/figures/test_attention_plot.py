@@ -176,6 +176,17 @@ def test_hover_text_of_the_grid_gives_every_step_of_its_pair() -> None:
     assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
 
 
+def test_of_many_tokens_two_share_a_hover_text_of_the_grid() -> None:
+    tokens = [f"t{place}" for place in range(70)]
+    equal = zeros_trace(heads=1, length=70)
+    grid = Grid(1, GRID.width, GRID.height)
+    found = hovered(attention_figure(tokens, equal, equal), 70, 70, grid)
+    for cell in [(1, 60, 40), (1, 61, 40), (1, 60, 41), (1, 61, 41)]:
+        _, query, key, *_ = found[cell]
+        assert query == "61 “t61”"
+        assert key == "41 “t41”"
+
+
 def test_hover_text_shows_a_token_as_it_is_written() -> None:
     figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
     assert named_trace(figure, "content").customdata[6][2][2] == "2 “&lt;b&gt;x&lt;/b&gt;”"

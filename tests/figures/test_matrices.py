@@ -100,10 +100,21 @@ def test_hover_text_of_several_cells_covers_them() -> None:
     grid = Grid(1)  # a tile of 440 pixels
     figure = matrices.blank("")
     texts = np.array([[["a", "b"], ["c", "d"]]], dtype=object)
-    heatmap_grid.fill_hover(figure, grid, 5, texts, tile_numbers=[1])
+    heatmap_grid.fill_hover(figure, grid, 5, texts, tile_numbers=[1], step=3)
     hover = named_trace(figure, "tiles")
     assert hover.x == pytest.approx([0, 264, 440])
     assert hover.y == pytest.approx([0, 264, 440])
+
+
+def test_last_hover_text_may_be_that_of_a_single_cell() -> None:
+    """With a step of four, two texts are those of the first eight of nine rows and columns."""
+    grid = Grid(1)  # a tile of 440 pixels
+    figure = matrices.blank("")
+    texts = np.full((1, 3, 3), "text", dtype=object)
+    heatmap_grid.fill_hover(figure, grid, 9, texts, tile_numbers=[1], step=4)
+    hover = named_trace(figure, "tiles")
+    assert hover.x == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
+    assert hover.y == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
 
 
 def test_another_drawing_removes_the_hover_texts(five_tiles: Drawing) -> None:

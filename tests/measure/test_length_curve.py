@@ -3,7 +3,8 @@ models."""
 
 import math
 import os
-import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.measure.table import results_table
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -20,131 +20,243 @@ from transformers import AutoModelForCausalLM, BloomModel, GPT2Config, LlamaConf
 
 from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 
-TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} " * 6
+SENTENCE = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} "
+TEXT = SENTENCE * 6
 
+# Models
 
-def pairs(text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
-    """A tokenizer with one token per two characters, out of 256, after a special one."""
-    ids = [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]
-    return {"input_ids": [0] * add_special_tokens + ids}
-
-
+# GPT-2's configuration also takes these names for what it calls "n_embd", "n_layer" and "n_head".
 SIZES = {
+    "vocab_size": 256,
     "hidden_size": 32,
-    "intermediate_size": 32,
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
+    "bos_token_id": 0,
 }
-GPT2 = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
-LLAMA = LlamaConfig(vocab_size=256, **SIZES, max_position_embeddings=8)
-MAMBA = MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1)
 
 
-def made(config: Any) -> Any:
+@cache
+def model_of(family: str) -> Any:
+    """A small model of this family, with or without ALiBi. Tests share it, so they don't change it.
+
+    GPT-2 has a table of 16 positions, and MPT a bias for at most 64. Llama's 8 positions say how
+    long its training sequences were: rotary positions are computed, and have no end.
+    """
+    if family == "gpt2":
+        return evaluated(GPT2Config(**SIZES, n_positions=16))
+    if family == "llama":
+        return evaluated(LlamaConfig(**SIZES, intermediate_size=32, max_position_embeddings=8))
+    if family == "mamba":
+        return evaluated(MambaConfig(**SIZES))
+    return small_model(family)
+
+
+def evaluated(config: Any) -> Any:
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
 
 
-def diverged() -> Any:
-    model = small_model("bloom")
-    model.lm_head.weight.data[0, 0] = math.nan
-    return model
+# Tokenizers
+
+in_bytes = ByteTokenizer()
 
 
-def curve(*arguments: Any, **options: Any) -> dict[int, float]:
-    return lab.length_curve(*arguments, **options).set_index("x")["value"].to_dict()
+def in_pairs(text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+    """A token for every two characters, out of 256, after a special one."""
+    tokens = [0] if add_special_tokens else []
+    for start in range(0, len(text), 2):
+        codes = map(ord, text[start : start + 2])
+        tokens.append(sum(codes) % 256)
+    return {"input_ids": tokens}
 
 
-def bits_per_byte(
-    model: Any, context: list[int], targets: list[int], sizes: list[int], count: int
-) -> float:
-    """One forward pass per target, which sees as many tokens as `sizes` says."""
-    tokens, total = context + targets, 0.0
-    for at, size in zip(range(len(context), len(tokens)), sizes, strict=True):
+def in_a_list(text: str, **options: bool) -> list[int]:
+    """A token per byte and two further ones, in a list, as `tokenizer.encode` returns them."""
+    return [*text.encode(), 0, 255]
+
+
+TOKENIZERS = [
+    pytest.param(in_bytes, id="bytes"),
+    pytest.param(in_pairs, id="pairs"),
+    pytest.param(in_a_list, id="a list"),
+]
+
+
+# The losses
+
+
+def bits_per_byte(model: Any, tokens: list[int], context_sizes: list[int], num_bytes: int) -> float:
+    """The loss of the last tokens, each predicted from as many tokens as its context size says.
+
+    It takes one forward pass per token.
+    """
+    first_target = len(tokens) - len(context_sizes)
+    nats = 0.0
+    for place, context_size in enumerate(context_sizes, start=first_target):
+        context = torch.tensor([tokens[place - context_size : place]])
         with torch.no_grad():
-            logits = model(torch.tensor([tokens[at - size : at]])).logits[0, -1].double()
-        total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
-    return total / count
+            logits = model(context).logits[0, -1].double()
+        nats -= float(logits.log_softmax(0)[tokens[place]])
+    return nats / math.log(2) / num_bytes
+
+
+def losses_of(model: Any, text: Any, lengths: list[int], **options: Any) -> list[float]:
+    """The losses at these lengths, in bits per byte, where every byte is a token."""
+    table = lab.length_curve(model, in_bytes, text, lengths, **options)
+    assert table["x"].tolist() == lengths
+    return table["value"].tolist()
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gpt2", "llama"])
+@pytest.mark.parametrize("tokenizer", TOKENIZERS[:2])
+def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(
+    family: str, tokenizer: Any
+) -> None:
+    model = model_of(family)
+    context_text = TEXT.encode()[:-20].decode()
+    target_text = TEXT.encode()[-20:].decode()
+    context = tokenizer(context_text, add_special_tokens=False)["input_ids"]
+    targets = tokenizer(target_text, add_special_tokens=False)["input_ids"]
+
+    table = lab.length_curve(model, tokenizer, TEXT, [5, 16], targets=20, stride=1)
+
+    for length, loss in zip([5, 16], table["value"], strict=True):
+        context_sizes = [length] * len(targets)
+        expected = bits_per_byte(model, context + targets, context_sizes, num_bytes=20)
+        assert loss == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    "kind", [*FAMILIES, GPT2, LLAMA], ids=lambda kind: getattr(kind, "model_type", kind)
+    ("stride", "context_sizes"),
+    [
+        pytest.param(3, [9, 7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9], id="stride 3"),
+        pytest.param(7, [4, 5, 6, 7, 8, 9, 3, 4, 5, 6, 7, 8, 9], id="stride 7"),
+    ],
 )
-@pytest.mark.parametrize("tokenizer", [ByteTokenizer(), pairs], ids=["bytes", "pairs"])
-def test_with_stride_1_every_target_sees_exactly_n_tokens(kind: Any, tokenizer: Any) -> None:
-    model = small_model(kind) if isinstance(kind, str) else made(kind)
-    parts = TEXT.encode()[:-20], TEXT.encode()[-20:]
-    table = lab.length_curve(
-        model, tokenizer, TEXT, [5, 16], targets=20
-    )  # the default stride: 5 // 8, but at least 1
-    context, targets = (
-        tokenizer(part.decode(), add_special_tokens=False)["input_ids"] for part in parts
-    )
-    for n, value in zip(table["x"], table["value"], strict=True):
-        assert value == pytest.approx(
-            bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5
-        )
-
-
-def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_sequence_predicts_as_many_targets_as_the_stride(
+    stride: int, context_sizes: list[int]
 ) -> None:
-    model, tokens = small_model("bloom"), list(TEXT.encode())
-    for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
-        expected = bits_per_byte(
-            model, tokens[:-13], tokens[-13:], [9 - (12 - at) % stride for at in range(13)], 13
-        )
-        assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx(
-            {9: expected}
-        )
-    at_once = curve(
-        model, ByteTokenizer(), TEXT, [32, 50], targets=40, stride=4
-    )  # the default stride: 32 // 8
-    monkeypatch.setattr(sys.modules["alibi_viz.measure.losses"], "MAX_BATCH_TOKENS", 1)
-    assert curve(model, ByteTokenizer(), TEXT, [32, 50], targets=40) == pytest.approx(
-        at_once, abs=1e-6
-    )
+    """The last target of each sequence sees all 9 tokens. The first sequence predicts the rest."""
+    model = model_of("bloom")
+    expected = bits_per_byte(model, list(TEXT.encode()), context_sizes, num_bytes=13)
+    losses = losses_of(model, TEXT, [9], targets=13, stride=stride)
+    assert losses == pytest.approx([expected])
 
 
-def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
-    for model, limit in ((made(GPT2), 16), (small_model("mpt"), 64)):
-        losses = curve(
-            model, ByteTokenizer(), TEXT, [limit // 2, limit, limit + 1, 5000], targets=20
-        )
-        assert [math.isfinite(loss) for loss in losses.values()] == [True, True, False, False]
-    for model in (made(LLAMA), small_model("falcon sdpa"), small_model("bloom"), made(MAMBA)):
-        assert math.isfinite(curve(model, ByteTokenizer(), "a" * 120, [100], targets=20)[100]), (
-            "just long enough"
-        )
+def test_the_default_stride_is_an_eighth_of_the_shortest_length() -> None:
+    model = model_of("bloom")
+    by_default = losses_of(model, TEXT, [32, 50], targets=40)
+    assert by_default == losses_of(model, TEXT, [32, 50], targets=40, stride=4)
 
 
-def test_targets_are_whole_characters_and_the_same_bytes_for_every_tokenizer() -> None:
-    text, model = "a" * 40 + "\N{SNOWMAN}" * 10, small_model("bloom")  # three bytes each
-    for tokenizer in (
-        ByteTokenizer(),
-        pairs,
-        lambda text, **_: [*text.encode(), 0, 255],
-    ):  # as `tokenizer.encode`
-        assert lab.length_curve(model, tokenizer, text, [4], targets=8)["count"].item() == 9
+def test_the_default_stride_is_at_least_1() -> None:
+    model = model_of("bloom")
+    by_default = losses_of(model, TEXT, [5, 16], targets=40)
+    assert by_default == losses_of(model, TEXT, [5, 16], targets=40, stride=1)
 
 
-def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as_a_whole(
-    tmp_path: Path,
+def test_the_size_of_a_batch_does_not_change_the_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = losses_of(model_of("bloom"), TEXT, [32, 50], targets=40)
+    monkeypatch.setattr("alibi_viz.measure.losses.MAX_BATCH_TOKENS", 1)
+    one_by_one = losses_of(model_of("bloom"), TEXT, [32, 50], targets=40)
+    assert one_by_one == pytest.approx(at_once, abs=1e-6)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_the_mode_of_a_model_is_kept(training: bool) -> None:
+    model = small_model("bloom").train(training)
+    losses_of(model, TEXT, [8], targets=8)
+    assert model.training == training
+
+
+# Lengths
+
+
+@pytest.mark.parametrize(
+    ("family", "positions"),
+    [
+        pytest.param("gpt2", 16, id="gpt2, a table of positions"),
+        pytest.param("mpt", 64, id="mpt, a bias of this length"),
+    ],
+)
+def test_the_loss_is_nan_beyond_the_positions_of_a_model(family: str, positions: int) -> None:
+    lengths = [positions // 2, positions, positions + 1]
+    losses = losses_of(model_of(family), TEXT, lengths, targets=20)
+    assert [math.isnan(loss) for loss in losses] == [False, False, True]
+
+
+def test_lengths_beyond_the_positions_of_a_model_need_no_text() -> None:
+    _, loss = losses_of(model_of("gpt2"), TEXT, [8, 5000], targets=20)
+    assert math.isnan(loss)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("llama", id="llama, rotary positions"),
+        pytest.param("falcon sdpa", id="falcon, ALiBi"),
+        pytest.param("bloom", id="bloom, ALiBi"),
+        pytest.param("mamba", id="mamba, no positions"),
+    ],
+)
+def test_positions_that_are_computed_have_no_limit(family: str) -> None:
+    (loss,) = losses_of(model_of(family), TEXT, [100], targets=20)
+    assert math.isfinite(loss)
+
+
+def test_a_text_may_be_just_long_enough() -> None:
+    (loss,) = losses_of(model_of("bloom"), "a" * (16 + 20), [16], targets=20)
+    assert math.isfinite(loss)
+
+
+# Texts
+
+
+def test_targets_start_with_a_whole_character() -> None:
+    """A snowman has three bytes, so eight bytes start inside the third last one."""
+    text = "a" * 40 + "\N{SNOWMAN}" * 10
+    table = lab.length_curve(model_of("bloom"), in_bytes, text, [4], targets=8)
+    assert table["count"].item() == 9
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_the_loss_is_per_byte_whatever_the_tokenizer(tokenizer: Any) -> None:
+    table = lab.length_curve(model_of("bloom"), tokenizer, TEXT, [4], targets=20)
+    assert table["count"].item() == 20
+
+
+@pytest.fixture(scope="module")
+def losses_on_the_validation_part() -> list[float]:
+    return losses_of(model_of("bloom"), lab.load_text(), [8, 16], targets=50)
+
+
+def test_no_text_is_the_built_in_text(losses_on_the_validation_part: list[float]) -> None:
+    losses = losses_of(model_of("bloom"), None, [8, 16], targets=50)
+    assert losses == losses_on_the_validation_part
+
+
+@pytest.mark.parametrize("form", ["bytes", "string", "path"])
+def test_what_is_no_text_of_the_lab_is_used_as_a_whole(
+    form: str, losses_on_the_validation_part: list[float], tmp_path: Path
 ) -> None:
-    model, text = small_model("bloom"), lab.load_text()
-    validation, path = bytes(text.validation.tolist()), tmp_path / "part.txt"
-    by_text = lab.length_curve(model, ByteTokenizer(), text, [8, 16], targets=50)
+    validation = lab.load_text().validation.numpy().tobytes()
+    path = tmp_path / "validation.txt"
     path.write_bytes(validation)
-    for same in (None, validation, validation.decode("utf-8", "ignore"), path):
-        other = lab.length_curve(model, ByteTokenizer(), same, [8, 16], targets=50)
-        assert other["value"].tolist() == by_text["value"].tolist()
-    assert by_text["text"].unique().tolist() == [text.fingerprint]
+    forms = {"bytes": validation, "string": validation.decode("utf-8", "ignore"), "path": path}
+    losses = losses_of(model_of("bloom"), forms[form], [8, 16], targets=50)
+    assert losses == losses_on_the_validation_part
 
 
-def test_the_table_is_one_of_the_lab() -> None:
-    model = small_model("bloom").train()
-    as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=16)
-    assert model.training and as_trained.dtypes.equals(results_table([]).dtypes)
+# The table
+
+
+def test_the_columns_are_those_of_the_lab() -> None:
+    table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [8], targets=8)
+    assert {name: str(dtype) for name, dtype in table.dtypes.items()} == lab.COLUMNS
+
+
+def test_each_length_has_a_row_that_says_what_was_measured() -> None:
+    table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [8, 16], targets=40, trained=16)
     row = {
         "origin": "live",
         "task": "text",
@@ -152,90 +264,144 @@ def test_the_table_is_one_of_the_lab() -> None:
         "label": "bloom",
         "variant": "as trained",
         "seed": 0,
-    }
-    row |= {
         "length": 16,
         "step": 0,
         "question": "sliding windows",
         "unit": "bits per byte",
         "count": 40,
+        "text": lab.load_text(TEXT).fingerprint,
     }
-    row["text"] = lab.load_text(TEXT).fingerprint
-    assert as_trained.drop(columns="value").to_dict("records") == [
-        row | {"x": x} for x in (8, 16, 32)
-    ]
+    assert table.drop(columns="value").to_dict("records") == [row | {"x": 8}, row | {"x": 16}]
+
+
+def test_the_training_length_is_the_shortest_length_by_default() -> None:
+    table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [16, 8], targets=8)
+    assert table["length"].tolist() == [8, 8]
+
+
+def test_4096_bytes_are_predicted_by_default() -> None:
+    table = lab.length_curve(model_of("bloom"), in_bytes, "a" * 4112, [16], stride=16)
+    assert table["count"].item() == 4096
+
+
+def test_a_text_of_the_lab_has_its_own_fingerprint() -> None:
+    text = lab.load_text()
+    table = lab.length_curve(model_of("bloom"), in_bytes, text, [8], targets=8)
+    assert table["text"].item() == text.fingerprint
+
+
+def test_the_label_is_the_name_of_the_model() -> None:
+    model = small_model("bloom")
     model.config._name_or_path = "someone/bloom"
-    changed = lab.length_curve(
-        lab.modify(model, 0.5, window=9), ByteTokenizer(), lab.load_text(), [16, 32], stride=16
-    )
-    label = "someone/bloom, slopes times 0.5, window of 9"
-    assert (
-        changed[["method", "label", "length", "count"]].values.tolist()
-        == [["bloom", label, 16, 4096]] * 2
-    )
+    table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
+    assert table["label"].item() == "someone/bloom"
+
+
+def test_the_label_says_how_a_model_was_changed() -> None:
+    model = lab.modify(small_model("bloom"), 0.5, window=9)
+    table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
+    assert table["label"].item() == "bloom, slopes times 0.5, window of 9"
+
+
+def test_a_changed_model_has_the_method_of_its_family() -> None:
+    model = lab.modify(small_model("bloom"), 0.5)
+    table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
+    assert table["method"].item() == "bloom"
+
+
+# What is refused
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "message"),
+    ("options", "message"),
     [
-        (
-            "mine.txt",
-            {"lengths": [1]},
-            "has 0 there; .*; a string is the text itself, for a file give a pathlib.Path",
+        pytest.param(
+            {"lengths": [8, 0]},
+            "lengths must be an integer of at least 1, got 0",
+            id="a length of 0",
         ),
-        (
-            "a" * 35,
-            {"model": made(GPT2)},
-            "before the 20 bytes .* 15 there; choose shorter lengths or fewer targets",
+        pytest.param(
+            {"trained": 0}, "trained must be between 1 and .*, got 0", id="a training length of 0"
         ),
-        (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
-        *(
-            (TEXT, {"lengths": [10**6], "model": made(kind)}, "1,000,000 tokens are needed")
-            for kind in (LLAMA, MAMBA)
+        pytest.param(
+            {"trained": 2**63},
+            f"trained must be between 1 and .*, got {2**63}",
+            id="a training length that no column holds",
         ),
-        (TEXT, {"trained": 0}, "trained must be between 1 and .*, got 0"),
-        (TEXT, {"trained": 2**63}, f"trained must be between 1 and .*, got {2**63}"),
-        (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
-        (
-            TEXT,
-            {"tokenizer": lambda text, **_: {"input_ids": []}},
-            "tokenizer must return tokens of the model",
-        ),
-        (
-            TEXT,
-            {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}},
-            r"from 0 to 255, .*, got \[3, -1, ",
-        ),
-        (
-            TEXT,
-            {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}},
-            r"from 0 to 255, .*, got \[300, ",
-        ),
-        (
-            TEXT,
-            {"model": BloomModel(small_model("bloom").config)},
-            "have a language-modeling head, got BloomModel",
-        ),
-        (
-            TEXT,
-            {"model": lab.make_model()},
-            "model must be a causal language model of transformers, got LanguageModel",
-        ),
-        (
-            TEXT,
-            {"model": diverged()},
-            "the model returns NaN or infinite losses in sequences of 8 tokens",
+        pytest.param(
+            {"stride": 9},
+            "stride must be at most the shortest length, 8, got 9",
+            id="a stride beyond the shortest length",
         ),
     ],
 )
-def test_invalid_input_raises_with_its_name(
-    text: Any, options: dict[str, Any], message: str
+def test_a_number_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
+    given = {"lengths": [8, 16], "targets": 20, **options}
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(model_of("bloom"), in_bytes, TEXT, **given)
+
+
+def test_a_text_that_is_too_short_is_refused_with_what_is_there() -> None:
+    message = "before the 20 bytes .* 15 there; choose shorter lengths or fewer targets"
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(model_of("gpt2"), in_bytes, "a" * 35, [8, 16], targets=20)
+
+
+def test_the_name_of_a_file_in_a_string_is_refused_with_a_hint() -> None:
+    message = "has 0 there; .*; a string is the text itself, for a file give a pathlib.Path"
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(model_of("bloom"), in_bytes, "mine.txt", [1], targets=20)
+
+
+@pytest.mark.parametrize("family", ["llama", "mamba"])
+def test_a_model_without_a_limit_needs_a_text_of_any_length(family: str) -> None:
+    with pytest.raises(ValueError, match="sequences of 1,000,000 tokens are needed"):
+        lab.length_curve(model_of(family), in_bytes, TEXT, [1_000_000], targets=20)
+
+
+def without_tokens(text: str, **options: bool) -> list[int]:
+    return []
+
+
+def with_a_negative_token(text: str, **options: bool) -> list[int]:
+    return [3, -1] * 99
+
+
+def with_a_token_too_large(text: str, **options: bool) -> list[int]:
+    return [300] * 99
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        pytest.param(without_tokens, r"got \[\]", id="no tokens"),
+        pytest.param(with_a_negative_token, r"got \[3, -1, ", id="a negative token"),
+        pytest.param(with_a_token_too_large, r"got \[300, ", id="a token too large"),
+    ],
+)
+def test_a_tokenizer_of_another_model_is_refused(
+    tokenizer: Callable[..., list[int]], message: str
 ) -> None:
-    given = {
-        "model": small_model("bloom"),
-        "tokenizer": ByteTokenizer(),
-        "lengths": [8, 16],
-        "targets": 20,
-    } | options
-    with pytest.raises((TypeError, ValueError), match=message):
-        lab.length_curve(text=text, **given)
+    message = "the tokenizer must return tokens of the model, from 0 to 255, .*, " + message
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(model_of("bloom"), tokenizer, TEXT, [8, 16], targets=20)
+
+
+def test_a_model_without_a_head_is_refused() -> None:
+    model = BloomModel(small_model("bloom").config)
+    with pytest.raises(ValueError, match="have a language-modeling head, got BloomModel"):
+        lab.length_curve(model, in_bytes, TEXT, [8, 16], targets=20)
+
+
+def test_a_model_of_the_lab_is_refused() -> None:
+    message = "model must be a causal language model of transformers, got LanguageModel"
+    with pytest.raises(TypeError, match=message):
+        lab.length_curve(lab.make_model(), in_bytes, TEXT, [8, 16], targets=20)
+
+
+def test_a_model_that_returns_nan_is_refused_with_the_length() -> None:
+    model = small_model("bloom")
+    model.lm_head.weight.data[0, 0] = math.nan
+    message = "the model returns NaN or infinite losses in sequences of 8 tokens"
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(model, in_bytes, TEXT, [8, 16], targets=20)

@@ -98,7 +98,7 @@ class AttentionExplorer(HasHead, TextApp):
         text_box, *menus = super().controls()
 
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
-        self._head_slider = head.children[1]
+        self._head_slider = head.slider
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
         shuffle = button(
             "Shuffle",
@@ -164,10 +164,8 @@ class AttentionExplorer(HasHead, TextApp):
         show(self.order is not None, self._restore)
 
         on_or_off = "on" if self.bias else "off"
-        sentences = [f"Head {self.head} of {self.num_heads}, slope {slope}, bias {on_or_off}."]
-        if self.order is not None:
-            sentences.append(self._effect_of_order(original, reading, trace))
-        sentences += _describe_query(
+        head_sentence = f"Head {self.head} of {self.num_heads}, slope {slope}, bias {on_or_off}."
+        query_sentence, *further_sentences = _describe_query(
             reading.tokens,
             query,
             visible=trace.logits[0, self.head - 1, query].isfinite(),
@@ -175,8 +173,15 @@ class AttentionExplorer(HasHead, TextApp):
             weights_switched=switched.weights[0, self.head - 1, query],
             switched="without the bias" if self.bias else "with the bias",
         )
-        details = [*sentences[2:], reading.note]
-        return " ".join(sentences[:2]), " ".join(details).strip()
+
+        if self.order is None:
+            caption = [head_sentence, query_sentence]
+            details = [*further_sentences, reading.note]
+        else:
+            # What the shuffle has changed takes the place of the query.
+            caption = [head_sentence, self._effect_of_order(original, reading, trace)]
+            details = [query_sentence, *further_sentences, reading.note]
+        return " ".join(caption), " ".join(details).strip()
 
     def _selected_query(self, length: int) -> int:
         """The position of the query in a text of so many tokens."""

@@ -11,6 +11,7 @@ from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+BEHIND_LABEL = {"align_items": "center", "overflow": "visible"}  # of a row that starts with one
 
 
 def button(
@@ -71,9 +72,17 @@ def column(*children: Widget) -> VBox:
 def labeled(label: str, *controls: Widget, label_width: str | None = None, **layout: Any) -> HBox:
     """Controls behind a visible label, which is their accessible name as well (see page.js)."""
     text = widgets.Label(label, layout=Layout(flex="none", width=label_width))
-    return HBox(
-        [text, *controls], layout=Layout(align_items="center", overflow="visible", **layout)
-    )
+    return HBox([text, *controls], layout=Layout(**BEHIND_LABEL, **layout))
+
+
+class LabeledSlider(HBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A slider and a text field for the same number, behind a visible label."""
+
+    def __init__(self, label: str, slider: widgets.IntSlider, field: widgets.Text) -> None:
+        text = widgets.Label(label, layout=Layout(flex="none"))
+        super().__init__([text, slider, field], layout=Layout(**BEHIND_LABEL))
+        self.slider = slider
+        self.field = field
 
 
 class Menu:
@@ -169,7 +178,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.observe(to_control, names=name)
         return control
 
-    def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
+    def slider(self, name: str, label: str, css: str, tip: str) -> LabeledSlider:
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
         `css`-field."""
         trait = self.traits()[name]
@@ -182,7 +191,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         self.link(slider.add_class(css), name)
         field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
-        return labeled(label, slider, field)
+        return LabeledSlider(label, slider, field)
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""

@@ -470,6 +470,16 @@ def test_a_shuffle_of_a_text_that_is_cut_changes_which_words_are_read() -> None:
     assert "change by" not in app.caption
 
 
+def test_after_a_shuffle_the_details_start_with_the_query() -> None:
+    app = AttentionExplorer(text=TEXT, order=1)
+    assert app.details.startswith("Query 10 “cat” gives ")
+
+
+def test_after_a_shuffle_the_caption_starts_with_the_head() -> None:
+    app = AttentionExplorer(text=TEXT, order=1, head=2)
+    assert app.caption.startswith("Head 2 of 8, slope 1/4, bias on. With the words ")
+
+
 def test_without_a_shuffle_the_caption_says_nothing_of_it() -> None:
     app = AttentionExplorer(text=TEXT, order=1)
     app.order = None
