@@ -253,7 +253,7 @@ def test_the_bias_is_not_recompiled_for_every_length(form: str) -> None:
 @pytest.mark.parametrize("position", ["none", "rotary"])
 def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
     model = LanguageModel(
-        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4)
+        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4, dropout=0.0)
     )
     inputs = [torch.arange(length)[None] for length in (8, 12, 20)]
     assert_one_graph_for_all_lengths(model, inputs)
@@ -262,7 +262,7 @@ def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
 @pytest.mark.parametrize("position", ["alibi", "rotary"])
 def test_a_model_may_be_compiled_in_several_graphs(position: str) -> None:
     model = LanguageModel(
-        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4)
+        TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4, dropout=0.0)
     )
     model.eval()
     tokens = torch.arange(20)[None]

@@ -60,8 +60,7 @@ def test_slopes_may_be_rounded_at_the_end() -> None:
 def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention is checked up to 100 keys: enough for these mistakes, and four times as fast."""
     for exercise in ("attention", "fold"):
-        options = EXERCISES[exercise]["options"]
-        monkeypatch.setitem(EXERCISES[exercise], "options", {**options, "length": 100})
+        monkeypatch.setitem(EXERCISES[exercise].options, "length", 100)
 
 
 def every_mistake() -> Iterator[Any]:

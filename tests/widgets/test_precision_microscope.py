@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from alibi_viz.figures.precision_plot import PrecisionTraces as Traces
+from alibi_viz.figures.precision_plot import PrecisionTraces
 from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
 
@@ -20,8 +20,8 @@ def opened(form: str, dtype: str, query: str = "last") -> PrecisionMicroscope:
     return PrecisionMicroscope(form=form, dtype=dtype, query=query)
 
 
-def traces(form: str, dtype: str, query: str = "last") -> Traces:
-    return Traces(*opened(form, dtype, query).figure.data)
+def traces(form: str, dtype: str, query: str = "last") -> PrecisionTraces:
+    return PrecisionTraces(*opened(form, dtype, query).figure.data)
 
 
 # The caption

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import lab, study
-from alibi_viz.figures.surgery_plot import Traces
+from alibi_viz.figures.surgery_plot import SurgeryTraces
 from alibi_viz.measure.attention_statistics import (
     AttentionStats,
     attention_stats,
@@ -56,8 +56,8 @@ def losses(model: LanguageModel) -> dict[int, float]:
     return lab.loss_by_length(model, lab.load_text(TEXT), LENGTHS)
 
 
-def traces(app: SlopeSurgery) -> Traces:
-    return Traces(*app.figure.data)
+def traces(app: SlopeSurgery) -> SurgeryTraces:
+    return SurgeryTraces(*app.figure.data)
 
 
 # The published models

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.figures.curve_plot import Shapes
+from alibi_viz.figures.curve_plot import CurveShapes
 from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import LanguageModel
 from alibi_viz.train.training import limited_threads
@@ -222,7 +222,7 @@ def test_training_loss_on_a_task_is_in_bits_per_answer(on_task: LengthLab) -> No
 
 
 def test_chance_is_drawn_on_a_task(on_task: LengthLab) -> None:
-    shapes = Shapes(*on_task.figure.layout.shapes)
+    shapes = CurveShapes(*on_task.figure.layout.shapes)
     assert shapes.chance.y0 == lab.TASKS[on_task.question].chance
 
 
