@@ -146,27 +146,29 @@ def as_tuples(heads: int, queries: int, keys: int) -> Any:
     return tuple(relative(heads, queries, keys).tolist())
 
 
-BIASES = [
-    relative,
-    key_form,
-    constant_per_row,
-    cut_off_where_float32_shows_no_weight,
-    masked_by_the_lowest_number,
-    masked_by_ten_thousand,
-    rounded_to_bfloat16,
-    in_float64,
-    in_extended_precision,
-    with_further_heads,
-    with_further_heads_and_a_mask,
-    sparse,
-    with_a_batch_axis,
-    as_tuples,
-]
-
-
-@pytest.mark.parametrize("function", BIASES)
+@pytest.mark.parametrize(
+    "function",
+    [
+        relative,
+        key_form,
+        constant_per_row,
+        cut_off_where_float32_shows_no_weight,
+        masked_by_the_lowest_number,
+        masked_by_ten_thousand,
+        rounded_to_bfloat16,
+        in_float64,
+        in_extended_precision,
+        with_further_heads,
+        with_further_heads_and_a_mask,
+    ],
+)
 def test_bias_of_a_decoder_is_right(function: Callable[[int, int, int], Any]) -> None:
     check.bias(function, [12, 8], length=512).raise_for_faults()
+
+
+@pytest.mark.parametrize("function", [sparse, with_a_batch_axis, as_tuples])
+def test_bias_may_come_in_another_container(function: Callable[[int, int, int], Any]) -> None:
+    check.bias(function, [12, 8], length=140).raise_for_faults()
 
 
 def test_bias_of_an_encoder_is_right() -> None:
@@ -202,9 +204,9 @@ def test_our_folded_attention_is_right(dtype: torch.dtype) -> None:
         slopes = alibi_slopes(query.shape[1])
         return alibi_attention(query, key, value, slopes, backend="folded")
 
-    check.attention(
-        attention, num_heads=[12], dtype=dtype, length=140, decoding=False
-    ).raise_for_faults()
+    # It refuses fewer queries than keys, because torch's own causal mask starts at the first key.
+    report = check.attention(attention, num_heads=[12], dtype=dtype, length=140, decoding=False)
+    report.raise_for_faults()
 
 
 def test_attention_of_numpy_is_right() -> None:
@@ -218,15 +220,26 @@ def test_attention_of_numpy_is_right() -> None:
 @pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
 def test_attention_with_a_padding_mask_is_right(causal: bool, head_dim: int) -> None:
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        is_real = None if mask is None else mask.clone()
-        if mask is not None:
-            mask.logical_not_()  # each call gets a mask of its own
         slopes = alibi_slopes(query.shape[1])
-        return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=is_real)
+        return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
 
     report = check.attention(
         attention, num_heads=[12], causal=causal, padding=True, head_dim=head_dim, length=64
     )
+    report.raise_for_faults()
+
+
+def test_attention_may_invert_its_padding_mask_in_place() -> None:
+    """Each call gets a mask of its own."""
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        slopes = alibi_slopes(query.shape[1])
+        if mask is None:
+            return alibi_attention(query, key, value, slopes)
+        is_padding = mask.logical_not_()
+        return alibi_attention(query, key, value, slopes, key_padding_mask=~is_padding)
+
+    report = check.attention(attention, num_heads=[12], padding=True, length=64)
     report.raise_for_faults()
 
 
@@ -263,24 +276,26 @@ def returns_bfloat16(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value).bfloat16()
 
 
-HABITS = [
-    scales_its_query_in_place,
-    leaves_out_weights_below_float32,
-    differentiates,
-    returns_bfloat16,
-]
-
-
-@pytest.mark.parametrize("function", HABITS)
-def test_attention_may_have_habits(function: Callable[..., Tensor]) -> None:
-    check.attention(function, length=140).raise_for_faults()
-
-
-@pytest.mark.parametrize("function", HABITS)
-def test_attention_may_have_habits_with_fewer_channels_than_keys(
-    function: Callable[..., Tensor],
+@pytest.mark.parametrize(
+    "function",
+    [
+        scales_its_query_in_place,
+        leaves_out_weights_below_float32,
+        differentiates,
+        returns_bfloat16,
+    ],
+)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param({"length": 140}, id="usual heads"),
+        pytest.param({"length": 16, "head_dim": 4}, id="fewer channels than keys"),
+    ],
+)
+def test_attention_is_right_although_it(
+    function: Callable[..., Tensor], sizes: dict[str, int]
 ) -> None:
-    check.attention(function, head_dim=4, length=16).raise_for_faults()
+    check.attention(function, **sizes).raise_for_faults()
 
 
 # Groups of heads that share keys
@@ -312,21 +327,44 @@ def test_a_group_size_must_divide_the_number_of_heads() -> None:
 # Another library
 
 
-def test_x_transformers_is_right() -> None:
-    positions = pytest.importorskip("x_transformers.x_transformers").AlibiPositionalBias
-    attend_with = pytest.importorskip("x_transformers.attend").Attend(causal=True)
+@pytest.fixture(scope="module")
+def positions_of_x_transformers() -> Any:
+    """Its class for a bias, given a number of heads."""
+    return pytest.importorskip("x_transformers.x_transformers").AlibiPositionalBias
 
+
+@pytest.fixture(scope="module")
+def bias_of_x_transformers(
+    positions_of_x_transformers: Any,
+) -> Callable[[int, int, int], Tensor]:
     def bias(heads: int, queries: int, keys: int) -> Tensor:
-        module = positions(heads)
+        module = positions_of_x_transformers(heads)
         module(keys, keys)  # fill its cache
         return module(queries, keys)
 
+    return bias
+
+
+def test_slopes_of_x_transformers_are_right(positions_of_x_transformers: Any) -> None:
+    check.slopes(positions_of_x_transformers._get_slopes).raise_for_faults()
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+def test_bias_of_x_transformers_is_right(
+    bias_of_x_transformers: Callable[[int, int, int], Tensor], causal: bool
+) -> None:
+    check.bias(bias_of_x_transformers, causal=causal).raise_for_faults()
+
+
+def test_attention_of_x_transformers_is_right(
+    bias_of_x_transformers: Callable[[int, int, int], Tensor],
+) -> None:
+    attend_with = pytest.importorskip("x_transformers.attend").Attend(causal=True)
+
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         _, heads, queries, _ = query.shape
-        output, _ = attend_with(query, key, value, attn_bias=bias(heads, queries, key.shape[2]))
+        bias = bias_of_x_transformers(heads, queries, key.shape[2])
+        output, _ = attend_with(query, key, value, attn_bias=bias)
         return output
 
-    check.slopes(positions._get_slopes).raise_for_faults()
-    check.bias(bias).raise_for_faults()
-    check.bias(bias, causal=False).raise_for_faults()
     check.attention(attention).raise_for_faults()

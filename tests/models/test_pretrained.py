@@ -179,12 +179,13 @@ def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask: T
 
 
 @as_loaded_and_changed
-def test_mpt_with_clipped_projections_and_another_scale(change: dict[str, Any]) -> None:
-    """As some models have them."""
+@pytest.mark.parametrize(("setting", "value"), [("clip_qkv", 0.5), ("softmax_scale", 0.1)])
+def test_attention_with_a_setting_of_some_mpt_models_equals_a_reference(
+    setting: str, value: float, change: dict[str, Any]
+) -> None:
     model = lab.modify(small_model("mpt"), **change)
     for layer in family_of(model).layers(model):
-        layer.clip_qkv = 0.5
-        layer.softmax_scale = 0.1
+        setattr(layer, setting, value)
     assert_equals_reference("mpt", model, change, MASKS["full"])
 
 
@@ -212,9 +213,19 @@ def test_slopes_are_those_of_the_bias_that_a_layer_receives(name: str) -> None:
 def test_multi_query_attention_has_the_same_key_for_each_head() -> None:
     model = small_model("falcon multi-query")
     family = family_of(model)
+    _, key, _ = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
+    assert torch.equal(key, key[:, :1].expand(1, 4, 3, 16))
+
+
+@every_family
+@torch.no_grad()
+def test_query_key_and_value_have_all_heads(name: str) -> None:
+    model = small_model(name)
+    family = family_of(model)
     query, key, value = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
-    assert query.shape == key.shape == value.shape == (1, 4, 3, 16)
-    assert torch.equal(key[:, 0], key[:, 3])
+    assert query.shape == (1, 4, 3, 16)
+    assert key.shape == (1, 4, 3, 16)
+    assert value.shape == (1, 4, 3, 16)
 
 
 @as_loaded_and_changed
@@ -228,30 +239,48 @@ def test_fused_attention_gives_every_layer_the_same_input(
     torch.testing.assert_close(fused, expected, atol=2e-5, rtol=1e-4)
 
 
-@every_family
-@torch.no_grad()
-def test_statistics_are_those_of_the_reference(name: str) -> None:
-    queries = 5
-    model = lab.modify(small_model(name), **EVERYTHING)
-    stats = pretrained_stats(model, TOKENS, trained=8, queries=queries)
-    assert stats.distance.shape == (2, 4)
+LAST_QUERIES = 5
 
+
+def distance_of_last_queries() -> Tensor:
+    """From each query to each key, int64 [query, key]."""
     positions = torch.arange(LENGTH)
-    distance = positions[-queries:, None] - positions
-    for number, (layer, hidden, _) in enumerate(seen_by_layers(model, MASKS["full"])):
+    return positions[-LAST_QUERIES:, None] - positions
+
+
+def weights_of_last_queries(name: str, model: Any) -> list[Tensor]:
+    """Of a model changed in everything: for each layer [batch, heads, query, key]."""
+    change = Change(**EVERYTHING)
+    of_layers = []
+    for layer, hidden, _ in seen_by_layers(model, MASKS["full"]):
         query, key, _ = family_of(model).project(layer, hidden)
         slopes = own_slopes(name, model, layer)
-        all_weights = reference_weights(query, key, slopes, MASKS["full"], Change(**EVERYTHING))
-        weights = all_weights[:, :, -queries:]
+        weights = reference_weights(query, key, slopes, MASKS["full"], change)
+        of_layers.append(weights[:, :, -LAST_QUERIES:])
+    return of_layers
 
-        mean_distance = (weights * distance).sum(-1).mean((0, 2))
-        torch.testing.assert_close(
-            stats.distance[number].double(), mean_distance, atol=1e-5, rtol=1e-4
-        )
-        weight_beyond = (weights * (distance >= 8)).sum(-1).mean((0, 2))
-        torch.testing.assert_close(
-            stats.beyond[number].double(), weight_beyond, atol=1e-5, rtol=1e-4
-        )
+
+@every_family
+@torch.no_grad()
+def test_mean_distance_is_that_of_the_reference(name: str) -> None:
+    model = lab.modify(small_model(name), **EVERYTHING)
+    stats = pretrained_stats(model, TOKENS, trained=8, queries=LAST_QUERIES)
+    of_layers = weights_of_last_queries(name, model)
+    distance = distance_of_last_queries()
+    expected = torch.stack([(weights * distance).sum(-1).mean((0, 2)) for weights in of_layers])
+    torch.testing.assert_close(stats.distance.double(), expected, atol=1e-5, rtol=1e-4)
+
+
+@every_family
+@torch.no_grad()
+def test_weight_beyond_the_training_length_is_that_of_the_reference(name: str) -> None:
+    trained = 5  # the window of 6 shows one key beyond it, and the sinks are further
+    model = lab.modify(small_model(name), **EVERYTHING)
+    stats = pretrained_stats(model, TOKENS, trained=trained, queries=LAST_QUERIES)
+    of_layers = weights_of_last_queries(name, model)
+    is_beyond = distance_of_last_queries() >= trained
+    expected = torch.stack([(weights * is_beyond).sum(-1).mean((0, 2)) for weights in of_layers])
+    torch.testing.assert_close(stats.beyond.double(), expected, atol=1e-5, rtol=1e-4)
 
 
 # Decoding
@@ -299,16 +328,29 @@ def test_generating_with_a_cache_gives_the_same_logits(
 # What stays as it is
 
 
+def changed_in_bfloat16(name: str) -> Any:
+    return lab.modify(small_model(name).to(torch.bfloat16), 0.5, window=4, sinks=1)
+
+
 @every_family
-def test_half_precision_stays_finite(name: str) -> None:
-    model = lab.modify(small_model(name).to(torch.bfloat16), 0.5, window=4, sinks=1)
-    logits = model(TOKENS).logits
+@torch.no_grad()
+def test_logits_in_half_precision_are_finite(name: str) -> None:
+    logits = changed_in_bfloat16(name)(TOKENS).logits
     assert bool(logits.isfinite().all())
 
-    logits.float().sum().backward()
-    for parameter_name, parameter in model.named_parameters():
-        if parameter.grad is not None:
-            assert bool(parameter.grad.isfinite().all()), parameter_name
+
+@every_family
+def test_gradients_in_half_precision_are_finite(name: str) -> None:
+    model = changed_in_bfloat16(name)
+    model(TOKENS).logits.float().sum().backward()
+    gradients = {
+        parameter_name: parameter.grad
+        for parameter_name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    assert gradients
+    for parameter_name, gradient in gradients.items():
+        assert bool(gradient.isfinite().all()), parameter_name
 
 
 def look_at_the_statistics(model: Any) -> None:
@@ -319,14 +361,24 @@ def look_at_the_inputs(model: Any) -> None:
     attention_inputs(model, TOKENS)
 
 
-@pytest.mark.parametrize("look", [look_at_the_statistics, look_at_the_inputs])
-def test_looking_into_a_model_leaves_no_trace(look: Callable[[Any], None]) -> None:
+each_look = pytest.mark.parametrize("look", [look_at_the_statistics, look_at_the_inputs])
+
+
+@each_look
+def test_looking_into_a_model_keeps_the_mode_of_each_module(look: Callable[[Any], None]) -> None:
     model = small_model("bloom").train()
     model.transformer.h[0].eval()
-    modes = [module.training for module in model.modules()]
+    modes = {name: module.training for name, module in model.named_modules()}
     look(model)
-    assert [module.training for module in model.modules()] == modes
-    assert not any(module._forward_pre_hooks for module in model.modules())
+    assert {name: module.training for name, module in model.named_modules()} == modes
+
+
+@each_look
+def test_looking_into_a_model_leaves_no_hook_behind(look: Callable[[Any], None]) -> None:
+    model = small_model("bloom")
+    look(model)
+    hooked = [name for name, module in model.named_modules() if module._forward_pre_hooks]
+    assert hooked == []
 
 
 def gpt2() -> Any:
@@ -346,9 +398,17 @@ def falcon_with_rotary_positions() -> Any:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
-        (linear_layer, "model must be one of bloom, falcon, mpt, got 'Linear'"),
-        (falcon_with_rotary_positions, "this falcon model was configured without ALiBi"),
+        pytest.param(
+            gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'", id="another family"
+        ),
+        pytest.param(
+            linear_layer, "model must be one of bloom, falcon, mpt, got 'Linear'", id="no model"
+        ),
+        pytest.param(
+            falcon_with_rotary_positions,
+            "this falcon model was configured without ALiBi",
+            id="falcon without ALiBi",
+        ),
     ],
 )
 @pytest.mark.parametrize("use", [family_of, lab.modify, look_at_the_statistics])
@@ -376,7 +436,8 @@ class WithAlibiBias(PreTrainedModel):
 
 
 def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -> None:
+    """`from_pretrained` builds a model on the meta device, where tensors have no values, and then
+    reads its parameters from the file. Slopes are not in the file, so our module computes them."""
     WithAlibiBias(PreTrainedConfig()).save_pretrained(tmp_path)
-    assert torch.equal(
-        WithAlibiBias.from_pretrained(tmp_path).bias(4), alibi_bias(alibi_slopes(2), 4)
-    )
+    loaded = WithAlibiBias.from_pretrained(tmp_path)
+    assert torch.equal(loaded.bias(4), alibi_bias(alibi_slopes(2), 4))
