@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
+from plotly.basedatatypes import BaseFigure
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
@@ -123,7 +124,7 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
         table: the same table.
         guesses: {claim: verdict}, None for a claim without a guess.
     """
-    check_instance("figure", figure, *go.Figure.__bases__)  # a live figure, too
+    check_instance("figure", figure, BaseFigure)  # plain or live
     check_instance("guesses", guesses, Mapping)
     check_table("table", table, VERDICT_COLUMNS)
     verdicts = table.drop_duplicates("claim").set_index("claim")["verdict"]  # in the first setting

@@ -13,13 +13,13 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.theme import as_array, with_gaps
+from alibi_viz.figures.theme import as_array, named_trace, with_gaps
 
 SMALLEST = 1e-6  # errors below have the color of this one
 
 
 class PrecisionTraces(NamedTuple):
-    """The traces of the figure, in the order in which `blank` adds them."""
+    """The traces of the figure. Each has the name of its field."""
 
     exact: go.Scatter
     rounded: go.Scatter
@@ -45,7 +45,6 @@ def blank() -> go.Figure:
     )
     figure.update_annotations(font_size=13, yshift=30)
 
-    # The order is that of `PrecisionTraces`.
     bias_hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
     figure.add_scatter(
         name="exact",
@@ -71,7 +70,7 @@ def blank() -> go.Figure:
         marker={"color": theme.ORANGE, "symbol": "square", "size": 5},
         hovertemplate=bias_hover,
     )
-    figure.add_heatmap(row=1, col=2, coloraxis="coloraxis", hoverongaps=False)
+    figure.add_heatmap(name="errors", row=1, col=2, coloraxis="coloraxis", hoverongaps=False)
 
     figure.update_xaxes(showgrid=False, fixedrange=True, title_text="key position")
     figure.update_yaxes(fixedrange=True, title_standoff=4)
@@ -93,6 +92,17 @@ def blank() -> go.Figure:
         },
     )
     return figure
+
+
+def traces_of(figure: go.Figure) -> PrecisionTraces:
+    """The traces of a figure from `blank`, plain or live."""
+    return PrecisionTraces(
+        exact=named_trace(figure, "exact"),
+        rounded=named_trace(figure, "rounded"),
+        distinct=named_trace(figure, "distinct"),
+        shared=named_trace(figure, "shared"),
+        errors=named_trace(figure, "errors"),
+    )
 
 
 def draw(
@@ -135,7 +145,7 @@ def draw(
     last_edge = num_cells * size - 0.5
     log_errors = np.log10(np.maximum(errors, SMALLEST)).round(3)
 
-    traces = PrecisionTraces(*figure.data)
+    traces = traces_of(figure)
     bias_title, _ = figure.layout.annotations
     with figure.batch_update():
         traces.exact.update(x=position, y=exact_bias)

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.theme import as_array
+from alibi_viz.figures.theme import as_array, named_trace
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to import, and the slopes don't need it
@@ -24,6 +24,7 @@ _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
     "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
 )
+_PREDICTED = "24 half-lives, at equal content"  # a line of the figure of spans
 _SPAN_HOVER = (
     "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back"
     "<br>bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
@@ -36,14 +37,6 @@ class SlopeTraces(NamedTuple):
     slopes: go.Scatter
     other: go.Scatter
     token_axis: go.Scatter
-
-
-class SpanTraces(NamedTuple):
-    """The traces of the figure of spans, in the order in which `blank_spans` adds them."""
-
-    predicted: go.Scatter
-    bound: go.Scatter
-    needed: go.Scatter
 
 
 def slope_figure(
@@ -220,9 +213,8 @@ def blank_spans() -> go.Figure:
     )
     gray = theme.DOTTED["color"]
 
-    # The order is that of `SpanTraces`.
     figure.add_scatter(
-        name="24 half-lives, at equal content",
+        name=_PREDICTED,
         mode="lines",
         line={"color": gray, "dash": "dash", "width": 1.5},
         hoverinfo="skip",
@@ -283,13 +275,12 @@ def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
     slope_ends = np.array([smallest_slope, largest_slope])
     step_ends = np.array([0.6 * min([first_token, 30, *needed]), 2 * max(first_token, 60)])
 
-    traces = SpanTraces(*figure.data)
     (whole_text,) = figure.layout.shapes
     (whole_text_label,) = figure.layout.annotations
     with figure.batch_update():
-        traces.predicted.update(x=slope_ends, y=math.log(2**24) / slope_ends)
-        traces.bound.update(x=slopes, y=bound, customdata=customdata)
-        traces.needed.update(x=slopes, y=needed, customdata=customdata)
+        named_trace(figure, _PREDICTED).update(x=slope_ends, y=math.log(2**24) / slope_ends)
+        named_trace(figure, "bound").update(x=slopes, y=bound, customdata=customdata)
+        named_trace(figure, "needed").update(x=slopes, y=needed, customdata=customdata)
 
         whole_text.update(y0=first_token, y1=first_token)
         # Annotations of a logarithmic axis are placed by the logarithm, shapes by the value.

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib.resources import files
 from typing import Any
 
@@ -230,10 +230,10 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
     """
     namespace: dict[str, Any] = {"torch": torch, "math": math, "av": alibi_viz}
 
-    @_naming_lines()
     def execute() -> Any:
-        tree = ast.parse(code, _FILE)
-        exec(compile(tree, _FILE, "exec"), namespace)
+        with _naming_lines():
+            tree = ast.parse(code, _FILE)
+            exec(compile(tree, _FILE, "exec"), namespace)
         named = namespace.get(name)
         defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         if callable(named) or not defined:
@@ -243,7 +243,13 @@ def load_code(code: str, seconds: float = SECONDS, name: str = "") -> Callable[.
     function = call(execute, seconds=seconds, description="running the code")
     if not callable(function):
         raise Unusable("raises an error", "the code defines no function")
-    return _naming_lines()(function)
+
+    @wraps(function)
+    def defined_function(*args: Any, **kwargs: Any) -> Any:
+        with _naming_lines():
+            return function(*args, **kwargs)
+
+    return defined_function
 
 
 @contextmanager

@@ -193,11 +193,13 @@ def base_model(model: nn.Module) -> Any:
 
 
 def longest_context(model: nn.Module) -> int | None:
-    """The number of positions that a model of transformers has.
+    """The largest number of tokens that a model of transformers can read.
 
-    None if any length is defined, as with ALiBi.
+    None if it can read any number: with rotary positions, and with the ALiBi of BLOOM and Falcon.
+    MPT has a largest number, because transformers makes its bias for `max_seq_len` tokens.
     """
     config: Any = model.config
+    # `alibi` is a field of Falcon. BLOOM's configuration has none of these fields.
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
         return None  # whatever `max_position_embeddings` says
     return _first_length(config, *_LENGTHS)

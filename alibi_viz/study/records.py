@@ -138,8 +138,7 @@ def train_published_models(folder: str | Path) -> None:
         text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = run.new_model(text)
         with limited_threads(run.threads):
-            for row in run.train(model, text):
-                last_row = row
+            *_, last_row = run.train(model, text)
         answers = {"rows": run.test(model, text, last_row)}
         results = record_table([answers], run.label)
         save_run(folder / run.label, model, settings=run.settings(), results=results)

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from alibi_viz.figures.precision_plot import SMALLEST, PrecisionTraces, blank, draw
+from alibi_viz.figures.precision_plot import SMALLEST, blank, draw, traces_of
 
 KEYS = [7, 8, 9, 10]
 EXACT = [-3.0, -2.0, -1.0, 0.0]
@@ -22,7 +22,7 @@ def figure() -> go.Figure:
 
 
 def test_lines_show_the_exact_and_the_rounded_bias_of_each_key(figure: go.Figure) -> None:
-    traces = PrecisionTraces(*figure.data)
+    traces = traces_of(figure)
     assert traces.exact.x.tolist() == KEYS
     assert traces.exact.y.tolist() == EXACT
     assert traces.rounded.x.tolist() == KEYS
@@ -30,7 +30,7 @@ def test_lines_show_the_exact_and_the_rounded_bias_of_each_key(figure: go.Figure
 
 
 def test_biases_that_neighbors_share_are_marked_in_another_color(figure: go.Figure) -> None:
-    traces = PrecisionTraces(*figure.data)
+    traces = traces_of(figure)
     assert traces.shared.x.tolist() == [7, 8]
     assert traces.shared.y.tolist() == [-2.5, -2.5]
     assert traces.distinct.x.tolist() == [9, 10]
@@ -39,12 +39,12 @@ def test_biases_that_neighbors_share_are_marked_in_another_color(figure: go.Figu
 
 
 def test_the_legend_names_the_lines_and_markers(figure: go.Figure) -> None:
-    traces = PrecisionTraces(*figure.data)
+    traces = traces_of(figure)
     assert [trace.name for trace in traces[:4]] == ["exact", "rounded", "distinct", "shared"]
 
 
 def test_colors_are_powers_of_ten_with_a_floor_and_gaps_where_masked(figure: go.Figure) -> None:
-    powers = PrecisionTraces(*figure.data).errors.z.tolist()
+    powers = traces_of(figure).errors.z.tolist()
     smallest_power = np.log10(SMALLEST)
     assert powers == [[smallest_power, None], [-2.0, smallest_power]]
     assert figure.layout.coloraxis.cmin == smallest_power
@@ -52,15 +52,15 @@ def test_colors_are_powers_of_ten_with_a_floor_and_gaps_where_masked(figure: go.
 
 
 def test_hover_texts_of_the_map_give_the_exact_error(figure: go.Figure) -> None:
-    assert PrecisionTraces(*figure.data).errors.customdata.tolist() == [[0.0, None], [0.01, 1e-9]]
-    assert "8 queries around" in PrecisionTraces(*figure.data).errors.hovertemplate
+    assert traces_of(figure).errors.customdata.tolist() == [[0.0, None], [0.01, 1e-9]]
+    assert "8 queries around" in traces_of(figure).errors.hovertemplate
 
 
 def test_cells_of_the_map_are_centered_on_their_tokens_with_query_0_at_the_top(
     figure: go.Figure,
 ) -> None:
-    assert PrecisionTraces(*figure.data).errors.x.tolist() == [3.5, 11.5]
-    assert PrecisionTraces(*figure.data).errors.y.tolist() == [3.5, 11.5]
+    assert traces_of(figure).errors.x.tolist() == [3.5, 11.5]
+    assert traces_of(figure).errors.y.tolist() == [3.5, 11.5]
     assert figure.layout.xaxis2.range == (-0.5, 15.5)
     assert figure.layout.yaxis2.range == (15.5, -0.5)
 

@@ -1,6 +1,7 @@
 """Every bug has the fault that it claims, and its picture shows this fault and none of the wrong
 answers."""
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -176,6 +177,11 @@ def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evid
     report = try_repair("case 1", code)
     assert fault in names(report)
     assert evidence in str(report)
+
+
+def test_loaded_function_keeps_its_parameters() -> None:
+    bias = load_code("def bias(num_heads, query_length, *, key_length=8):\n    return 0")
+    assert str(inspect.signature(bias)) == "(num_heads, query_length, *, key_length=8)"
 
 
 @pytest.mark.parametrize(

@@ -163,16 +163,17 @@ def test_a_seed_that_diverges_is_named_and_left_out(
     assert failed.summary.index.tolist() == ["none", "t5"], "in the order of the methods"
 
 
-@pytest.fixture
-def without_a_result(text: Path, monkeypatch: pytest.MonkeyPatch) -> MethodComparison:
+@pytest.fixture(scope="module")
+def without_a_result(text: Path) -> MethodComparison:
     """A comparison in which every run diverged."""
 
     def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
         return [{"run": run.settings(), "rows": [], "error": "the loss became nan"} for run in runs]
 
-    # `lab.compare` is a function, so the module is found by its name.
-    monkeypatch.setattr(sys.modules["alibi_viz.train.compare"], "sweep", diverging)
-    return lab.compare(["alibi", "none"], seeds=2, text=text, **TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        # `lab.compare` is a function, so the module is found by its name.
+        patch.setattr(sys.modules["alibi_viz.train.compare"], "sweep", diverging)
+        return lab.compare(["alibi", "none"], seeds=2, text=text, **TINY)
 
 
 def test_without_a_result_every_failure_is_named(without_a_result: MethodComparison) -> None:

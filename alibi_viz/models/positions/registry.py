@@ -4,23 +4,16 @@ import inspect
 from collections.abc import Iterable
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from alibi_viz.arguments import as_list
 from alibi_viz.models.positions import POSITIONS
 from alibi_viz.models.positions.base import Position
-from alibi_viz.models.positions.custom import LawFunction, Method, law_class
+from alibi_viz.models.positions.custom import CustomLaw, LawFunction, Method, law_class
 
-
-class OwnMethod(NamedTuple):
-    """A position method of your own."""
-
-    method: LawFunction | type[Position]  # as it was registered
-    position_class: type[Position]
-
-
-# By name, in the order in which they were registered. `register_method` adds to it.
-_OWN_METHODS: dict[str, OwnMethod] = {}
+# Your own methods, in the order in which they were registered. `register_method` adds to it, for a
+# function the class that `law_class` makes of it.
+_OWN_METHODS: dict[str, type[Position]] = {}
 
 
 def method_names() -> list[str]:
@@ -31,7 +24,7 @@ def method_names() -> list[str]:
 def position_class(name: str) -> type[Position]:
     """The class of a position method. Raises KeyError for an unknown name."""
     if name in _OWN_METHODS:
-        return _OWN_METHODS[name].position_class
+        return _OWN_METHODS[name]
     return POSITIONS[name]
 
 
@@ -42,7 +35,10 @@ def custom_method(name: str) -> LawFunction | type[Position] | None:
     """
     if name not in _OWN_METHODS:
         return None
-    return _OWN_METHODS[name].method
+    own_class = _OWN_METHODS[name]
+    if issubclass(own_class, CustomLaw):
+        return own_class.law
+    return own_class
 
 
 def register_method(method: Method) -> str:
@@ -81,8 +77,8 @@ def register_method(method: Method) -> str:
             "a position method must be a name, a function or a subclass of Position, got "
             f"{method!r}"
         )
-    for name, known_class in _classes().items():
-        if method is known_class:
+    for name in method_names():
+        if position_class(name) is method:
             return name
 
     name = method.__name__
@@ -95,9 +91,8 @@ def register_method(method: Method) -> str:
             f"{name!r} is the name of a position method of alibi_viz; choose another name"
         )
     if custom_method(name) is not method:
-        new_class = method if isinstance(method, type) else law_class(name, method)
         _OWN_METHODS.pop(name, None)  # so that it becomes the last one in menus
-        _OWN_METHODS[name] = OwnMethod(method, new_class)
+        _OWN_METHODS[name] = method if isinstance(method, type) else law_class(name, method)
     return name
 
 
@@ -110,11 +105,6 @@ def register_methods(methods: Iterable[Method]) -> list[str]:
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     return names
-
-
-def _classes() -> dict[str, type[Position]]:
-    """The classes of all position methods by name."""
-    return {name: position_class(name) for name in method_names()}
 
 
 def _is_function(method: object) -> bool:
