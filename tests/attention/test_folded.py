@@ -191,16 +191,33 @@ def test_slope_gradients_in_half_precision_are_those_of_float64(dtype: torch.dty
     assert torch.allclose(gradient(dtype), exact, rtol=0.05, atol=0.01 * largest)
 
 
+# What can be folded ends here, for eight tokens and a scale of 0.25.
+LARGEST = {
+    # Half precision stores a position as the sum of a coarse and a fine part. The largest sum is
+    # below 65504, the largest number of float16.
+    "position in half precision": 65_503,
+    # From 2^24 on, float32 has no odd integers.
+    "position in float32": 2**24,
+    # The coordinate slope / scale must not exceed 65504, the largest number of float16.
+    "slope in float16": 65_504 * 0.25,
+    # The query of the last position has the coordinate 7 * slope / scale, which must not exceed
+    # 3.4028e38, the largest number of float32: 0.25 / 7 of it, rounded down.
+    "slope in float32": 1.2152e37,
+}
 SHORT = alibi_slopes(2)
-LAST = torch.arange(-7, 1)  # positions of eight tokens, to be shifted
-# One key more than float16 has positions for
-LONG = torch.zeros(1, 1, 65_505, 16, dtype=torch.float16)
+# Positions of eight tokens, to be shifted
+FIRST = torch.arange(8)
+LAST = torch.arange(-7, 1)
+# Slopes up to 1 in size
+UP_TO_1 = torch.tensor([1.0, 0.0625])
+# One key more than half precision has positions for, which count from 0
+LONG = torch.zeros(1, 1, LARGEST["position in half precision"] + 2, 16, dtype=torch.float16)
 
 
 def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
-    """Eight tokens of equal content in two heads with 16 channels, so the default scale is 0.25."""
+    """Eight tokens of equal content in two heads."""
     ones = torch.ones(1, 2, 8, 16, dtype=dtype)
-    return {"query": ones, "key": ones, "slopes": SHORT} | others
+    return {"query": ones, "key": ones, "slopes": SHORT, "scale": 0.25} | others
 
 
 @pytest.mark.parametrize(
@@ -220,19 +237,19 @@ def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
         ),
         pytest.param(
             torch.float32,
-            {"positions": LAST + 2**24 + 1},
+            {"positions": LAST + LARGEST["position in float32"] + 1},
             "float32 distinguishes .* only up to 16777216",
             id="float32, far position",
         ),
         pytest.param(
             torch.bfloat16,
-            {"positions": LAST + 65_504},
+            {"positions": LAST + LARGEST["position in half precision"] + 1},
             "bfloat16 represents positions only up to 65503",
             id="bfloat16, far position",
         ),
         pytest.param(
             torch.float16,
-            {"positions": LAST - 65_497},
+            {"positions": FIRST - LARGEST["position in half precision"] - 1},
             "float16 represents positions only up to 65503",
             id="float16, far negative position",
         ),
@@ -244,13 +261,13 @@ def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
         ),
         pytest.param(
             torch.float16,
-            {"slopes": SHORT * -262_032},
+            {"slopes": -1.0001 * LARGEST["slope in float16"] * UP_TO_1},
             "float16 overflows with a scale of 0.25",
             id="float16, steep slopes",
         ),
         pytest.param(
             torch.float32,
-            {"slopes": SHORT * 1.95e38},
+            {"slopes": 1.0001 * LARGEST["slope in float32"] * UP_TO_1},
             "float32 overflows .* slopes up to 1.2",
             id="float32, steep slopes",
         ),
@@ -268,23 +285,41 @@ def test_fold_says_what_cannot_be_folded(
     [
         pytest.param(torch.float32, {}, id="default"),
         pytest.param(torch.float32, {"scale": 1e-30}, id="tiny scale"),
-        pytest.param(torch.float32, {"positions": LAST + 2**24}, id="float32, far position"),
-        pytest.param(torch.bfloat16, {"positions": LAST + 65_503}, id="bfloat16, far position"),
         pytest.param(
-            torch.float16, {"positions": LAST - 65_496}, id="float16, far negative position"
+            torch.float32,
+            {"positions": LAST + LARGEST["position in float32"]},
+            id="float32, far position",
+        ),
+        pytest.param(
+            torch.bfloat16,
+            {"positions": LAST + LARGEST["position in half precision"]},
+            id="bfloat16, far position",
+        ),
+        pytest.param(
+            torch.float16,
+            {"positions": FIRST - LARGEST["position in half precision"]},
+            id="float16, far negative position",
         ),
         pytest.param(torch.float16, {"key": LONG[:, :, 1:]}, id="float16, many keys"),
-        pytest.param(torch.float16, {"slopes": SHORT * -262_016}, id="float16, steep slopes"),
-        pytest.param(torch.float32, {"slopes": SHORT * 1.94e38}, id="float32, steep slopes"),
+        pytest.param(
+            torch.float16,
+            {"slopes": -LARGEST["slope in float16"] * UP_TO_1},
+            id="float16, steep slopes",
+        ),
+        pytest.param(
+            torch.float32,
+            {"slopes": LARGEST["slope in float32"] * UP_TO_1},
+            id="float32, steep slopes",
+        ),
     ],
 )
 def test_fold_is_exact_up_to_its_limits(dtype: torch.dtype, extreme: dict[str, Any]) -> None:
     arguments = arguments_of_fold(dtype, **extreme)
     query, key = fold(**arguments)
-    logits = query.double() @ key.double().mT * arguments.get("scale", 0.25)
+    logits = query.double() @ key.double().mT * arguments["scale"]
     # The content is the same for all keys, so neighboring logits differ by the bias alone.
     steps = logits.diff()
-    positions = arguments.get("positions", torch.arange(key.shape[2]))
+    positions = arguments.get("positions", torch.arange(key.shape[2]))  # 0, 1, ... by default
     bias_steps = arguments["slopes"].double()[:, None, None] * positions.diff()
     assert torch.allclose(steps, bias_steps.expand_as(steps), rtol=1e-6, atol=0)
 
@@ -323,11 +358,9 @@ def test_positions_of_small_integer_dtypes_do_not_overflow(
 
 
 # The second half of the keys is real.
-HALF_PADDED = torch.arange(600)[None] >= 300
-
-
-@pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
-@pytest.mark.parametrize(
+IS_REAL = torch.arange(600)[None] >= 300
+each_scale = pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
+each_slopes = pytest.mark.parametrize(
     "slopes",
     [
         pytest.param(None, id="no slopes"),
@@ -335,26 +368,46 @@ HALF_PADDED = torch.arange(600)[None] >= 300
         pytest.param(-128 * SLOPES[::2], id="steep negative slopes"),
     ],
 )
-@pytest.mark.parametrize("factor", [1.0, 60.0])
-def test_padded_keys_have_weight_0_at_any_scale_and_size(
+each_factor = pytest.mark.parametrize(
+    "factor", [pytest.param(1.0, id="usual queries"), pytest.param(60.0, id="large queries")]
+)
+
+
+def output_of_real_tokens(
+    q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, scale: float
+) -> Tensor:
+    output = alibi_attention(
+        q, k, v, slopes, key_padding_mask=IS_REAL, scale=scale, backend="folded"
+    )
+    return output[:, :, 300:]
+
+
+@each_scale
+@each_slopes
+@each_factor
+def test_output_with_padding_stays_within_the_real_values(
     factor: float, slopes: Tensor | None, scale: float
 ) -> None:
-    """Their values are a million times larger, so a weight of 1e-12 would show."""
     q, k, v = qkv(600, dtype=torch.float32)
-    q = factor * q
-    is_padding = ~HALF_PADDED[0, :, None]
+    largest = float(v[:, :, 300:].abs().max())
+    output = output_of_real_tokens(factor * q, k, v, slopes, scale)
+    assert float(output.abs().max()) <= largest * (1 + 1e-6)
 
-    def output_of_real_tokens(k: Tensor, v: Tensor) -> Tensor:
-        output = alibi_attention(
-            q, k, v, slopes, key_padding_mask=HALF_PADDED, scale=scale, backend="folded"
-        )
-        return output[:, :, 300:]
 
-    clean = output_of_real_tokens(k, v)
-    assert bool((clean.abs() <= v[:, :, 300:].abs().max() * (1 + 1e-6)).all())
-    large_values = v.masked_fill(is_padding, 1e6)
+@each_scale
+@each_slopes
+@each_factor
+def test_content_of_padding_does_not_change_the_output(
+    factor: float, slopes: Tensor | None, scale: float
+) -> None:
+    """Its values are a million times larger, so a weight of 1e-12 would show."""
+    q, k, v = qkv(600, dtype=torch.float32)
+    is_padding = ~IS_REAL[0, :, None]
     large_keys = k.masked_fill(is_padding, 1e3)
-    assert torch.equal(output_of_real_tokens(large_keys, large_values), clean)
+    large_values = v.masked_fill(is_padding, 1e6)
+    expected_output = output_of_real_tokens(factor * q, k, v, slopes, scale)
+    output = output_of_real_tokens(factor * q, large_keys, large_values, slopes, scale)
+    assert torch.equal(output, expected_output)
 
 
 @pytest.mark.parametrize(

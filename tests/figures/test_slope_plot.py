@@ -13,6 +13,7 @@ import torch
 
 from alibi_viz import alibi_slopes, figures, half_life, lab
 from alibi_viz.figures import slope_plot as picture
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 
@@ -90,7 +91,7 @@ def test_the_axis_of_slopes_is_the_same_for_usual_ones() -> None:
     assert equal.yaxis.range == usual.yaxis.range
 
 
-@pytest.mark.parametrize(("heads", "step"), [(2, 1), (17, 2)])
+@pytest.mark.parametrize(("heads", "step"), [(2, 1), (16, 1), (17, 2), (32, 2), (33, 3)])
 def test_at_most_16_heads_have_their_numbers(heads: int, step: int) -> None:
     assert figures.slope_figure([0.5] * heads).layout.xaxis.dtick == step
 
@@ -134,13 +135,10 @@ LENGTHS_AND_HEADS = [(1, 1), (9, 8), (900, 32)]
 
 
 @pytest.mark.parametrize(("length", "heads"), LENGTHS_AND_HEADS)
-@pytest.mark.parametrize(("number", "column"), [(1, "bound"), (2, "needed")])
-def test_marks_are_the_spans_of_the_table(
-    length: int, heads: int, number: int, column: str
-) -> None:
-    trace = drawn_spans(length, heads).data[number]
+@pytest.mark.parametrize("column", ["bound", "needed"])
+def test_marks_are_the_spans_of_the_table(length: int, heads: int, column: str) -> None:
+    trace = named_trace(drawn_spans(length, heads), column)
     spans = spans_of(length, heads)
-    assert trace.name == column
     np.testing.assert_array_equal(trace.x, spans["slope"])
     # An axis of logarithms has no 0.
     np.testing.assert_array_equal(trace.y, spans[column].clip(lower=1))
@@ -155,12 +153,19 @@ def test_axes_include_every_mark(length: int, heads: int) -> None:
 
 
 def test_hover_texts_have_the_row_of_the_table() -> None:
-    needed = drawn_spans(9, 8).data[2]
+    needed = named_trace(drawn_spans(9, 8), "needed")
     expected = spans_of(9, 8)[["head", "needed", "bound", "left_out"]]
     np.testing.assert_array_equal(needed.customdata, expected)
 
 
-@pytest.mark.parametrize(("length", "farthest"), [(1, 1), (9, 8), (900, 899)])
+@pytest.mark.parametrize(
+    ("length", "farthest"),
+    [
+        pytest.param(1, 1, id="one token, 0 steps back, but a logarithm has no 0"),
+        pytest.param(9, 8, id="9 tokens"),
+        pytest.param(900, 899, id="900 tokens"),
+    ],
+)
 def test_a_line_marks_the_farthest_key(length: int, farthest: int) -> None:
     assert drawn_spans(length, 1).layout.shapes[0].y0 == farthest
 

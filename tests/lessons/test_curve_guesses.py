@@ -223,7 +223,9 @@ def test_the_answer_shows_every_curve(answered: LiveFigure) -> None:
 
 
 def test_a_curve_beyond_the_axis_widens_it(answered: LiveFigure) -> None:
-    assert answered.layout.yaxis.range == pytest.approx((-7, 20.6))
+    bottom, top = answered.layout.yaxis.range
+    assert bottom == -7, "the lowest point lies on the lower end"
+    assert top == pytest.approx(20 * 1.03), "above the highest point, 3% of its height are free"
 
 
 # What cannot be asked for

@@ -52,6 +52,8 @@ def test_results_have_a_row_for_each_seed_length_and_block(tmp_path: Path) -> No
     longer = results[results["question"] == "longer sequences"]
     runs = longer[["seed", "x"]].drop_duplicates()
     assert runs.to_numpy().tolist() == [[0, 16], [0, 32], [1, 16], [1, 32]]
+    # A loss is saved for 16 blocks of the text. 1,024 targets are 32 sequences of 32 bytes, so
+    # that each block has two.
     assert longer.groupby(["seed", "x"])["block"].nunique().tolist() == [16, 16, 16, 16]
 
 

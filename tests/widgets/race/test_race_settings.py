@@ -34,17 +34,17 @@ def test_more_settings_unfold_the_methods_the_numbers_and_the_text() -> None:
     assert visible_controls(app) == [*above, *methods, *SETTINGS, question]
 
 
+def test_message_is_between_the_controls_and_the_figure() -> None:
+    app = small()
+    _style, _controls, message, figure, *_ = app.children
+    assert message is app._message
+    assert figure is app.figure
+
+
 def test_words_and_what_the_models_write_are_below_the_figure() -> None:
     app = small()
-    below_the_controls = [
-        app._message,
-        app.figure,
-        app._caption,
-        app._written,
-        app._details,
-        app.reason,
-    ]
-    assert list(app.children[2:-1]) == below_the_controls
+    _style, _controls, _message, _figure, *below, _page = app.children
+    assert below == [app._caption, app._written, app._details, app.reason]
 
 
 def test_checkbox_of_a_method_has_the_first_line_of_its_docstring_as_its_tip() -> None:
