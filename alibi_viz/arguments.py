@@ -59,10 +59,10 @@ def check_slopes(name: str, slopes: Tensor) -> None:
     if not slopes.is_cpu or torch.compiler.is_compiling():
         return
     with outside_transforms():
-        values = unwrapped(slopes).tolist()
-        are_finite = bool(unwrapped(slopes).isfinite().all())
-    if not are_finite:
-        raise ValueError(f"{name} must be finite, got {values}")
+        values = unwrapped(slopes)
+        # For so few numbers, this is faster than torch.
+        if not all(map(math.isfinite, values.flatten().tolist())):
+            raise ValueError(f"{name} must be finite, got {values.tolist()}")
 
 
 # torch 2.13 has no public name that tells whether `torch.func` has wrapped a tensor, nor for what

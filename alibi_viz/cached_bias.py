@@ -140,8 +140,9 @@ class AlibiBias(nn.Module):
 
     def _cached(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor | None:
         """A cached bias of at least this size on the device of the slopes, if there is one."""
+        device = self.slopes.device
         for bias in self._cache.get(dtype, ()):
-            is_here = bias.device == self.slopes.device
+            is_here = bias.device == device
             if is_here and bias.shape[1] >= query_length and bias.shape[2] >= key_length:
                 return bias
         return None
