@@ -40,7 +40,10 @@ def notebook(path: Path) -> NotebookNode:
 @pytest.fixture(scope="module")
 def outputs(notebook: NotebookNode) -> list[NotebookNode]:
     """The outputs of all cells."""
-    return [output for cell in code_cells(notebook) for output in cell.outputs]
+    outputs = []
+    for cell in code_cells(notebook):
+        outputs += cell.outputs
+    return outputs
 
 
 # The file

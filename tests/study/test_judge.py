@@ -120,7 +120,8 @@ def test_with_too_few_seeds_p_is_1() -> None:
 
 
 def test_the_standard_error_is_that_of_a_bootstrap_over_both_seeds_and_blocks() -> None:
-    seeds, blocks = 5, 7
+    seeds = 5
+    blocks = 7
     random = np.random.default_rng(1)
     of_seeds = random.normal(size=(seeds, 1))
     of_blocks = random.normal(size=blocks)
