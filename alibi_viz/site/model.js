@@ -370,27 +370,94 @@ export function crossEntropy(logits, targets, vocabulary) {
 /**
  * Train on batches { inputs, targets } of [batch, length] token ids; yields the loss of each step in bits.
  *
- * As `lab.train`: AdamW with weight decay 0.1, gradients clipped at norm 1, a rate that rises and falls along a cosine.
+ * As `lab.train`: Muon for the matrices in the blocks, AdamW for the rest, weight decay 0.1, gradients clipped at norm 1,
+ * a rate that rises and falls along a cosine.
  */
 export function* train(model, batches, { batch, length, steps, rate }) {
-  const { weights, gradients } = model, first = new Float32Array(weights.length), second = new Float32Array(weights.length);
+  const { weights, gradients } = model;
+  const first = new Float32Array(weights.length);  // means of the gradients
+  const second = new Float32Array(weights.length);  // and of their squares
   for (let step = 1; step <= steps; step++) {
     const { inputs, targets } = batches.next().value;
     const { bits, gradient } = crossEntropy(model.forward(inputs, batch, length, true), targets, model.config.vocabulary);
     gradients.fill(0);
     model.backward(gradient);
-    let norm = 0;
-    for (let i = 0; i < gradients.length; i++) norm += gradients[i] ** 2;
-    const clip = Math.min(1, 1 / (Math.sqrt(norm) + 1e-6)), now = rate * schedule(step, steps);
-    const bias1 = 1 - 0.9 ** step, bias2 = Math.sqrt(1 - 0.95 ** step);
-    for (let i = 0; i < weights.length; i++) {
-      const g = gradients[i] * clip;
-      first[i] += 0.1 * (g - first[i]);
-      second[i] += 0.05 * (g * g - second[i]);
-      weights[i] -= now * (0.1 * weights[i] + first[i] / bias1 / (Math.sqrt(second[i]) / bias2 + 1e-8));
+    clip(gradients);
+    const now = rate * schedule(step, steps);
+    for (const [name, shape] of shapes(model.config)) {
+      const range = model.parts.get(name);
+      const [w, g, f, s] = [weights, gradients, first, second].map((numbers) => numbers.subarray(...range));
+      const isMatrixOfBlock = name.startsWith("transformer.blocks") && shape.length === 2;
+      if (!isMatrixOfBlock) {
+        adamw(w, g, f, s, now, step);
+        continue;
+      }
+      // The weights of queries, keys and values are three matrices, one below the other.
+      const matrices = name.includes("qkv") ? 3 : 1;
+      for (let n = 0; n < matrices; n++) {
+        const [start, end] = [n, n + 1].map((m) => (m * w.length) / matrices);
+        const rows = shape[0] / matrices;
+        muon(w.subarray(start, end), g.subarray(start, end), f.subarray(start, end), rows, shape[1], 2 * now);
+      }
     }
     yield bits;
   }
+}
+
+/** Scale the gradients to a norm of at most 1. */
+function clip(gradients) {
+  let squares = 0;
+  for (let i = 0; i < gradients.length; i++) squares += gradients[i] ** 2;
+  const factor = Math.min(1, 1 / (Math.sqrt(squares) + 1e-6));
+  for (let i = 0; i < gradients.length; i++) gradients[i] *= factor;
+}
+
+/** A step of AdamW, which scales each number of the gradient by itself. */
+function adamw(weights, gradients, first, second, rate, step) {
+  const bias1 = 1 - 0.9 ** step, bias2 = Math.sqrt(1 - 0.95 ** step);
+  for (let i = 0; i < weights.length; i++) {
+    const g = gradients[i];
+    first[i] += 0.1 * (g - first[i]);
+    second[i] += 0.05 * (g * g - second[i]);
+    weights[i] -= rate * (0.1 * weights[i] + first[i] / bias1 / (Math.sqrt(second[i]) / bias2 + 1e-8));
+  }
+}
+
+/** A step of Muon, which goes equally far in every direction of a matrix: see alibi_viz/train/muon.py. */
+function muon(weights, gradients, mean, rows, columns, rate) {
+  const momentum = 0.8;
+  const mixed = new Float32Array(weights.length);
+  for (let i = 0; i < weights.length; i++) {
+    mean[i] += (1 - momentum) * (gradients[i] - mean[i]);
+    mixed[i] = gradients[i] + momentum * (mean[i] - gradients[i]);
+  }
+  const update = orthogonalized(mixed, rows, columns);
+  const scale = 0.2 * Math.sqrt(Math.max(rows, columns));
+  for (let i = 0; i < weights.length; i++) {
+    weights[i] -= rate * (0.1 * weights[i] + scale * update[i]);
+  }
+}
+
+/** A matrix [rows, columns] with the same singular vectors, and singular values of about 1 (Newton-Schulz iteration). */
+function orthogonalized(matrix, rows, columns) {
+  if (rows > columns) {
+    const wide = orthogonalized(transpose(matrix, rows, columns), columns, rows);
+    return transpose(wide, columns, rows);
+  }
+  let squares = 0;
+  for (let i = 0; i < matrix.length; i++) squares += matrix[i] ** 2;
+  const norm = Math.max(Math.sqrt(squares), 1e-7);
+  let x = matrix.map((value) => value / norm);
+  const gram = new Float32Array(rows * rows), square = new Float32Array(rows * rows);
+  const change = new Float32Array(matrix.length);
+  for (let n = 0; n < 4; n++) {
+    dots(x, x, gram, rows, rows, columns);
+    dots(gram, gram, square, rows, rows, rows);  // gram is its own transpose
+    const factor = gram.map((value, i) => -4.775 * value + 2.0315 * square[i]);
+    dots(factor, transpose(x, rows, columns), change, rows, columns, rows);
+    x = x.map((value, i) => 3.4445 * value + change[i]);
+  }
+  return x;
 }
 
 function schedule(step, steps) {

@@ -92,7 +92,11 @@ def _templates(part: dict[str, Any]) -> list[Run]:
     """The runs of a part of runs.toml, one for each label, without a seed."""
     entries = [*part.get("runs", []), *({"position": method} for method in part["methods"])]
     common = {"length": LENGTH, "targets": TARGETS, "variants": (), **part["settings"]}
-    return [Run(**{**common, **entry}) for entry in entries]
+    runs = []
+    for entry in entries:
+        model = {**common["model"], **entry.get("model", {})}
+        runs.append(Run(**{**common, **entry, "model": model}))
+    return runs
 
 
 STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))

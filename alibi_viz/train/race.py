@@ -21,7 +21,6 @@ from alibi_viz.models.positions.custom import Method
 from alibi_viz.models.positions.registry import register_methods
 from alibi_viz.train.training import (
     BATCH_SIZE,
-    LEARNING_RATE,
     LENGTH,
     STEPS,
     TrainingDiverged,
@@ -68,7 +67,8 @@ def race(
     checkpoints: int = 10,
     targets: int = 4096,
     batch_size: int = BATCH_SIZE,
-    learning_rate: float = LEARNING_RATE,
+    optimizer: str = "muon",
+    learning_rate: float | None = None,
     **sizes: int | float | str | bool,
 ) -> Race:
     """Train one model per method, one step each in turn, and test all of them at checkpoints.
@@ -82,8 +82,8 @@ def race(
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in
             `make_model`.
-        source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets
-            the starting parameters.
+        source, length, steps, seed, batch_size, optimizer, learning_rate: as in `train`; the seed
+            also sets the starting parameters.
         lengths: to evaluate at; `evaluation_lengths` by default.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after
             its last step.
@@ -131,6 +131,7 @@ def race(
             length=length,
             steps=steps,
             batch_size=batch_size,
+            optimizer=optimizer,
             learning_rate=learning_rate,
             seed=seed,
         )

@@ -41,8 +41,8 @@ class Run:
     Attributes:
         position: a position method: a name, or your own function or class.
         task: "text"; "python reference", as in `python_text`; or one of `TASKS`.
-        length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets
-            the starting parameters.
+        length, steps, batch_size, optimizer, learning_rate, seed, device: as in `train`; the seed
+            also sets the starting parameters.
         longest: tests are at L, 2L, 4L, ... up to this many times the training length L; 0 for no
             tests.
         targets: how many bytes of a text are predicted at each length.
@@ -66,7 +66,8 @@ class Run:
     length: int = training.LENGTH
     steps: int = training.STEPS
     batch_size: int = training.BATCH_SIZE
-    learning_rate: float = training.LEARNING_RATE
+    optimizer: str = "muon"
+    learning_rate: float | None = None
     seed: int = 0
     longest: int = 16
     targets: int = TARGETS
@@ -91,7 +92,7 @@ class Run:
         if self.variants is not None:
             variants = tuple(arguments.as_list("variants", self.variants, "names"))
             arguments.check_known("variants", variants, VARIANTS)
-        arguments.check_positive("learning_rate", self.learning_rate)
+        learning_rate = training.checked_rate(self.optimizer, self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
         training.choose_device(self.device)
@@ -107,6 +108,7 @@ class Run:
         training.model_config(name, self.model)  # raises for fields that don't fit
         normalized: dict[str, Any] = {
             "position": name,
+            "learning_rate": learning_rate,
             "variants": variants,
             "path": path,
             "device": str(self.device),
@@ -166,6 +168,7 @@ class Run:
             length=self.length,
             steps=self.steps,
             batch_size=self.batch_size,
+            optimizer=self.optimizer,
             learning_rate=self.learning_rate,
             seed=self.seed,
             device=self.device,

@@ -6,8 +6,9 @@ To stop a training, stop iterating. `alibi_viz.train.race` trains several models
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,19 +23,28 @@ from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method
 from alibi_viz.models.positions.registry import custom_method
+from alibi_viz.train.muon import Muon
 
-# With these, two models learn to write mostly real words in 20 seconds on two cores, with each of
-# the seeds 0 to 4.
+# With these, a model with ALiBi learns to write mostly real words, with each of the seeds 0 to 4.
 LENGTH = 64
-STEPS = 800
+STEPS = 400
 BATCH_SIZE = 16
-LEARNING_RATE = 1.2e-2
+# {optimizer: the learning rate with which it does best on the tales}
+LEARNING_RATES = {"muon": 2e-2, "adamw": 1.2e-2}
+# Muon's matrices learn best at this many times the learning rate of everything else.
+MATRIX_RATE = 2
+
+# What Muon trains: the matrices in a block that map vectors to vectors. The embedding, the head and
+# a table of biases are matrices as well, but each of their rows is a vector of its own, for one
+# token or head.
+PROJECTIONS = "attention.qkv.weight"  # of queries, keys and values: three matrices in one
+OTHER_MATRICES = ("attention.output.weight", "feed_forward.0.weight", "feed_forward.2.weight")
 
 # The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
 DEFAULT_MODEL: dict[str, int | float | str | bool] = {
     "num_layers": 2,
     "d_model": 64,
-    "num_heads": 8,
+    "num_heads": 4,
     "dropout": 0.0,
     "max_length": LENGTH,
 }
@@ -51,7 +61,7 @@ def make_model(
 ) -> LanguageModel:
     """Create a byte-level model that trains in seconds.
 
-    It has 2 layers, width 64, 8 heads and no dropout, about 130,000 parameters. Models with equal
+    It has 2 layers, width 64, 4 heads and no dropout, about 130,000 parameters. Models with equal
     `seed` and sizes start from the same parameters, whatever their position method, so that a
     comparison of methods is paired. The global random state is left unchanged.
 
@@ -128,7 +138,8 @@ def train(
     length: int = LENGTH,
     steps: int = STEPS,
     batch_size: int = BATCH_SIZE,
-    learning_rate: float = LEARNING_RATE,
+    optimizer: str = "muon",
+    learning_rate: float | None = None,
     seed: int = 0,
     device: str = "auto",
 ) -> Iterator[Row]:
@@ -138,10 +149,12 @@ def train(
     columns of `lab.COLUMNS`, and "tokens_per_second": its "value" is the loss on the batch of this
     step before the update, in bits per byte or per answer, its "count" the examples in the batch.
 
-    The optimizer is AdamW with weight decay 0.1. The learning rate rises linearly over the first
-    twentieth of the steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1.
-    Equal seeds, thread counts and torch versions give equal numbers, and the batches don't depend
-    on the model, so runs with equal seeds are paired.
+    With "muon", the matrices inside of the blocks are trained by Muon (see
+    `alibi_viz.train.muon`) and everything else by AdamW. A model is as good after half as many
+    steps as with "adamw", which trains everything by AdamW. Weight decay is 0.1. The learning rate
+    rises linearly over the first twentieth of the steps, then falls along a cosine to a tenth.
+    Gradients are clipped at norm 1. Equal seeds, thread counts and torch versions give equal
+    numbers, and the batches don't depend on the model, so runs with equal seeds are paired.
 
     Args:
         model: is trained in place; its `vocabulary` must be that of the source.
@@ -149,7 +162,9 @@ def train(
         length: bytes in a training sequence, L; for a task, the maximum length of an example.
         steps: how many updates of the parameters.
         batch_size: sequences or examples in each batch.
-        learning_rate: the highest one of the schedule.
+        optimizer: "muon" or "adamw".
+        learning_rate: the highest one of the schedule, by default 0.02 for "muon" and 0.012 for
+            "adamw". Muon's matrices learn at twice this rate.
         seed: of the batches, and of dropout.
         device: "auto" is CUDA if available, else the CPU. On CUDA, training uses bfloat16
             (autocast).
@@ -166,7 +181,7 @@ def train(
     check_decoder(model)
     arguments.check_instance("source", source, Text, Task)
     arguments.check_positive_integers(length=length, steps=steps, batch_size=batch_size)
-    arguments.check_positive("learning_rate", learning_rate)
+    learning_rate = checked_rate(optimizer, learning_rate)
     arguments.check_seed(seed)
 
     if isinstance(source, Task):
@@ -193,10 +208,47 @@ def train(
         "text": fingerprint,
     }
     model.to(choose_device(device))
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True
+    optimizers = _optimizers(model, optimizer, learning_rate)
+    return _training_rows(model, training_batches, optimizers, steps, row)
+
+
+def checked_rate(optimizer: str, learning_rate: float | None) -> float:
+    """The learning rate, or the default of the optimizer.
+
+    Raises TypeError or ValueError for an unknown optimizer, and a rate that isn't positive.
+    """
+    arguments.check_choice("optimizer", optimizer, LEARNING_RATES)
+    if learning_rate is None:
+        return LEARNING_RATES[optimizer]
+    arguments.check_positive("learning_rate", learning_rate)
+    return learning_rate
+
+
+def _optimizers(
+    model: LanguageModel, name: str, learning_rate: float
+) -> list[torch.optim.Optimizer]:
+    """What trains the parameters: AdamW, and for "muon" also Muon."""
+    optimizers: list[torch.optim.Optimizer] = []
+    by_muon: set[Tensor] = set()
+    if name == "muon":
+        projections = []
+        others = []
+        for path, parameter in model.transformer.blocks.named_parameters():
+            if path.endswith(PROJECTIONS):
+                projections.append(parameter)
+            elif path.endswith(OTHER_MATRICES):
+                others.append(parameter)
+        by_muon = {*projections, *others}
+        groups: list[dict[str, Any]] = [
+            {"params": projections, "parts": 3},
+            {"params": others},
+        ]
+        optimizers.append(Muon(groups, lr=MATRIX_RATE * learning_rate))
+    rest = [parameter for parameter in model.parameters() if parameter not in by_muon]
+    adamw = torch.optim.AdamW(
+        rest, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True
     )
-    return _training_rows(model, training_batches, optimizer, steps, row)
+    return [*optimizers, adamw]
 
 
 def choose_device(device: object = "auto") -> torch.device:
@@ -260,20 +312,21 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
 def _training_rows(
     model: LanguageModel,
     training_batches: Iterator[Batch],
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     steps: int,
     row: Row,
 ) -> Iterator[Row]:
     """Train on inputs and targets, each [batch, length]; `row` has what all rows share."""
     device = next(model.parameters()).device
-    learning_rate = optimizer.defaults["lr"]
+    learning_rate = optimizers[-1].defaults["lr"]  # that of AdamW
     is_random = draws_random_numbers(model)
     model.train()
     for step in range(1, steps + 1):
         started = time.perf_counter()
         inputs, targets = (part.to(device) for part in next(training_batches))
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step, steps)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = optimizer.defaults["lr"] * _schedule(step, steps)
 
         # Seeded in each step, so that random numbers drawn elsewhere in between change nothing.
         seeded: AbstractContextManager[None] = nullcontext()
@@ -289,10 +342,11 @@ def _training_rows(
                 f"{learning_rate:g}"
             )
 
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         seconds = time.perf_counter() - started
         yield row | {
             "step": step,

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from alibi_viz import lab, laws, study, widgets
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
-from alibi_viz.train.training import _training_rows, batches
+from alibi_viz.train.training import _optimizers, _training_rows, batches
 
 SIZES = {
     "num_layers": RACE_MODEL["layers"],
@@ -139,11 +139,9 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
     every_batch = batches(tokens_of(data), RACE["length"], RACE["batch"], seed=0)
     windows = list(islice(every_batch, steps))
 
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1
-    )
+    optimizers = _optimizers(model, "muon", RACE["rate"])
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
-    rows = _training_rows(model, pairs, optimizer, steps, {"seed": 0})
+    rows = _training_rows(model, pairs, optimizers, steps, {"seed": 0})
     expected = torch.tensor([row["value"] for row in rows])
 
     as_lists = [window.tolist() for window in windows]

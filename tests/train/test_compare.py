@@ -204,7 +204,7 @@ def test_the_axis_without_a_result_is_left_to_plotly(without_a_result: MethodCom
         (["alibi"], {"seeds": 1001}, "seeds must be between 1 and 1000, got 1001"),
         (["alibi"], {"text": "mine.txt"}, "text must be a pathlib.Path, .*, got 'mine.txt'"),
         (["alibi", ScaledRotary], {}, "missing 2 required positional arguments"),
-        (["alibi", lab.load_text], {}, "law 'load_text', head 1 of 8: TypeError"),
+        (["alibi", lab.load_text], {}, "law 'load_text', head 1 of 4: TypeError"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],
 )

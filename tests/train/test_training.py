@@ -3,6 +3,7 @@ refuses bad settings."""
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
 from alibi_viz.models import POSITIONS, LanguageModel, Position, TransformerConfig
+from alibi_viz.train.muon import Muon
 from alibi_viz.train.training import batches, choose_device
 from tests.tables import SMALL, same_weights
 
@@ -56,13 +58,38 @@ class TrainedByHand:
     norms: list[float]  # of the gradients before they were clipped
 
 
+def by_adamw(parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+
+
+def adamw_alone(model: LanguageModel) -> list[torch.optim.Optimizer]:
+    return [by_adamw(model.parameters())]
+
+
+def muon_and_adamw(model: LanguageModel) -> list[torch.optim.Optimizer]:
+    """Muon at twice the rate for the four matrices of the only block, AdamW for the rest."""
+    weights = dict(model.named_parameters())
+    block = "transformer.blocks.0."
+    projections = weights.pop(block + "attention.qkv.weight")
+    others = [
+        weights.pop(block + "attention.output.weight"),
+        weights.pop(block + "feed_forward.0.weight"),
+        weights.pop(block + "feed_forward.2.weight"),
+    ]
+    groups = [{"params": [projections], "parts": 3}, {"params": others}]
+    return [Muon(groups, lr=2 * RATE), by_adamw(weights.values())]
+
+
+OPTIMIZERS = {"adamw": adamw_alone, "muon": muon_and_adamw}
+WITH_EACH_OPTIMIZER = pytest.mark.parametrize("optimizer", OPTIMIZERS)
+
+
 @cache
-def trained_by_hand() -> TrainedByHand:
-    """AdamW, a warm-up, a cosine to a tenth of the rate, and gradients of a norm of at most 1."""
+def trained_by_hand(optimizer: str) -> TrainedByHand:
+    """A warm-up, a cosine to a tenth of the rate, and gradients of a norm of at most 1."""
     model = model_of(seed=1)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True
-    )
+    optimizers = OPTIMIZERS[optimizer](model)
+    highest_rates = [each.defaults["lr"] for each in optimizers]
     windows = batches(TEXT.train, LENGTH, BATCH, 5)
     done = TrainedByHand(model, [], [])
     for step in range(1, STEPS + 1):
@@ -71,22 +98,24 @@ def trained_by_hand() -> TrainedByHand:
         else:
             progress = (step - WARM_UP) / (STEPS - WARM_UP)
             factor = 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2
-        optimizer.param_groups[0]["lr"] = RATE * factor
 
         window = next(windows)
         logits = model(window[:, :-1])
         loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for each, rate in zip(optimizers, highest_rates, strict=True):
+            for group in each.param_groups:
+                group["lr"] = rate * factor
+            each.step()
         done.losses.append(loss.item() / math.log(2))
         done.norms.append(float(norm))
     return done
 
 
 @cache
-def trained() -> tuple[LanguageModel, list[dict[str, Any]]]:
+def trained(optimizer: str) -> tuple[LanguageModel, list[dict[str, Any]]]:
     """A model that the lab has trained like that, and the rows."""
     model = model_of(seed=1)
     rows = lab.train(
@@ -95,6 +124,7 @@ def trained() -> tuple[LanguageModel, list[dict[str, Any]]]:
         length=LENGTH,
         steps=STEPS,
         batch_size=BATCH,
+        optimizer=optimizer,
         learning_rate=RATE,
         seed=5,
         device="cpu",
@@ -102,25 +132,43 @@ def trained() -> tuple[LanguageModel, list[dict[str, Any]]]:
     return model, list(rows)
 
 
-def test_losses_are_those_of_the_documented_loop() -> None:
-    _, rows = trained()
-    assert [row["value"] for row in rows] == pytest.approx(trained_by_hand().losses, rel=1e-4)
+@WITH_EACH_OPTIMIZER
+def test_losses_are_those_of_the_documented_loop(optimizer: str) -> None:
+    _, rows = trained(optimizer)
+    expected = trained_by_hand(optimizer).losses
+    assert [row["value"] for row in rows] == pytest.approx(expected, rel=1e-4)
 
 
-def test_weights_are_those_of_the_documented_loop() -> None:
-    model, _ = trained()
-    by_hand = trained_by_hand().model.state_dict()
+@WITH_EACH_OPTIMIZER
+def test_weights_are_those_of_the_documented_loop(optimizer: str) -> None:
+    model, _ = trained(optimizer)
+    by_hand = trained_by_hand(optimizer).model.state_dict()
     for name, weights in model.state_dict().items():
         torch.testing.assert_close(weights, by_hand[name], atol=1e-4, rtol=1e-3)
 
 
-def test_some_gradients_are_clipped() -> None:
-    """Otherwise the two tests above would say nothing about it."""
-    assert max(trained_by_hand().norms) > 1
+def test_muon_learns_faster_than_adamw() -> None:
+    last_losses = {}
+    for optimizer in OPTIMIZERS:
+        _, rows = trained(optimizer)
+        last_losses[optimizer] = rows[-1]["value"]
+    assert last_losses["muon"] < last_losses["adamw"]
+
+
+def test_muon_is_the_default_and_each_optimizer_has_a_learning_rate() -> None:
+    assert losses(model_of()) == losses(model_of(), optimizer="muon", learning_rate=0.02)
+    adamw = losses(model_of(), optimizer="adamw")
+    assert adamw == losses(model_of(), optimizer="adamw", learning_rate=0.012)
+
+
+@WITH_EACH_OPTIMIZER
+def test_some_gradients_are_clipped(optimizer: str) -> None:
+    """Otherwise the tests of the documented loop would say nothing about it."""
+    assert max(trained_by_hand(optimizer).norms) > 1
 
 
 def test_a_row_says_which_step_it_is_and_what_its_loss_counts() -> None:
-    _, rows = trained()
+    _, rows = trained("muon")
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
     for row in rows:
         assert row["x"] == row["step"]
@@ -129,7 +177,7 @@ def test_a_row_says_which_step_it_is_and_what_its_loss_counts() -> None:
 
 
 def test_training_lowers_the_loss() -> None:
-    _, rows = trained()
+    _, rows = trained("muon")
     assert rows[-1]["value"] < rows[0]["value"] - 2
 
 
@@ -268,6 +316,7 @@ def test_a_run_that_diverges_is_recorded_with_the_reason() -> None:
             "learning_rate must be a positive, finite",
             id="infinite rate",
         ),
+        pytest.param({"optimizer": "sgd"}, "optimizer must be .*muon.*, got 'sgd'", id="optimizer"),
         pytest.param(
             {"device": "tpu-9"}, "device must be auto, cpu, cuda .*, got 'tpu-9'", id="device"
         ),
