@@ -33,24 +33,24 @@ def byte_model() -> ByteModel:
 
 
 def test_bytes_are_shown_as_characters_symbols_or_numbers(byte_model: ByteModel) -> None:
-    reading = byte_model.read("ein\n\tKäs~ !\x7f", "layer 1", num_heads=8, longest=48)
+    reading = byte_model.read("ein\n\tKäs~ !\x7f", "layer 1", num_heads=4, longest=48)
     assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣", "!", "7f"]
 
 
 def test_a_reading_has_the_slopes_of_the_model(byte_model: ByteModel) -> None:
-    reading = byte_model.read(TEXT, "layer 2", num_heads=8, longest=48)
-    assert torch.equal(reading.slopes, alibi_slopes(8))
+    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
+    assert torch.equal(reading.slopes, alibi_slopes(4))
 
 
 def test_a_reading_says_which_layer_it_is_of(byte_model: ByteModel) -> None:
-    reading = byte_model.read(TEXT, "layer 2", num_heads=8, longest=48)
+    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
     assert reading.note == (
         "Content comes from layer 2 of 2 of the model as it is trained, whose tokens are bytes."
     )
 
 
 def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model: ByteModel) -> None:
-    reading = byte_model.read(TEXT, "layer 2", num_heads=8, longest=48)
+    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
 
     attention = byte_model.model.transformer.blocks[1].attention
@@ -70,12 +70,12 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model: By
 
 def test_unknown_content_is_named(byte_model: ByteModel) -> None:
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
-        byte_model.read("a", "layer 9", num_heads=8, longest=48)
+        byte_model.read("a", "layer 9", num_heads=4, longest=48)
 
 
 def test_a_text_must_have_a_byte(byte_model: ByteModel) -> None:
     with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
-        byte_model.read("", "layer 1", num_heads=8, longest=48)
+        byte_model.read("", "layer 1", num_heads=4, longest=48)
 
 
 # A model of transformers

@@ -32,7 +32,7 @@ def text() -> lab.Text:
 
 def in_every_head(value: float | Tensor) -> Tensor:
     """The value in each head of two layers, [layers, heads]."""
-    return torch.as_tensor(value).expand(2, 8)
+    return torch.as_tensor(value).expand(2, 4)
 
 
 def test_uniform_attention_has_known_statistics(text: lab.Text) -> None:

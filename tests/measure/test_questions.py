@@ -238,7 +238,7 @@ def denominator(weights: list[float]) -> float:
 def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(
     position: str, question: str, statistic: Any
 ) -> None:
-    slopes = alibi_slopes(8).tolist() if position == "alibi" else [0.0]
+    slopes = alibi_slopes(4).tolist() if position == "alibi" else [0.0]
     answers = measured_values(question, equal_content(position))
     for length in LENGTHS:
         expected = []

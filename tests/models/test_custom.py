@@ -319,7 +319,7 @@ def for_two_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
         (undefined_beyond_40, "distance 41 is nan, expected a number or -inf$"),
         (random, r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
         (without_num_heads, "takes 2 positional arguments but 3 were given"),
-        (for_two_heads, "head 3 of 8: IndexError"),
+        (for_two_heads, "head 3 of 4: IndexError"),
     ],
 )
 def test_a_law_that_cannot_be_used_is_named_with_the_value(law: Any, message: str) -> None:

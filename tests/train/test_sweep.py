@@ -239,6 +239,7 @@ OTHER_SETTINGS: dict[str, Any] = {
     "length": 17,
     "steps": 5,
     "batch_size": 3,
+    "optimizer": "adamw",
     "learning_rate": 0.5,
     "seed": 9,
     "longest": 4,

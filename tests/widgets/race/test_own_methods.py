@@ -178,7 +178,7 @@ def test_choosing_the_same_law_again_draws_nothing(monkeypatch: pytest.MonkeyPat
     [
         pytest.param(
             ends_in_nan,
-            "law 'ends_in_nan', head 1 of 8: the bias at distance 8 is nan, expected a number or "
+            "law 'ends_in_nan', head 1 of 4: the bias at distance 8 is nan, expected a number or "
             "-inf",
             id="a law that gives NaN",
         ),
