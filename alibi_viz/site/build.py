@@ -127,6 +127,7 @@ def _content() -> dict[str, Any]:
         "length": lab.Run.length,
         "race_length": RACE["length"],
         "beginning": BEGINNING,
+        "model_heads": study.published_model("alibi").model.config.num_heads,
         "models": [
             (name, title, _written(study.published_model(name).model))
             for name, title in MODELS.items()
