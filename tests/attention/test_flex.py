@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from alibi_viz import alibi_attention, alibi_slopes
-from alibi_viz.attention.flex import _shared_block_mask
+from alibi_viz.attention import flex
+from alibi_viz.attention.flex import BLOCK, _shared_block_mask, block_mask_within
 from tests.attention.cases import largest_error, normal
 
 
@@ -29,6 +30,57 @@ def test_flex_equals_minimal(
             largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex")
             < 2e-6
         )
+
+
+@pytest.mark.skipif(
+    shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
+)
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
+def test_keys_beyond_the_spans_make_no_difference(
+    *, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flex, "_SPANS_FROM", 512)
+    q, k, v = normal(3, 1, 2, 600, 16, dtype=torch.float32)
+    slopes = torch.tensor([1.0, 0.25])
+    error = largest_error(q, k, v, slopes, causal=causal, backend="flex")
+    assert error < 2e-6
+
+
+# The blocks within the spans
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [
+        pytest.param(512, 512, id="whole blocks"),
+        pytest.param(300, 300, id="a part of a block"),
+        pytest.param(200, 650, id="keys before the queries"),
+    ],
+)
+def test_blocks_with_a_key_within_the_span_are_in_the_mask(
+    queries: int, keys: int, *, causal: bool
+) -> None:
+    spans = [0, 1, 127, 128, 300, 650]
+    mask = block_mask_within(torch.tensor(spans), queries=queries, keys=keys, causal=causal)
+    in_mask = mask.to_dense()[0].bool()  # [heads, query blocks, key blocks]
+
+    query = torch.arange(keys - queries, keys)[:, None]
+    distance = query - torch.arange(keys)
+    if causal:
+        distance = distance.where(distance >= 0, 9999)  # later keys are beyond every span
+    for head, span in enumerate(spans):
+        within = (distance.abs() <= span).float()
+        # The largest value of each block: 1 if a key is within the span
+        padded = torch.nn.functional.pad(within, (0, -keys % BLOCK, 0, -queries % BLOCK))
+        expected = torch.nn.functional.max_pool2d(padded[None], BLOCK)[0].bool()
+        assert torch.equal(in_mask[head], expected), span
+
+
+def test_only_blocks_of_the_past_need_no_mask() -> None:
+    mask = block_mask_within(torch.tensor([512]), queries=256, keys=512, causal=True)
+    assert mask.full_kv_num_blocks.flatten().tolist() == [2, 3]
+    assert mask.kv_num_blocks.flatten().tolist() == [1, 1]
 
 
 def test_a_mask_made_in_inference_mode_is_shared_with_training() -> None:
