@@ -5,6 +5,7 @@ them alike.
 """
 
 import multiprocessing
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -15,12 +16,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import LanguageModel, alibi_slopes, lab
-from alibi_viz.train.training import BATCH_SIZE, batches
+from alibi_viz.measure.table import TRAINING_LOSS
+from alibi_viz.train.training import BATCH_SIZE, LENGTH, batches, limited_threads
 from alibi_viz.widgets import SlopeSurgery
+from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
 from benchmarks.row import Row
 from benchmarks.timing import relative_times, seconds
 
 STEPS = 4  # of each training loop per turn
+RACE_STEPS = 120
 BATCH = BATCH_SIZE
 
 
@@ -86,22 +90,15 @@ def bare_loop(
 def training_speed(length: int) -> list[Row]:
     """Time per training step of `lab.train`, of a bare loop, and of loops with other attention."""
     text = lab.load_text()
-    lab_train = lab.train(
-        lab.make_model("alibi"),
-        text,
-        length=length,
-        steps=10_000,  # more than anybody takes here
-        batch_size=BATCH,
-        device="cpu",
-    )
     loops: dict[str, Iterator[object]] = {
-        "lab.train": lab_train,
+        "lab.train": lab_loop("adamw", text, length),
+        "Muon": lab_loop("muon", text, length),
         "bare loop": bare_loop(lab.make_model("alibi"), text, length),
         "plain attention": bare_loop(model_with(PlainAttention), text, length, fused=False),
         "no attention": bare_loop(model_with(NoAttention), text, length),
     }
     turns = {name: partial(take_steps, loop) for name, loop in loops.items()}
-    ours = {name: turns[name] for name in ("lab.train", "bare loop")}
+    ours = {name: turns[name] for name in ("lab.train", "Muon", "bare loop")}
     to_bare = relative_times(ours, "bare loop", budget=3)
     others = {name: turns[name] for name in ("lab.train", "plain attention", "no attention")}
     to_plain = relative_times(others, "plain attention", budget=3)
@@ -111,6 +108,12 @@ def training_speed(length: int) -> list[Row]:
             name=f"{name}: lab.train",
             figure=to_bare["lab.train"],
             target=1.05,
+            unit="x bare loop",
+        ),
+        Row(
+            name=f"{name}: lab.train with Muon",
+            figure=to_bare["Muon"],
+            target=1.15 if length == LENGTH else None,
             unit="x bare loop",
         ),
         Row(
@@ -124,6 +127,78 @@ def training_speed(length: int) -> list[Row]:
             figure=to_plain["no attention"],
             unit="x plain attention",
         ),
+    ]
+
+
+def lab_loop(optimizer: str, text: lab.Text, length: int) -> Iterator[object]:
+    """`lab.train` for more steps than anybody takes here."""
+    return lab.train(
+        lab.make_model("alibi"),
+        text,
+        length=length,
+        steps=10_000,
+        batch_size=BATCH,
+        optimizer=optimizer,
+        device="cpu",
+    )
+
+
+def parts_of_a_race() -> list[Row]:
+    """Where the time of a race of one model goes, on one thread, and what its limit is.
+
+    The limit is the time of the multiplications of all steps at the speed of a large product.
+    """
+    text = lab.load_text()
+    model = lab.make_model("alibi")
+    with limited_threads(1):
+        race = lab.race(
+            ["alibi"],
+            text,
+            steps=RACE_STEPS,
+            checkpoints=RACE_STEPS // 40,  # as in LengthLab
+            targets=CHECKPOINT_TARGETS,
+        )
+        times = dict.fromkeys(("training", "tests"), 0.0)
+        before = time.perf_counter()
+        for row in race:
+            now = time.perf_counter()
+            part = "training" if row["question"] == TRAINING_LOSS else "tests"
+            times[part] += now - before
+            before = now
+
+        loops = {
+            "with Muon": lab_loop("muon", text, LENGTH),
+            "with AdamW": lab_loop("adamw", text, LENGTH),
+            "no attention": bare_loop(model_with(NoAttention), text, LENGTH),
+        }
+        turns = {name: partial(take_steps, loop) for name, loop in loops.items()}
+        steps = relative_times(turns, "with Muon", budget=3)
+
+        a = torch.randn(1024, 64)
+        b = torch.randn(64, 256)
+        products = [seconds(lambda: a @ b) for _ in range(200)]
+        numbers_per_second = a.numel() * b.shape[1] / median(products)
+
+    total = times["training"] + times["tests"]
+    share = times["training"] / total
+    # Forward, and backward to the inputs and to the weights: three products for each weight
+    weights = (
+        sum(p.numel() for p in model.parameters() if p.ndim == 2) - model.embedding.weight.numel()
+    )
+    width = model.config.d_model
+    pairs = 2 * model.config.num_layers * LENGTH * width  # q . k and the sum of values, per token
+    multiplications = 3 * (weights + pairs) * BATCH * LENGTH
+    limit = RACE_STEPS * multiplications / numbers_per_second
+    shares = {
+        "optimizer beyond AdamW": share * (1 - steps["with AdamW"]),
+        "attention": share * (steps["with AdamW"] - steps["no attention"]),
+        "everything else in a step": share * steps["no attention"],
+        "tests": times["tests"] / total,
+        "the multiplications at the speed of a large product": limit / total,
+    }
+    return [
+        Row(name=f"a race of one model: {name}", figure=figure, unit="of the time")
+        for name, figure in shares.items()
     ]
 
 
@@ -178,6 +253,7 @@ def surgery_time() -> Row:
 
 def main() -> list[Row]:
     return [
+        *parts_of_a_race(),
         *training_speed(64),
         *training_speed(256),
         evaluation_time(),

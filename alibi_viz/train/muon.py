@@ -120,11 +120,14 @@ def orthogonalized(matrices: Tensor) -> Tensor:
             [0.0000, 1.1000]])
     """
     is_tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT if is_tall else matrices  # the smaller side first, for smaller products
+    wide = matrices.mT if is_tall else matrices  # for the smaller product with its transpose
+    x = wide.reshape(-1, *wide.shape[-2:])
     # The sum of squares bounds the largest singular value by 1.
-    norm = torch.linalg.matrix_norm(x, keepdim=True)
-    x = x / norm.clamp(min=1e-7)
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
     for _ in range(ITERATIONS):
+        # LINEAR x + (CUBIC gram + QUINTIC gram gram) x
         gram = x @ x.mT
-        x = LINEAR * x + (CUBIC * gram + QUINTIC * gram @ gram) @ x
+        factor = torch.baddbmm(gram, gram, gram, beta=CUBIC, alpha=QUINTIC)
+        x = torch.baddbmm(x, factor, x, beta=LINEAR)
+    x = x.reshape(wide.shape)
     return x.mT if is_tall else x
