@@ -157,7 +157,7 @@ def test_page_has_the_weights_of_the_published_models(data: dict[str, Any], name
     parameters = study.published_model(name).model.state_dict().values()
     expected = torch.cat([parameter.flatten() for parameter in parameters]).half()
     np.testing.assert_array_equal(weights, expected.numpy())
-    sizes = {"layers": 2, "width": 64, "heads": 8, "vocabulary": 256}
+    sizes = {"layers": 2, "width": 64, "heads": 4, "vocabulary": 256}
     assert packed["config"] == {**sizes, "position": name}
 
 
