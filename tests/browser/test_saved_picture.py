@@ -15,8 +15,10 @@ from PIL import Image, ImageColor
 from playwright.sync_api import Browser, expect
 
 from alibi_viz.figures import theme
+from alibi_viz.lessons.guesses import UNFINISHED
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
+from tests.browser.test_guesses import CURVE, SCORE
 from tests.notebooks.lessons import read
 
 CELLS = ("app = widgets.SlopeExplorer(); app", "app", "display(app); print('below the app')")
@@ -243,3 +245,17 @@ def test_a_closed_app_leaves_no_picture(reloaded: NotebookPage, saved: Saved) ->
     expect(page.page.locator(".alibi-app")).to_have_count(0)
     save(page)
     assert images_in(read(saved.path)) == []
+
+
+def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
+    notebook: NotebookPage,
+) -> None:
+    notebook.show(SCORE, CURVE)
+    guess = notebook.app(0, ".alibi-guess")
+    hold_button(notebook, ".alibi-guess")
+    guess.get_by_role("button", name="Show the answer").press("Enter")
+    expect(guess).to_contain_text(UNFINISHED)
+    save(notebook)
+    save_once_there_is_a_picture(notebook)
+    (image,) = images_in(read(notebook.server.folder / "test.ipynb"))
+    assert image.metadata["image/png"]["alt"] == f"Your guess. How high? {UNFINISHED}"
