@@ -19,6 +19,7 @@ from alibi_viz.lessons.guesses import UNFINISHED
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
 from tests.browser.test_guesses import CURVE, SCORE
+from tests.browser.test_life import RACE, start_race
 from tests.notebooks.lessons import read
 
 CELLS = ("app = widgets.SlopeExplorer(); app", "app", "display(app); print('below the app')")
@@ -245,6 +246,18 @@ def test_a_closed_app_leaves_no_picture(reloaded: NotebookPage, saved: Saved) ->
     expect(page.page.locator(".alibi-app")).to_have_count(0)
     save(page)
     assert images_in(read(saved.path)) == []
+
+
+def test_no_picture_is_made_during_a_race(notebook: NotebookPage) -> None:
+    notebook.page.clock.install()
+    notebook.show(RACE)
+    notebook.settle()
+    start_race(notebook)
+    notebook.page.evaluate(COUNT)
+    notebook.page.clock.fast_forward(10 * SECOND)
+    assert notebook.page.evaluate("made") == 0
+    notebook.app().locator(".s-stop").click()
+    expect(notebook.app().locator(".s-train")).to_be_enabled()
 
 
 def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
