@@ -29,6 +29,7 @@ from alibi_viz.files import write
 from alibi_viz.lessons.text_panels import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, below, button, row
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
+from alibi_viz.widgets.core.saved_picture import SavedPicture
 
 FILE = Path("guesses.json")
 # Characters per line of the text that a notebook stores: JupyterLab would break a longer line
@@ -313,7 +314,7 @@ def guess_curve(
     # Circles can be dragged.
     figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})
     style, asked, *below_figure = guess.children
-    guess.children = [style, asked, figure, *below_figure]
+    guess.children = [style, asked, figure, *below_figure, SavedPicture(app=guess.model_id)]
 
     draw()
     figure.layout.on_change(drag, "shapes")

@@ -10,6 +10,7 @@ from alibi_viz import lessons
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lessons.guesses import Guess
 from alibi_viz.widgets.core.figure import LiveFigure
+from alibi_viz.widgets.core.saved_picture import SavedPicture
 from tests.lessons.reader import ask_for_answer, widgets
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -66,6 +67,12 @@ def test_the_figure_stands_below_the_question() -> None:
     guess = curve()
     _style, _question, figure, _sliders, *_ = guess.children
     assert figure is figure_of(guess)
+
+
+def test_the_picture_for_a_saved_notebook_is_that_of_the_guess() -> None:
+    guess = curve()
+    (picture,) = widgets(guess, SavedPicture)
+    assert picture.app == guess.model_id
 
 
 def test_each_point_to_guess_has_a_slider() -> None:

@@ -48,6 +48,7 @@ from alibi_viz.figures import theme
 from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
+from alibi_viz.widgets.core.saved_picture import SavedPicture
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
 # The page that `App.save` writes
@@ -130,7 +131,8 @@ class App(Controls):
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)
         words = [self._caption, self._details, self.reason]
-        self.children = [style, controls, self._message, self.figure, *words, page]
+        picture = SavedPicture(app=self.model_id)
+        self.children = [style, controls, self._message, self.figure, *words, picture, page]
         self.add_class("alibi-app").observe(self._on_change, names=self._names())
 
     # A subclass defines these.

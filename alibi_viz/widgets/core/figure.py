@@ -38,6 +38,9 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
         self._config = {"displayModeBar": False}
+        # plotly counts its views, without using the number. The page would report it even when the
+        # figure is closed, which is an error.
+        self._view_count = None
         self.add_class("alibi-figure")  # page.js describes it by the caption
 
     def _send_update_msg(

@@ -13,6 +13,7 @@ from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.saved_picture import SavedPicture
 from alibi_viz.widgets.core.traits import BadValue, ChoiceOf, Count, Flag
 from tests.widgets.race.small_race import control, controls, message
 
@@ -358,6 +359,18 @@ def test_page_knows_the_controls(app: Doubling) -> None:
     page = app.children[-1]
     row_of_controls = app.children[1]
     assert page.get_state()["controls"] == [widget.model_id for widget in controls(row_of_controls)]
+
+
+def test_saved_picture_knows_its_app(app: Doubling) -> None:
+    picture = app.children[-2]
+    assert isinstance(picture, SavedPicture)
+    assert picture.get_state()["app"] == app.model_id
+
+
+def test_saved_picture_is_closed_with_its_app(app: Doubling) -> None:
+    picture = app.children[-2]
+    app.close()
+    assert picture.comm is None, "it would go on adding the picture to the file"
 
 
 def test_figure_is_as_wide_as_the_page_reports(app: Doubling) -> None:

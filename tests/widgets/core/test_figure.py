@@ -34,6 +34,10 @@ def messages(figure: LiveFigure) -> list[dict[str, Any]]:
     return sent
 
 
+def test_page_is_not_asked_to_count_its_views(figure: LiveFigure) -> None:
+    assert figure.get_state()["_view_count"] is None, "it would report them to a closed figure"
+
+
 def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(
     figure: LiveFigure, messages: list[dict[str, Any]]
 ) -> None:
