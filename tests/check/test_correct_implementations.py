@@ -163,7 +163,7 @@ def as_tuples(heads: int, queries: int, keys: int) -> Any:
     ],
 )
 def test_bias_of_a_decoder_is_right(function: Callable[[int, int, int], Any]) -> None:
-    check.bias(function, [12], length=512).raise_for_faults()
+    check.bias(function, [12], length=300).raise_for_faults()
 
 
 @pytest.mark.parametrize("function", [sparse, with_a_batch_axis, as_tuples])
