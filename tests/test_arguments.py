@@ -342,7 +342,7 @@ STARTS_WORK = {"compare", "measure"}
 
 
 @pytest.mark.parametrize("function", sorted(PUBLIC.keys() - STARTS_WORK))
-@settings(max_examples=int(os.environ.get("EXAMPLES", "25")), deadline=None, derandomize=True)
+@settings(max_examples=int(os.environ.get("EXAMPLES", "15")), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObject) -> None:
     """EXAMPLES=1000 tries a thousand for each function."""

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
@@ -69,8 +70,9 @@ class Slot(NamedTuple):
     form: str
 
 
-class Sentence(NamedTuple):
-    """A sentence of `tales.toml`."""
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """A sentence of `tales.toml`, equal to itself only, so that a dict finds it at once."""
 
     slots: tuple[Slot, ...]
     needs: frozenset[str]  # the facts that must have been told
@@ -200,7 +202,7 @@ class _Writer:
         self._values: dict[str, str] = {}  # what each fact is
         self._is_female: dict[str, bool] = {}  # for each person
         self._told: dict[str, int] = {}  # where each fact was last told
-        self._used: list[Sentence] = []
+        self._used: dict[Sentence, None] = {}  # in the order of their use
         self._last_person = ""  # whom a pronoun would refer to
 
     def write_tale(self) -> None:
@@ -255,7 +257,7 @@ class _Writer:
             self._values |= zip(of_kind, drawn, strict=True)
 
         self._told = {}
-        self._used = []
+        self._used = {}
         self._last_person = ""
 
     def _sentences(self, part: str) -> list[Sentence]:
@@ -275,10 +277,11 @@ class _Writer:
         while not possible:
             # A long tale has used them all: those that were used long ago may come again. This
             # ends, because each part has a sentence that needs only what every tale has told.
-            self._used = self._used[len(self._used) // 2 :]
+            self._used = dict.fromkeys(list(self._used)[len(self._used) // 2 :])
             possible = self._possible(part)
         candidates = [self._pick(possible) for _ in range(CANDIDATES)]
-        return min(candidates, key=self._how_common)
+        # The first of those that are equally rare, each looked at once
+        return min(dict.fromkeys(candidates), key=self._how_common)
 
     def _possible(self, part: str) -> list[Sentence]:
         """The unused sentences of a part that need no fact or person that is still unknown."""
@@ -318,7 +321,7 @@ class _Writer:
         if not separator:
             separator = "\n" if self._random() < 0.2 else " "
         self._add(separator)
-        self._used.append(sentence)
+        self._used[sentence] = None
 
     def _add_word(self, slot: Slot, used_words: set[str]) -> None:
         """Write a word of a list that the sentence doesn't have yet."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import check_instance
 
@@ -91,8 +90,7 @@ def over_seeds(
     groups = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
     mean = groups["mean"]
     seeds = groups["count"]
-    quantile = stdtrit(seeds - 1, (1 + LEVEL) / 2)
-    half_width = quantile * groups["std"] / seeds**0.5
+    half_width = _quantile(seeds) * groups["std"] / seeds**0.5
 
     lowest, highest = limits
     return pd.DataFrame(
@@ -104,6 +102,21 @@ def over_seeds(
             "seeds": seeds,
         }
     )
+
+
+def _quantile(seeds: pd.Series) -> pd.Series:
+    """The quantile of Student's t distribution for an interval over so many seeds.
+
+    NaN for fewer than two seeds, which have no interval.
+    """
+    if not (seeds >= 2).any():
+        return pd.Series(math.nan, index=seeds.index)
+
+    # Not at the top: it takes 0.2 seconds, and an app that opens, or has one seed, needs none of
+    # it. scipy.stats would take a second.
+    from scipy.special import stdtrit  # noqa: PLC0415
+
+    return stdtrit(seeds - 1, (1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,12 @@ def build(family: str, heads: int = 4, implementation: str = "", **options: Any)
 
 @cache
 def report_of(family: str, dtype: torch.dtype = torch.float32) -> check.Report:
-    """What is said of a right model with four heads, tried with up to 300 tokens."""
-    return check.model(build(family).to(dtype))
+    """What is said of a right model with four heads.
+
+    The rounded positions of Falcon, and of BLOOM in bfloat16, show from 256 tokens on.
+    """
+    is_rounded = family == "falcon" or (family, dtype) == ("bloom", torch.bfloat16)
+    return check.model(build(family).to(dtype), length=300 if is_rounded else 64)
 
 
 # Right models

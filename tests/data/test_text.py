@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
@@ -77,6 +77,7 @@ def test_a_part_of_another_dtype_is_refused() -> None:
 # Where a text is split
 
 
+@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=300), st.integers(1, 40))
 def test_a_short_text_is_split_once_at_about_nine_tenths(words: str, times: int) -> None:
     data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
@@ -86,6 +87,7 @@ def test_a_short_text_is_split_once_at_about_nine_tenths(words: str, times: int)
     assert 0 <= beyond <= max(3, len(data) // 100)
 
 
+@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=300), st.integers(1, 40))
 def test_a_text_is_never_split_inside_a_character(words: str, times: int) -> None:
     data = (words.replace("\0", "0") * times).encode("utf-8", "replace")

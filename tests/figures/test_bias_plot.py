@@ -1,5 +1,6 @@
 """The figure of the biases reads back: colors, hover texts, color bar, titles and size."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -164,10 +165,16 @@ def test_a_hover_text_gives_distance_bias_and_weight(heads: int, length: int, fo
 SIZES = [(1, 1), (1, 256), (2, 3), (5, 64), (12, 128), (32, 256)]
 
 
+@cache
+def layout_of(heads: int, length: int, page: int) -> go.Layout:
+    """The layout of a figure that no test changes."""
+    return bias_figure(heads, length, page_width=page).layout
+
+
 @pytest.mark.parametrize(("heads", "length"), SIZES)
 @pytest.mark.parametrize("page", [560, 880, 1150])
 def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page: int) -> None:
-    layout = bias_figure(heads, length, page_width=page).layout
+    layout = layout_of(heads, length, page)
     left, right = layout.xaxis.range
     bottom, top = layout.yaxis.range  # query 0 is at the top
     assert right - left == layout.width - LEFT - RIGHT
@@ -177,7 +184,7 @@ def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page
 @pytest.mark.parametrize(("heads", "length"), SIZES)
 @pytest.mark.parametrize("page", [560, 880, 1150])
 def test_the_figure_fits_the_page(heads: int, length: int, page: int) -> None:
-    layout = bias_figure(heads, length, page_width=page).layout
+    layout = layout_of(heads, length, page)
     assert layout.width <= page
     assert layout.height <= 640
 

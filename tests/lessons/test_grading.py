@@ -58,9 +58,9 @@ def test_slopes_may_be_rounded_at_the_end() -> None:
 
 @pytest.fixture
 def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention is checked up to 100 keys: enough for these mistakes, and four times as fast."""
+    """Attention is checked up to 64 keys: enough for these mistakes, and faster."""
     for exercise in ("attention", "fold"):
-        monkeypatch.setitem(EXERCISES[exercise].options, "length", 100)
+        monkeypatch.setitem(EXERCISES[exercise].options, "length", 64)
 
 
 def every_mistake() -> Iterator[Any]:

@@ -11,8 +11,6 @@ from alibi_viz.figures.precision_plot import PrecisionTraces
 from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
 
-LAST = 2047  # the last query
-
 
 @cache
 def opened(form: str, dtype: str, query: str = "last") -> PrecisionMicroscope:
@@ -122,10 +120,11 @@ def test_the_exact_bias_is_a_line_of_slope_one_half(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form: str, dtype: str) -> None:
-    rounded = rounded_bias(1 / 2, 2048, dtype=DTYPES[dtype], form=form)
+    last_queries = slice(1984, 2048)
+    rounded = rounded_bias(1 / 2, 2048, last_queries, dtype=DTYPES[dtype], form=form)
     steps = traces(form, dtype).rounded
     assert list(steps.x) == list(range(1984, 2048))
-    assert list(steps.y) == rounded[LAST, 1984:].tolist()
+    assert list(steps.y) == rounded[-1, 1984:].tolist()
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,48 @@ when the file changes.
 """
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 from traitlets import Int, List, Unicode
+
+
+@contextmanager
+def _only_the_version_of_nbformat() -> Iterator[None]:
+    """Let `import nbformat` give a module with nothing but its version, unless it is loaded.
+
+    plotly's FigureWidget imports nbformat and reads nothing else of it. The whole module would take
+    0.2 of the 0.7 seconds that the first app takes after torch. With jsonschema 4.25 or newer it
+    would be 5 seconds more, for a parser of addresses that no app needs.
+    """
+    if "nbformat" in sys.modules:
+        yield
+        return
+    stand_in = ModuleType("nbformat")
+    try:
+        stand_in.__dict__["__version__"] = metadata.version("nbformat")
+    except metadata.PackageNotFoundError:
+        yield
+        return
+    sys.modules["nbformat"] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules["nbformat"]
+
+
+with _only_the_version_of_nbformat():
+    # plotly loads it when it is first named.
+    FigureWidget = go.FigureWidget
 
 
 class PageWidget(anywidget.AnyWidget):
@@ -24,7 +58,7 @@ class PageWidget(anywidget.AnyWidget):
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
-class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
+class LiveFigure(FigureWidget):  # type: ignore[misc, valid-type]  # plotly has no types
     """A FigureWidget without a tool bar whose current state, not its first one, is sent to newly
     opened pages.
 
@@ -33,7 +67,7 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     """
 
     _esm = Path(__file__).with_name("figure.js").read_text(encoding="utf-8")
-    _plotly = Unicode(str(go.FigureWidget._esm)).tag(sync=True)  # the script of plotly itself
+    _plotly = Unicode(str(FigureWidget._esm)).tag(sync=True)  # the script of plotly itself
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)

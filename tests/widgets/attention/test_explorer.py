@@ -1,6 +1,7 @@
 """AttentionExplorer, driven through its traits and its controls, without a browser."""
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,17 @@ def cells(app: AttentionExplorer, step: str) -> np.ndarray:
 # The picture
 
 
+@cache
+def opened(bias: bool, causal: bool) -> AttentionExplorer:
+    """An app that no test changes."""
+    return AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=bias, causal=causal)
+
+
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
 @pytest.mark.parametrize("bias", [True, False], ids=["with bias", "without bias"])
 @pytest.mark.parametrize("step", ["content", "bias", "logits", "weights"])
 def test_a_matrix_shows_a_step_of_the_head(step: str, bias: bool, causal: bool) -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=bias, causal=causal)
+    app = opened(bias, causal)
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
     slopes = alibi_slopes(8) if bias else None
     trace = attention_trace(reading.query, reading.key, slopes, causal=causal)

@@ -3,6 +3,8 @@ files."""
 
 import html
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,33 @@ def messages(figure: LiveFigure) -> list[dict[str, Any]]:
 
 def test_page_is_not_asked_to_count_its_views(figure: LiveFigure) -> None:
     assert figure.get_state()["_view_count"] is None, "it would report them to a closed figure"
+
+
+# In an interpreter in which nobody has loaded nbformat
+WITHOUT_NBFORMAT = """
+import plotly.graph_objects as go
+from alibi_viz.widgets.core import figure
+
+go.Figure().show("plotly_mimetype")
+
+import nbformat
+print(nbformat.validate.__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def printed_without_nbformat() -> str:
+    command = [sys.executable, "-c", WITHOUT_NBFORMAT]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
+
+
+def test_plotly_still_shows_its_own_figures(printed_without_nbformat: str) -> None:
+    """It asks for the version of nbformat, and would say that it is not installed."""
+    assert "application/vnd.plotly.v1+json" in printed_without_nbformat
+
+
+def test_the_whole_of_nbformat_can_be_imported_later(printed_without_nbformat: str) -> None:
+    assert printed_without_nbformat.splitlines()[-1] == "validate"
 
 
 def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(
