@@ -122,8 +122,9 @@ class Menu:
         if self._dropdown.options == options:
             return
         self._is_updating = True
-        self._dropdown.options = options
-        self._dropdown.value = self.text_of(self._value_of_trait())
+        with self._dropdown.hold_sync():  # one message
+            self._dropdown.options = options
+            self._dropdown.value = self.text_of(self._value_of_trait())
         self._is_updating = False
 
     def text_of(self, value: Any) -> str:
