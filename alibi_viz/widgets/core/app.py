@@ -220,18 +220,23 @@ class App(Controls):
         with self._lock:
             # Another thread may change the state while `draw` is at work, and then draws again.
             state = self._state()
-            drawn = self.draw()
-            if isinstance(drawn, str):
-                self.caption = drawn
-                self.details = ""
-            else:
-                self.caption, self.details = drawn
-            self._caption.value = html.escape(self.caption)
-            words = html.escape(self.details)
-            summary = "<summary>Details</summary>"
-            self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
-            show(self.details, self._details)
+            is_live = isinstance(self.figure, LiveFigure)
+            with self.figure.held() if is_live else nullcontext():
+                drawn = self.draw()
+                if isinstance(drawn, str):
+                    self.caption = drawn
+                    self.details = ""
+                else:
+                    self.caption, self.details = drawn
+                self._show_words()
             self._drawn = state
+
+    def _show_words(self) -> None:
+        self._caption.value = html.escape(self.caption)
+        words = html.escape(self.details)
+        summary = "<summary>Details</summary>"
+        self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
+        show(self.details, self._details)
 
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:
