@@ -106,7 +106,11 @@ class BiasExplorer(HasHead, App):
     def controls(self) -> list[Widget]:
         heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         length = self.slider(
-            "length", "length", "s-length", "The number of tokens: queries and keys"
+            "length",
+            "length",
+            "s-length",
+            "The number of tokens: queries and keys",
+            play=True,  # how the matrices grow
         )
         show = self.menu(
             "show",
