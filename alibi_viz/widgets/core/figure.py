@@ -14,14 +14,15 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Int, List, Unicode
+from traitlets import Float, Int, List, Unicode
 
 
 class PageWidget(anywidget.AnyWidget):
-    """An invisible widget of an app or a guess: reports its width in pixels and tends its controls,
+    """An invisible widget of an app or a guess: reports its size in pixels and tends its controls,
     see page.js."""
 
     width = Int(0).tag(sync=True)
+    pixel_ratio = Float(0).tag(sync=True)  # pixels of the screen per pixel of the page; 0: unknown
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-// An invisible part of an app, or of a guess. It reports an app's width in pixels to the kernel, now and after every
+// An invisible part of an app, or of a guess. It reports an app's width in pixels, and how fine they are, to the kernel, now and after every
 // change: a FigureWidget is drawn before it is on the page and never learns how wide the page is. And it makes both
 // accessible:
 // - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
@@ -67,6 +67,7 @@ export default {
       const width = Math.floor(entry.contentRect.width);
       if (width > 0 && width !== model.get("width")) {
         model.set("width", width);
+        model.set("pixel_ratio", devicePixelRatio);  // the zoom of the browser changes both
         model.save_changes();
       }
     });
