@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from alibi_viz.arguments import check_choice
 from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
+from alibi_viz.figures.tile_grid import DENSITY
 
 # The text beside the color bar
 SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}
@@ -54,6 +55,7 @@ def draw(
     heads: Sequence[int] = (),
     slopes: Sequence[str] = (),
     page_width: int = 880,
+    density: float = DENSITY,
 ) -> Callable[[go.Figure], None]:
     """Draw one tile per head into a figure from `blank`, plain or live.
 
@@ -69,6 +71,7 @@ def draw(
         slopes: [heads], the text of each slope, added to the title of its tile if there is room;
             none by default.
         page_width: pixels available for the figure.
+        density: image pixels per pixel of the page, see `Grid`.
     """
     values, hidden = _checked(bias, masked)
     tiles, length, _ = values.shape
@@ -79,7 +82,7 @@ def draw(
         )
     check_choice("show", show, SHOWS)
 
-    grid = matrices.page_grid(tiles, page_width)
+    grid = matrices.page_grid(tiles, page_width, density)
     cells, masked_cells, scale = _cells(values, hidden, grid.visible_cells(length), show)
     matrices.draw(
         figure,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures import heatmap_grid, theme
 from alibi_viz.figures.theme import ColorScale, named_trace, update_changed
-from alibi_viz.figures.tile_grid import PAD, Grid
+from alibi_viz.figures.tile_grid import DENSITY, PAD, Grid
 
 _MARGIN = {"l": 56, "r": 20, "t": 58, "b": 46}
 _ROOMY_SIDE = 160  # pixels from which each tile has its own tick labels
@@ -18,9 +18,10 @@ _BAR_LENGTH = 220  # pixels of the color bar
 _LEGEND_WIDTH = 440  # pixels of the color bar with its text
 
 
-def page_grid(tiles: int, page_width: int) -> Grid:
+def page_grid(tiles: int, page_width: int, density: float = DENSITY) -> Grid:
     """The grid for a figure from `blank` on a page of so many pixels."""
-    return Grid(tiles, page_width - _MARGIN["l"] - _MARGIN["r"] - 2 * PAD)
+    width = page_width - _MARGIN["l"] - _MARGIN["r"] - 2 * PAD
+    return Grid(tiles, width, density=density)
 
 
 def blank(template: str) -> go.Figure:

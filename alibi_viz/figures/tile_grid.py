@@ -23,8 +23,9 @@ _GAP = 0
 _MASKED = 1
 _FIRST_COLOR = 2
 
-# Image pixels per pixel on the page: sharp enough on high-resolution screens, and small
-_DENSITY = 1.5
+# Image pixels per pixel on the page
+DENSITY = 1.5  # sharp enough on high-resolution screens and in files, and small
+COARSE_DENSITY = 1.0  # all that another screen can show, in less than half of the bytes
 _MAX_SIDE = 440  # pixels of one tile
 # Pixels between tiles, for two tick labels and for a title. Like the sides, they are even numbers,
 # so that `_DENSITY` makes them whole image pixels.
@@ -36,7 +37,8 @@ _GAP_DOWN = 24
 class Grid:
     """`tiles` squares in rows, at most `width` pixels wide and `height` pixels high together.
 
-    The default height leaves the controls in view.
+    The default height leaves the controls in view. The image has `density` pixels per pixel of the
+    page, `DENSITY` or `COARSE_DENSITY`.
 
     >>> from alibi_viz.figures.tile_grid import Grid
     >>> grid = Grid(8, 840)
@@ -47,6 +49,7 @@ class Grid:
     tiles: int
     width: int = 840
     height: int = 500
+    density: float = DENSITY
 
     @cached_property
     def columns(self) -> int:
@@ -130,7 +133,7 @@ class Grid:
             palette: red, green and blue of each color, [NUM_COLORS, 3].
         """
         tiles = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST_COLOR))
-        side = int(self.side * _DENSITY)
+        side = int(self.side * self.density)
         rows, columns = tiles.shape[1:]
         tiles = tiles.take(_centers(rows, side), axis=1)
         tiles = tiles.take(_centers(columns, side), axis=2)
@@ -139,7 +142,7 @@ class Grid:
         tiles[:, [0, -1], :] = _MASKED
         tiles[:, :, [0, -1]] = _MASKED
 
-        gaps = (int(_GAP_ACROSS * _DENSITY), int(_GAP_DOWN * _DENSITY))
+        gaps = (int(_GAP_ACROSS * self.density), int(_GAP_DOWN * self.density))
         sheet = self.arrange(tiles, gaps, fill=_GAP)
         red, green, blue, opacity = MASKED_RGBA
         black = bytes(3)  # of the gaps, which are transparent
@@ -159,7 +162,7 @@ class Grid:
         >>> len(Grid(1).visible_cells(500)), len(Grid(1).visible_cells(9999))
         (500, 660)
         """
-        side = int(self.side * _DENSITY)
+        side = int(self.side * self.density)
         if length <= side:
             return np.arange(length)
         return _centers(length, side)

@@ -1,5 +1,6 @@
 """BiasExplorer: the bias of every head, query and key, and what the softmax makes of it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures.heatmap_grid import on_tile_click
+from alibi_viz.figures.tile_grid import DENSITY
 from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
@@ -106,7 +108,11 @@ class BiasExplorer(HasHead, App):
     def controls(self) -> list[Widget]:
         heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         length = self.slider(
-            "length", "length", "s-length", "The number of tokens: queries and keys"
+            "length",
+            "length",
+            "s-length",
+            "The number of tokens: queries and keys",
+            play=True,  # how the matrices grow
         )
         show = self.menu(
             "show",
@@ -141,29 +147,11 @@ class BiasExplorer(HasHead, App):
         return [column(row(heads, length, show, causal, more, self.reset_button()), folded)]
 
     def draw(self) -> str:
-        is_alibi = self.law == LINEAR
-        heads = range(1, self.num_heads + 1)  # the numbers of the heads that are drawn
-        if self.head is not None:
-            heads = range(self.head, self.head + 1)
-
-        bias = self._bias()[heads.start - 1 : heads.stop - 1]
-        masked = self._masked(bias)
-        slopes = []
-        if is_alibi:
-            all_slopes = alibi_slopes(self.num_heads)
-            slopes = [format_slope(all_slopes[head - 1]) for head in heads]
-
-        add_hover = picture.draw(
-            self.figure,
-            bias,
-            masked,
-            show=self.show,
-            heads=heads,
-            slopes=slopes,
-            page_width=self.page_width,
-        )
+        heads = self._drawn_heads()
+        bias, masked = self._drawn_bias()
+        add_hover = self._draw_tiles(self.figure, bias, masked, self.density)
         self._debounce(lambda: add_hover(self.figure))
-        self._form_menu.disabled = not is_alibi
+        self._form_menu.disabled = self.law != LINEAR
 
         end_queries = [0, -1]  # whose biases include those of all queries, see `_masked`
         end_bias = bias[:, end_queries]
@@ -173,6 +161,42 @@ class BiasExplorer(HasHead, App):
         else:
             finding = _weight_at_the_end(end_bias, end_masked, heads)
         return f"{self._subject()} {self.length} x {self.length}, {self._rule()}. {finding}"
+
+    def _drawn_heads(self) -> range:
+        """The numbers of the heads that are drawn."""
+        if self.head is not None:
+            return range(self.head, self.head + 1)
+        return range(1, self.num_heads + 1)
+
+    def _drawn_bias(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """The bias of the heads that are drawn, and where it is masked."""
+        heads = self._drawn_heads()
+        bias = self._bias()[heads.start - 1 : heads.stop - 1]
+        return bias, self._masked(bias)
+
+    def _draw_tiles(
+        self,
+        figure: go.Figure,
+        bias: NDArray[np.float32],
+        masked: NDArray[np.bool_],
+        density: float,
+    ) -> Callable[[go.Figure], None]:
+        """Draw the heads into a figure, and return what adds the hover texts to it."""
+        heads = self._drawn_heads()
+        slopes = []
+        if self.law == LINEAR:
+            all_slopes = alibi_slopes(self.num_heads)
+            slopes = [format_slope(all_slopes[head - 1]) for head in heads]
+        return picture.draw(
+            figure,
+            bias,
+            masked,
+            show=self.show,
+            heads=heads,
+            slopes=slopes,
+            page_width=self.page_width,
+            density=density,
+        )
 
     def _bias(self) -> NDArray[np.float32]:
         """The bias of every head, float32 [heads, query, key], as a view of a few rows.
@@ -236,7 +260,12 @@ class BiasExplorer(HasHead, App):
 
     def snapshot(self) -> go.Figure:
         self._debounce.flush()
-        return super().snapshot()
+        figure = super().snapshot()
+        if self.density != DENSITY:
+            # A file is sharp even if this screen is not.
+            add_hover = self._draw_tiles(figure, *self._drawn_bias(), DENSITY)
+            add_hover(figure)
+        return figure
 
 
 def _range_of_bias(bias: NDArray[np.float32], masked: NDArray[np.bool_]) -> str:

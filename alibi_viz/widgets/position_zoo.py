@@ -55,7 +55,11 @@ class PositionZoo(App):
         return [
             self.tabs("method", "position method", _method_tip),
             self.slider(
-                "distance", "distance", "s-distance", "In tokens; for the waves, the position"
+                "distance",
+                "distance",
+                "s-distance",
+                "In tokens; for the waves, the position",
+                play=True,  # how clocks turn
             ),
             self.reset_button(),
         ]

@@ -40,7 +40,13 @@ class TugOfWar(App):
             self.slider(
                 "content", "content", "s-content", "By how much the logit of the match is higher"
             ),
-            self.slider("distance", "tokens back", "s-distance", "How far back the match is"),
+            self.slider(
+                "distance",
+                "tokens back",
+                "s-distance",
+                "How far back the match is",
+                play=True,  # how the match is forgotten
+            ),
             self.reset_button(),
         ]
 

@@ -123,6 +123,28 @@ def test_arrow_key_on_a_slider_changes_caption_and_picture(page: NotebookPage) -
     page.wait_for_new_picture(changed, number=number)
 
 
+def test_a_slider_is_played_by_keyboard_to_its_end_and_stops(page: NotebookPage) -> None:
+    app = page.app(at("BiasExplorer"))
+    length = app.locator(".s-length-field input")
+    length.fill("253")
+    length.press("Enter")
+    page.wait_for_caption("253 x 253", at("BiasExplorer"))
+    app.get_by_role("button", name="play length").press("Enter")
+    page.wait_for_caption("256 x 256", at("BiasExplorer"))
+    expect(app.get_by_role("button", name="play length")).to_be_focused()
+    app.locator(".s-reset").click()
+    page.wait_for_caption("64 x 64", at("BiasExplorer"))
+
+
+def test_a_slider_that_plays_can_be_paused(page: NotebookPage) -> None:
+    app = page.app(at("BiasExplorer"))
+    app.get_by_role("button", name="play length").click()
+    app.get_by_role("button", name="pause length").click()
+    expect(app.get_by_role("button", name="play length")).to_be_visible()
+    app.locator(".s-reset").click()
+    page.wait_for_caption("64 x 64", at("BiasExplorer"))
+
+
 def test_figure_is_an_image_described_by_the_caption(page: NotebookPage) -> None:
     figure = page.app(at("SlopeExplorer")).locator(".alibi-figure")
     expect(figure).to_have_attribute("role", "img")

@@ -3,12 +3,16 @@
 # ruff: noqa: RUF001  (captions have minus signs)
 
 import html
+from base64 import b64decode
+from io import BytesIO
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
@@ -297,6 +301,54 @@ def test_the_figure_becomes_narrow_and_high_on_a_narrow_page() -> None:
     assert before[0] > 510
     assert app.figure.layout.width <= 510
     assert app.figure.layout.height > before[1]
+
+
+# The image
+
+
+def image_size(figure: go.Figure) -> tuple[int, int]:
+    """The width and height of the image of all tiles."""
+    (image,) = figure.layout.images
+    _, encoded = image.source.split(",")
+    width, height = Image.open(BytesIO(b64decode(encoded))).size
+    return width, height
+
+
+@pytest.mark.parametrize(
+    ("pixel_ratio", "image_pixels"),
+    [
+        pytest.param(0, 1.5, id="unknown screen"),
+        pytest.param(1, 1, id="coarse screen"),
+        pytest.param(0.8, 1, id="coarse screen, zoomed out"),
+        pytest.param(1.25, 1.5, id="coarse screen, zoomed in"),
+        pytest.param(2, 1.5, id="fine screen"),
+    ],
+)
+def test_the_image_has_as_many_pixels_as_the_screen_needs(
+    pixel_ratio: float, image_pixels: float
+) -> None:
+    app = BiasExplorer(num_heads=6, length=4)  # two rows of tiles
+    page = app.children[-1]
+    page.set_state({"width": 800, "pixel_ratio": pixel_ratio})
+    (image,) = app.figure.layout.images
+    assert image_size(app.figure) == (image.sizex * image_pixels, image.sizey * image_pixels)
+
+
+@pytest.mark.parametrize("head", [None, 2], ids=["all heads", "one head"])
+def test_a_saved_picture_does_not_depend_on_the_screen(head: int | None) -> None:
+    app = BiasExplorer(num_heads=2, length=4, head=head)
+    app.fit(800, pixel_ratio=2)
+    on_fine_screen = app.snapshot()
+    app.fit(800, pixel_ratio=1)
+    assert app.snapshot() == on_fine_screen
+
+
+def test_hover_texts_do_not_depend_on_the_screen() -> None:
+    app = BiasExplorer(num_heads=2, length=4)
+    app.fit(800, pixel_ratio=2)
+    on_fine_screen = named_trace(app.figure, "tiles").to_plotly_json()
+    app.fit(800, pixel_ratio=1)
+    assert str(named_trace(app.figure, "tiles").to_plotly_json()) == str(on_fine_screen)
 
 
 # Laws

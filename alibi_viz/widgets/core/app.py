@@ -45,6 +45,7 @@ from ipywidgets import HTML, Widget
 from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.tile_grid import COARSE_DENSITY, DENSITY
 from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
@@ -78,6 +79,7 @@ class App(Controls):
     Attributes:
         why: shown below the caption.
         page_width: of the page in pixels, a guess until the page reports it.
+        density: pixels that an image needs per pixel of the page, to be as sharp as the screen.
         min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
         redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
             drawing.
@@ -93,6 +95,7 @@ class App(Controls):
     )
     why: Why
     page_width = 880
+    density = DENSITY
     min_width = 10
     redraw_to_fit = False
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
@@ -127,7 +130,7 @@ class App(Controls):
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
         page = PageWidget(controls=[control.model_id for control in below(controls)])
-        page.observe(lambda change: self.fit(change.new), names="width")
+        page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)
         words = [self._caption, self._details, self.reason]
@@ -158,12 +161,15 @@ class App(Controls):
         """Draw the current state, even if no trait has changed."""
         self._redraw()
 
-    def fit(self, width: int) -> None:
+    def fit(self, width: int, pixel_ratio: float = 0) -> None:
         """Make the figure `width` pixels wide, but at least `min_width`.
 
-        The page calls this when its width changes.
+        The page calls this when its width changes. `pixel_ratio` are the pixels of the screen per
+        pixel of the page, 0 if unknown.
         """
         with self._lock:
+            is_coarse = 0 < pixel_ratio <= 1
+            self.density = COARSE_DENSITY if is_coarse else DENSITY
             self.page_width = max(width, self.min_width)
             self.figure.layout.width = self.page_width
             if self.redraw_to_fit:
@@ -222,18 +228,23 @@ class App(Controls):
         with self._lock:
             # Another thread may change the state while `draw` is at work, and then draws again.
             state = self._state()
-            drawn = self.draw()
-            if isinstance(drawn, str):
-                self.caption = drawn
-                self.details = ""
-            else:
-                self.caption, self.details = drawn
-            self._caption.value = html.escape(self.caption)
-            words = html.escape(self.details)
-            summary = "<summary>Details</summary>"
-            self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
-            show(self.details, self._details)
+            is_live = isinstance(self.figure, LiveFigure)
+            with self.figure.held() if is_live else nullcontext():
+                drawn = self.draw()
+                if isinstance(drawn, str):
+                    self.caption = drawn
+                    self.details = ""
+                else:
+                    self.caption, self.details = drawn
+                self._show_words()
             self._drawn = state
+
+    def _show_words(self) -> None:
+        self._caption.value = html.escape(self.caption)
+        words = html.escape(self.details)
+        summary = "<summary>Details</summary>"
+        self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
+        show(self.details, self._details)
 
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:

@@ -11,6 +11,7 @@ from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+PLAY_INTERVAL = 100  # milliseconds between two steps of a slider that plays
 BEHIND_LABEL = {"align_items": "center", "overflow": "visible"}  # of a row that starts with one
 
 
@@ -76,11 +77,19 @@ def labeled(label: str, *controls: Widget, label_width: str | None = None, **lay
 
 
 class LabeledSlider(HBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A slider and a text field for the same number, behind a visible label."""
+    """A slider and a text field for the same number, behind a visible label, and perhaps a button
+    that plays it."""
 
-    def __init__(self, label: str, slider: widgets.IntSlider, field: widgets.Text) -> None:
+    def __init__(
+        self,
+        label: str,
+        slider: widgets.IntSlider,
+        field: widgets.Text,
+        play: widgets.Play | None = None,
+    ) -> None:
         text = widgets.Label(label, layout=Layout(flex="none"))
-        super().__init__([text, slider, field], layout=Layout(**BEHIND_LABEL))
+        children = [text, slider, field] if play is None else [text, play, slider, field]
+        super().__init__(children, layout=Layout(**BEHIND_LABEL))
         self.slider = slider
         self.field = field
 
@@ -122,8 +131,9 @@ class Menu:
         if self._dropdown.options == options:
             return
         self._is_updating = True
-        self._dropdown.options = options
-        self._dropdown.value = self.text_of(self._value_of_trait())
+        with self._dropdown.hold_sync():  # one message
+            self._dropdown.options = options
+            self._dropdown.value = self.text_of(self._value_of_trait())
         self._is_updating = False
 
     def text_of(self, value: Any) -> str:
@@ -178,9 +188,15 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.observe(to_control, names=name)
         return control
 
-    def slider(self, name: str, label: str, css: str, tip: str) -> LabeledSlider:
+    def slider(
+        self, name: str, label: str, css: str, tip: str, *, play: bool = False
+    ) -> LabeledSlider:
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
-        `css`-field."""
+        `css`-field.
+
+        With `play`, a button with the CSS class `css`-play moves the slider to its end, step by
+        step: for a number that tells a story in time.
+        """
         trait = self.traits()[name]
         slider = widgets.IntSlider(
             min=trait.min,
@@ -191,7 +207,25 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         self.link(slider.add_class(css), name)
         field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
-        return LabeledSlider(label, slider, field)
+        button = self._play_button(name, f"{css}-play") if play else None
+        return LabeledSlider(label, slider, field, button)
+
+    def _play_button(self, name: str, css: str) -> widgets.Play:
+        """A button that moves a `Count` to its end; page.js gives it a name and theme.css hides the
+        other buttons of ipywidgets' `Play`."""
+        trait = self.traits()[name]
+        play = widgets.Play(
+            min=trait.min,
+            max=trait.max,
+            # A slow kernel skips steps: the page holds back a value until the kernel has answered,
+            # and then sends the newest one.
+            interval=PLAY_INTERVAL,
+            show_repeat=False,
+            tooltip="Play or pause: up to the end, at most ten steps a second",
+            layout=Layout(width="26px", flex="none", margin="2px 0 2px 6px"),
+        )
+        play.add_class(css)
+        return self.link(play, name)
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
@@ -286,6 +320,9 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         initial = self._state()  # in the order of their definition, because one may limit the next
 
         def reset() -> None:
+            for widget in below(self):
+                if isinstance(widget, widgets.Play):
+                    widget.playing = False
             self.attempt(lambda: self.set_together(initial))
             also()
 

@@ -17,7 +17,7 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Int, List, Unicode
+from traitlets import Float, Int, List, Unicode
 
 
 @contextmanager
@@ -50,10 +50,11 @@ with _only_the_version_of_nbformat():
 
 
 class PageWidget(anywidget.AnyWidget):
-    """An invisible widget of an app or a guess: reports its width in pixels and tends its controls,
+    """An invisible widget of an app or a guess: reports its size in pixels and tends its controls,
     see page.js."""
 
     width = Int(0).tag(sync=True)
+    pixel_ratio = Float(0).tag(sync=True)  # pixels of the screen per pixel of the page; 0: unknown
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
@@ -70,12 +71,33 @@ class LiveFigure(FigureWidget):  # type: ignore[misc, valid-type]  # plotly has 
     _plotly = Unicode(str(FigureWidget._esm)).tag(sync=True)  # the script of plotly itself
 
     def __init__(self, figure: go.Figure) -> None:
+        self._held: list[dict[str, Any]] | None = None  # messages that wait, see `held`
         super().__init__(figure)
         self._config = {"displayModeBar": False}
         # plotly counts its views, without using the number. The page would report it even when the
         # figure is closed, which is an error.
         self._view_count = None
         self.add_class("alibi-figure")  # page.js describes it by the caption
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Send the changes of a `batch_update` inside when this block ends.
+
+        What is sent in between, such as a caption, reaches the page first and is painted together
+        with the figure. After the figure it would be painted a frame later, because plotly.js keeps
+        the page busy.
+        """
+        if self._held is not None:  # inside another such block, which will send them
+            yield
+            return
+        self._held = []
+        try:
+            yield
+        finally:
+            messages = self._held
+            self._held = None
+            for message in messages:
+                self._send_changes(message)
 
     def _send_update_msg(
         self,
@@ -105,7 +127,33 @@ class LiveFigure(FigureWidget):  # type: ignore[misc, valid-type]  # plotly has 
         for path, value in relayout_data.items():
             with_brackets[re.sub(r"\.(\d+)", r"[\1]", path)] = value
         traces = trace_indexes if restyle_data else [-1]
-        super()._send_update_msg(restyle_data, with_brackets, traces, source_view_id)
+        message = {
+            "style_data": restyle_data,
+            "layout_data": with_brackets,
+            "style_traces": self._normalize_trace_indexes(traces),
+            "source_view_id": source_view_id,
+        }
+        if self._held is None:
+            self._send_changes(message)
+        else:
+            self._held.append(message)
+
+    def _send_changes(self, message: dict[str, Any]) -> None:
+        """Send changes to the page in one message.
+
+        plotly's `_send_update_msg` takes four: each costs the kernel about 0.5 ms, and the page as
+        much.
+        """
+        with self.hold_sync():
+            self._last_trace_edit_id += 1
+            self._last_layout_edit_id += 1
+            # The numbers also make each message differ from the one before: the page only hears of
+            # what is new.
+            numbers = {
+                "trace_edit_id": self._last_trace_edit_id,
+                "layout_edit_id": self._last_layout_edit_id,
+            }
+            self._py2js_update = message | numbers
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         is_whole_state = key is None
@@ -114,7 +162,10 @@ class LiveFigure(FigureWidget):  # type: ignore[misc, valid-type]  # plotly has 
                 "_widget_data": deepcopy(self._data),
                 "_widget_layout": deepcopy(self._layout),
             }
-        return super().get_state(key=key, drop_defaults=drop_defaults)
+        state = super().get_state(key=key, drop_defaults=drop_defaults)
+        if is_whole_state and "_py2js_update" in state:
+            state["_py2js_update"] = None  # the last changes are in the figure already
+        return state
 
 
 def _property(trace: Any, path: str) -> Any:

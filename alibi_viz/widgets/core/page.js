@@ -1,9 +1,10 @@
-// An invisible part of an app, or of a guess. It reports an app's width in pixels to the kernel, now and after every
+// An invisible part of an app, or of a guess. It reports an app's width in pixels, and how fine they are, to the kernel, now and after every
 // change: a FigureWidget is drawn before it is on the page and never learns how wide the page is. And it makes both
 // accessible:
 // - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
 //   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
 //   the label of its row and its own description.
+// - A button that plays a slider is named after its label, too.
 // - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
 // one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
@@ -17,6 +18,22 @@ function nameControls(controls) {
     const name = labels.filter(Boolean).join(" ") || field.placeholder?.replace("\u200b", "");
     if (name) field.setAttribute("aria-label", name);
   }
+}
+
+// The button of ipywidgets' Play is an icon, which becomes another one while it plays.
+function namePlayButtons(controls) {
+  return [...controls.querySelectorAll(".widget-play button:first-child")].map(button => {
+    const icon = button.querySelector("i");
+    const number = text(button.closest(".widget-play").parentElement, ".jupyter-widgets.widget-label");
+    const name = () => {
+      const action = icon.classList.contains("fa-pause") ? "pause" : "play";
+      button.ariaLabel = `${action} ${number}`;
+    };
+    name();
+    const icons = new MutationObserver(name);
+    icons.observe(icon, { attributeFilter: ["class"] });
+    return icons;
+  });
 }
 
 function keepClicksBehind(values, controls) {
@@ -50,14 +67,16 @@ export default {
       const width = Math.floor(entry.contentRect.width);
       if (width > 0 && width !== model.get("width")) {
         model.set("width", width);
+        model.set("pixel_ratio", devicePixelRatio);  // the zoom of the browser changes both
         model.save_changes();
       }
     });
-    let naming, captions, closed = false;
+    let naming, captions, icons = [], closed = false;
     const tend = controls => {
       nameControls(controls);
       naming = new MutationObserver(() => nameControls(controls));
       naming.observe(controls, { childList: true, characterData: true, subtree: true });
+      icons = namePlayButtons(controls);
       keepClicksBehind(values, controls);
     };
     const start = () => {
@@ -79,6 +98,6 @@ export default {
       tend(controls);
     };
     requestAnimationFrame(start);
-    return () => { closed = true; sizes.disconnect(); naming?.disconnect(); captions?.disconnect(); };
+    return () => { closed = true; sizes.disconnect(); for (const observer of [naming, captions, ...icons]) observer?.disconnect(); };
   },
 };

@@ -10,6 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
+from ipywidgets import Widget
 
 from alibi_viz.widgets.core.figure import LiveFigure
 from tests.widgets.core.test_app import Doubling
@@ -109,6 +110,93 @@ def test_change_of_the_layout_draws_no_trace_again(
     (message,) = messages
     assert message["style_data"] == {}
     assert message["style_traces"] == [-1], "plotly.js takes an empty list for all traces"
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Widget, set[str]]]:
+    """Every message with new values from now on: its widget and the names of the values."""
+    messages: list[tuple[Widget, set[str]]] = []
+
+    def keep(widget: Widget, key: str | set[str] | None = None) -> None:
+        messages.append((widget, {key} if isinstance(key, str) else set(key or ())))
+
+    monkeypatch.setattr(Widget, "send_state", keep)
+    return messages
+
+
+def test_changes_of_a_batch_are_one_message(
+    figure: LiveFigure, sent: list[tuple[Widget, set[str]]]
+) -> None:
+    with figure.batch_update():
+        figure.data[0].x = [1, 2]
+        figure.layout.xaxis.range = [0, 1]
+    assert [widget for widget, _ in sent] == [figure]
+
+
+def test_equal_changes_make_different_messages(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
+    for width in (300, 400, 300):
+        with figure.batch_update():
+            figure.layout.width = width
+    first, _, last = messages
+    assert first["layout_data"] == last["layout_data"]
+    assert first != last, "the page would take the last one for no change"
+
+
+def test_new_page_gets_no_changes_that_are_in_the_figure_already(figure: LiveFigure) -> None:
+    with figure.batch_update():
+        figure.layout.width = 300
+    state = figure.get_state()
+    assert state["_widget_layout"]["width"] == 300
+    assert state["_py2js_update"] is None
+
+
+def test_held_changes_are_sent_in_their_order_when_the_block_ends(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
+    with figure.held():
+        for width in (300, 400):
+            with figure.batch_update():
+                figure.layout.width = width
+        assert messages == []
+    assert [message["layout_data"] for message in messages] == [{"width": 300}, {"width": 400}]
+
+
+def test_held_changes_are_sent_when_the_outermost_block_ends(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
+    with figure.held():
+        with figure.held(), figure.batch_update():
+            figure.layout.width = 300
+        assert messages == []
+    assert len(messages) == 1
+
+
+def test_held_changes_are_sent_when_the_block_raises(
+    figure: LiveFigure, messages: list[dict[str, Any]]
+) -> None:
+    with pytest.raises(ZeroDivisionError), figure.held():
+        with figure.batch_update():
+            figure.layout.width = 300
+        raise ZeroDivisionError
+    assert len(messages) == 1
+
+
+def test_caption_is_sent_before_the_figure(sent: list[tuple[Widget, set[str]]]) -> None:
+    app = BatchedDoubling()
+    sent.clear()
+    app.count = 5
+    shown = [widget for widget, _ in sent if widget in (app._caption, app.figure)]
+    assert shown == [app._caption, app.figure]
+
+
+class BatchedDoubling(Doubling):
+    """Draws in a `batch_update`, as the apps do."""
+
+    def draw(self) -> str | tuple[str, str]:
+        with self.figure.batch_update():
+            return super().draw()
 
 
 @pytest.fixture

@@ -58,6 +58,20 @@ def entries(menu: Dropdown) -> list[str]:
     return [text for text, _ in menu.options]
 
 
+def test_new_entries_are_sent_together_with_the_selected_one(
+    app: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    menu = control(app, "s-letter")
+    sent: list[set[str]] = []
+
+    def keep(names: set[str]) -> None:
+        sent.append(set(names))  # a copy: ipywidgets empties its own
+
+    monkeypatch.setattr(menu, "send_state", keep)
+    app.count = 4
+    assert sent == [{"_options_labels", "index"}]
+
+
 def test_menu_offers_what_its_trait_may_be(app: Drawer) -> None:
     assert entries(control(app, "s-letter")) == ["d", "e", "last"]
 

@@ -1,0 +1,91 @@
+"""A slider may have a button that plays it."""
+
+import plotly.graph_objects as go
+import pytest
+from ipywidgets import Play, Widget
+
+from alibi_viz import widgets
+from alibi_viz.figures import theme
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.traits import Count
+from tests.widgets.race.small_race import control, controls
+
+
+class Clock(App):
+    """Its hours can be played."""
+
+    why = Why("Time passes.", "01_slopes", "The rule")
+    hour = Count(3, min=1, max=12)
+
+    def blank(self) -> go.Figure:
+        return theme.blank(200)
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.slider("hour", "hour", "s-hour", "Which hour", play=True),
+            self.reset_button(),
+        ]
+
+    def draw(self) -> str:
+        return f"{self.hour} o'clock"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def play(clock: Clock) -> Play:
+    return control(clock, "s-hour-play")
+
+
+def test_a_step_of_the_button_moves_the_app(clock: Clock, play: Play) -> None:
+    play.set_state({"value": 4})  # as the page does
+    assert clock.caption == "4 o'clock"
+
+
+def test_a_step_of_the_button_moves_the_slider(clock: Clock, play: Play) -> None:
+    play.set_state({"value": 4})
+    assert control(clock, "s-hour").value == 4
+
+
+def test_the_button_goes_on_from_where_the_slider_is(clock: Clock, play: Play) -> None:
+    control(clock, "s-hour").set_state({"value": 9})
+    assert play.value == 9
+
+
+def test_the_button_plays_every_value_of_the_slider(play: Play) -> None:
+    assert (play.min, play.max, play.step) == (1, 12, 1)
+
+
+def test_the_button_stops_at_the_end(play: Play) -> None:
+    assert not play.repeat
+
+
+def test_the_button_cannot_be_made_to_repeat(play: Play) -> None:
+    assert not play.show_repeat
+
+
+def test_the_button_leaves_the_kernel_time_to_draw(play: Play) -> None:
+    assert play.interval >= 100  # milliseconds
+
+
+def test_reset_stops_the_button(clock: Clock, play: Play) -> None:
+    play.playing = True
+    control(clock, "s-reset").click()
+    assert not play.playing
+
+
+@pytest.mark.parametrize(
+    ("name", "css"),
+    [
+        pytest.param("BiasExplorer", "s-length-play", id="matrices grow"),
+        pytest.param("TugOfWar", "s-distance-play", id="a match is forgotten"),
+        pytest.param("PositionZoo", "s-distance-play", id="clocks turn"),
+    ],
+)
+def test_what_happens_in_time_can_be_played(name: str, css: str) -> None:
+    app = getattr(widgets, name)()
+    (button,) = [widget for widget in controls(app) if isinstance(widget, Play)]
+    assert css in button._dom_classes
