@@ -1,6 +1,8 @@
 """LengthLab: train small models on short sequences, and test them on longer ones."""
 
+import importlib
 import inspect
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -9,9 +11,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-
-# The first optimizer imports this module, for most of a second: not during the first race.
-import torch._dynamo
+import torch
 from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
@@ -105,6 +105,17 @@ class Guesses(State):
         return dict(value)
 
 
+@cache
+def load_compiler() -> threading.Thread:
+    """Import, once and on a thread of its own, what the first optimizer imports.
+
+    It takes a second or more: not during the first race, and not before the app is on the page.
+    """
+    thread = threading.Thread(target=importlib.import_module, args=("torch._dynamo",))
+    thread.start()
+    return thread
+
+
 class LengthLab(App):
     """A race of position methods: one small model each, tested on longer and longer sequences.
 
@@ -165,6 +176,7 @@ class LengthLab(App):
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
         super().__init__(**state)
+        load_compiler()
         place = self.children.index(self._details)  # which follow the caption
         self.children = [*self.children[:place], self._written, *self.children[place:]]
         self.observe(lambda _: self._measure(), names="question")
