@@ -9,12 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.check.common_condition import with_condition
+from alibi_viz.check.common_condition import are_only_views, with_condition
 from alibi_viz.check.plan import Call
-from alibi_viz.check.report import Finding
+from alibi_viz.check.report import OUTSIDE, Finding
 
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
+# What outputs look like if the inputs were read from other places of the memory
+_LOOKS_OF_GARBAGE = {
+    "batch rows mixed",
+    "content depends on position",
+    "not a weighted average",
+    "padding not masked",
+    "returns NaN",
+    OUTSIDE,
+}
 # Dtypes of arrays that are kept, by their names in NumPy
 _KEPT_DTYPES = {
     "float32": torch.float32,
@@ -80,6 +89,10 @@ class Failures:
     def add(self, fault: str, call: Call, message: str) -> None:
         self.by_fault.setdefault(fault, {})[call] = message
 
+    def update(self, others: "Failures") -> None:
+        for fault, messages in others.by_fault.items():
+            self.by_fault.setdefault(fault, {}).update(messages)
+
     @property
     def calls(self) -> list[Call]:
         calls: list[Call] = []
@@ -92,8 +105,11 @@ class Failures:
         findings = []
         for fault, messages in self.by_fault.items():
             first_message = next(iter(messages.values()))
-            evidence = with_condition(first_message, list(messages), tried)
-            findings.append(Finding(fault, evidence))
+            wrong = list(messages)
+            evidence = with_condition(first_message, wrong, tried)
+            looks_like_garbage = fault in _LOOKS_OF_GARBAGE and are_only_views(wrong, tried)
+            name = "strides ignored" if looks_like_garbage else fault
+            findings.append(Finding(name, evidence))
         return findings
 
 

@@ -12,13 +12,23 @@ from torch import Tensor
 from alibi_viz import arguments
 from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
 from alibi_viz.check.content import check_outputs, name_content
-from alibi_viz.check.explain import diagnose
-from alibi_viz.check.plan import NO_PADDING, SHORT, Call, Probe, attention_plan, bias_plan
+from alibi_viz.check.explain import diagnose, wrong_observations
+from alibi_viz.check.plan import (
+    CONTIGUOUS,
+    MEMORY_WORDS,
+    NO_PADDING,
+    SHORT,
+    Call,
+    Probe,
+    attention_plan,
+    bias_plan,
+    twins,
+)
 from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
 from alibi_viz.check.report import OUTSIDE, Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.check.slope_rules import Group, Tolerance, name_slopes
-from alibi_viz.check.words import count
+from alibi_viz.check.words import alternatives, count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
@@ -48,7 +58,8 @@ _FINDINGS_OF_ROUNDING = {
     "unknown fault",
     OUTSIDE,
 }
-HEAD_DIMS = (64, 96)  # the second is larger than the usual block, and no power of two
+# The second is larger than the usual block, and a multiple of 8 only: kernels round to more.
+HEAD_DIMS = (64, 104)
 _Read = Callable[[Call], Sequence[Observation]]  # makes a call, and reads what it shows
 
 
@@ -408,7 +419,8 @@ def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Exp
     """Check the bias of a bias function, given a reader of its logits."""
     observations, failures = _observe(read, calls)
     findings = _name_length_cap(failures, calls)
-    faults, comparison = diagnose(observations, expected)
+    wrong = wrong_observations(observations, expected)
+    faults, comparison = diagnose(observations, wrong, expected)
     return Report(subject, findings + faults, comparison=comparison)
 
 
@@ -421,9 +433,18 @@ def examine_attention(
 ) -> Report:
     """Check the bias, the scale of the content, and finally the output for random inputs."""
     observations, failures = _observe(reader.observe, calls)
+    wrong = wrong_observations(observations, expected)
+    wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
+    further = _calls_that_tell_apart(wrong_calls, calls)
+    if further and "does not finish" not in failures.by_fault:
+        calls = [*calls, *further]
+        more, more_failures = _observe(reader.observe, further)
+        observations += more
+        failures.update(more_failures)
+        wrong += wrong_observations(more, expected)
     notes = _drop_refused(failures, calls)
     findings = _name_length_cap(failures, calls)
-    faults, comparison = diagnose(observations, expected)
+    faults, comparison = diagnose(observations, wrong, expected)
 
     works = list(dict.fromkeys(seen.call for seen in observations))
     # A call that does not finish goes on, and may disturb others.
@@ -439,6 +460,20 @@ def examine_attention(
         findings += outputs.findings
         notes += outputs.notes
     return Report(subject, findings, notes=notes, comparison=comparison)
+
+
+def _calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[Call]:
+    """Further calls that tell which condition of the wrong ones makes them wrong.
+
+    In a plan of pairs, two conditions may always come together.
+    """
+    right = set(calls) - set(wrong)
+    if not wrong or not right:
+        return []
+    shortest = min(wrong, key=lambda made: made.probe.key_length)
+    further = [replace(twin, after_longer=True) for twin in twins(shortest, plain=calls[0])]
+    as_in_plan = [replace(twin, after_longer=False) for twin in further]
+    return [twin for twin, planned in zip(further, as_in_plan, strict=True) if planned not in calls]
 
 
 def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
@@ -469,25 +504,29 @@ def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Fai
 def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
     """Drop errors of conditions that a function may refuse, and say in notes what was left out.
 
-    These are transposed inputs, and a further size of a head if all calls with it fail. Other
-    errors are faults, and then so are these.
+    These are inputs that are not contiguous, and a further size of a head if all calls with it
+    fail. Other errors are faults, and then so are these.
     """
     errors = failures.by_fault.get("raises an error", {})
     refused_sizes = set()
     for head_dim in {made.head_dim for made in calls} - {calls[0].head_dim}:
         if all(made in errors for made in calls if made.head_dim == head_dim):
             refused_sizes.add(head_dim)
-    if not all(made.transposed or made.head_dim in refused_sizes for made in errors):
-        return []
+    for made in errors:
+        is_contiguous = made.memory == CONTIGUOUS
+        if is_contiguous and made.head_dim not in refused_sizes:
+            return []
 
     failures.by_fault.pop("raises an error", None)
     notes = []
     for head_dim in sorted(refused_sizes):
         message = next(errors[made] for made in errors if made.head_dim == head_dim)
         notes.append(_refusal(f"head_dim {head_dim}", message))
-    of_memory = [message for made, message in errors.items() if made.head_dim not in refused_sizes]
-    if of_memory:
-        notes.append(_refusal("some transposed inputs", of_memory[0]))
+    refused_views = [made for made in errors if made.head_dim not in refused_sizes]
+    if refused_views:
+        kinds = [MEMORY_WORDS[made.memory] for made in refused_views]
+        condition = f"some {alternatives(list(dict.fromkeys(kinds)))}"
+        notes.append(_refusal(condition, errors[refused_views[0]]))
     return notes
 
 

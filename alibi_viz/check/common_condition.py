@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from alibi_viz.check.plan import NO_PADDING, PADDING_WORDS, Call
-from alibi_viz.check.words import count
+from alibi_viz.check.plan import CONTIGUOUS, MEMORY_WORDS, NO_PADDING, PADDING_WORDS, Call
+from alibi_viz.check.words import alternatives, count
 
 Words = Callable[[Sequence[Any]], str]  # says one or several values of a property
 
@@ -25,32 +25,34 @@ def _either(value: Any, words: str, other_words: str) -> Words:
 def _numbers(unit: str) -> Words:
     def say(values: Sequence[Any]) -> str:
         last = count(values[-1], unit)
-        return _alternatives([*map(str, values[:-1]), last])
+        return alternatives([*map(str, values[:-1]), last])
 
     return say
 
 
 def _sides(values: Sequence[Any]) -> str:
     words = {NO_PADDING: "no padding", **PADDING_WORDS}
-    return _alternatives([words[value] for value in values])
+    return alternatives([words[value] for value in values])
+
+
+def _memories(values: Sequence[Any]) -> str:
+    return alternatives([MEMORY_WORDS[value] for value in values])
 
 
 def _head_dims(values: Sequence[Any]) -> str:
-    return f"head_dim {_alternatives(list(map(str, values)))}"
-
-
-def _alternatives(words: Sequence[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    return f"head_dim {alternatives(list(map(str, values)))}"
 
 
 def _padding(call: Call) -> str:
     return call.padding
 
 
-def _is_transposed(call: Call) -> bool:
-    return call.transposed
+def _memory(call: Call) -> str:
+    return call.memory
+
+
+def _is_view(call: Call) -> bool:
+    return call.memory != CONTIGUOUS
 
 
 def _is_after_longer(call: Call) -> bool:
@@ -90,7 +92,8 @@ class Property(NamedTuple):
 
 PROPERTIES = [
     Property(_padding, _sides),
-    Property(_is_transposed, _either(True, "transposed inputs", "contiguous inputs")),
+    Property(_is_view, _either(True, "inputs that are not contiguous", "contiguous inputs")),
+    Property(_memory, _memories),
     Property(_is_after_longer, _either(True, "calls after longer ones", "first calls")),
     Property(_batch, _either(1, "a batch of one", "a batch of several")),
     Property(_head_dim, _head_dims),
@@ -101,6 +104,7 @@ PROPERTIES = [
     Property(_query_length, _numbers("query")),
     Property(_key_length, _numbers("key")),
 ]
+_MOST_PROPERTIES = 3  # in words
 _MOST_VALUES = 3  # of a property in words
 _MOST_CALLS = 3  # listed if there is no common property
 
@@ -125,7 +129,7 @@ def with_condition(evidence: str, wrong: Sequence[Call], calls: Sequence[Call]) 
 def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     """What some of the calls have in common, but none of the others, in words.
 
-    One property is tried before two, and without any the calls are listed.
+    One property is tried before two, and two before three. Without any, the calls are listed.
 
     >>> from alibi_viz.check.common_condition import only_condition
     >>> from alibi_viz.check.plan import Call, Probe
@@ -135,10 +139,11 @@ def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     'a batch of one'
     """
     right = [call for call in calls if call not in wrong]
-    for properties in [*combinations(PROPERTIES, 1), *combinations(PROPERTIES, 2)]:
-        described = _described(properties, wrong, right)
-        if described is not None:
-            return described
+    for number in range(1, _MOST_PROPERTIES + 1):
+        for properties in combinations(PROPERTIES, number):
+            described = _described(properties, wrong, right)
+            if described is not None:
+                return described
     distinct = [str(call) for call in dict.fromkeys(wrong)]
     listed = "; ".join(distinct[:_MOST_CALLS])
     further = len(distinct) - _MOST_CALLS
@@ -171,16 +176,22 @@ def _described(
 
 
 def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:
-    """The name of the fault if only calls with padding, or with transposed inputs, are wrong.
+    """The name of the fault if only calls with padding, or with other memory, are wrong.
 
     None if others are, too, or if all calls are like that.
     """
-    right = [call for call in calls if call not in wrong]
-    if all(call.transposed for call in wrong) and not all(call.transposed for call in right):
+    if are_only_views(wrong, calls):
         return "strides ignored"
+    right = [call for call in calls if call not in wrong]
     if all(_is_padded(call) for call in wrong) and not all(_is_padded(call) for call in right):
         return "padding changes the bias"
     return None
+
+
+def are_only_views(wrong: Sequence[Call], calls: Sequence[Call]) -> bool:
+    """Whether the wrong ones have inputs that are not contiguous, and some others don't."""
+    right = [call for call in calls if call not in wrong]
+    return all(_is_view(call) for call in wrong) and not all(_is_view(call) for call in right)
 
 
 def _is_padded(call: Call) -> bool:

@@ -47,11 +47,10 @@ def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expec
     if not wrong:
         return Content(expected)
 
-    designed = None
-    if expected.scale is None and len(wrong) == len(relative):
-        designed = _by_design(wrong, expected, tolerance)
-    if designed is not None:
-        return designed
+    if expected.scale is None:
+        designed = _by_design(relative, wrong, expected, tolerance)
+        if designed is not None:
+            return designed
     call, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
     evidence = with_condition(evidence, list(wrong), list(relative))
@@ -70,27 +69,42 @@ def _fault_of(factors: Mapping[Call, float], tolerance: float) -> str:
         return "content too weak"
     if _are_all(factors, lambda call: call.head_dim**0.5, tolerance):
         return "content not scaled"
+    has_several_sizes = len({call.head_dim for call in factors}) > 1
+    if has_several_sizes and _are_all(factors, lambda call: call.head_dim**-0.5, tolerance):
+        return "content scaled twice"
     return "content multiplied"
 
 
 def _by_design(
-    factors: Mapping[Call, float], expected: Expectation, tolerance: float
+    factors: Mapping[Call, float],
+    wrong: Mapping[Call, float],
+    expected: Expectation,
+    tolerance: float,
 ) -> Content | None:
-    """What to expect if the same scale or factor in all calls is by design.
+    """What to expect if a scale of all calls is by design, by all factors and the wrong ones.
 
-    None if it isn't the same, or is that of a known mistake.
+    None if the calls have no scale in common, or that of a known mistake.
     """
     call, factor = next(iter(factors.items()))
-    if factor <= 0 or _fault_of(factors, tolerance) != "content multiplied":
+    if factor <= 0 or _fault_of(wrong, tolerance) != "content multiplied":
         return None
+    are_all_wrong = len(wrong) == len(factors)
     scale = factor * call.head_dim**-0.5
-    if _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
+    if are_all_wrong and _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
         note = _scale_note(f"with {scale:.4g}", f"scale={scale:.4g}")
         return Content(replace(expected, scale=scale), notes=[note])
-    if _are_all(factors, lambda _: factor, tolerance):
-        note = _scale_note(f"with {factor:.4g} / sqrt(head_dim)", "`scale` and one `head_dim`")
+    if are_all_wrong and _are_all(factors, lambda _: factor, tolerance):
+        note = _scale_note(f"with {factor:.4g} / sqrt(head_dim)", _SCALE_OF_ONE_SIZE)
         return Content(replace(expected, factor=factor), notes=[note])
+    # As muP does; with one size of a head it would be a constant.
+    numerator = factor * call.head_dim**0.5
+    if _are_all(factors, lambda call: numerator * call.head_dim**-0.5, tolerance):
+        note = _scale_note(f"with {numerator:.4g} / head_dim", _SCALE_OF_ONE_SIZE)
+        return Content(replace(expected, factor=numerator, exponent=-1.0), notes=[note])
     return None
+
+
+_SCALE_OF_ONE_SIZE = "`scale` and one `head_dim`"
 
 
 def _scale_note(observed: str, argument: str) -> str:

@@ -27,17 +27,24 @@ from alibi_viz.check.slope_rules import ByGroup, Group, Tolerance, name_slopes
 _FEW_ROWS = 8  # compared before all rows: they reject most rules in less time
 
 
-def diagnose(
+def wrong_observations(
     observations: Sequence[Observation], expected: Expectation
-) -> tuple[list[Finding], Comparison | None]:
-    """Name the faults behind the observations of one function.
-
-    Returns the findings and the call whose weights differ most, or None if all are right.
-    """
+) -> list[Observation]:
+    """Those of the observations that are not as expected."""
     wrong = []
     for observation in observations:
         if not observation.agrees(expected.bias(observation.probe)):
             wrong.append(observation)
+    return wrong
+
+
+def diagnose(
+    observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
+) -> tuple[list[Finding], Comparison | None]:
+    """Name the faults behind the observations of one function, of which some are wrong.
+
+    Returns the findings and the call whose weights differ most, or None if all are right.
+    """
     if not wrong:
         return [], None
 

@@ -333,8 +333,8 @@ class Expectation:
         causal: whether keys after the query should be masked. Otherwise the bias should be
             symmetric.
         window: how many keys a query should see, with its own; None for all.
-        scale: the factor of q . k; None for 1 / sqrt(head_dim).
-        factor: a further factor of q . k.
+        scale: the factor of q . k; None for factor * head_dim**exponent.
+        factor, exponent: the usual ones, or those that were observed and may be by design.
         softcap: c, if the content should be c * tanh(content / c); None without such a cap.
     """
 
@@ -343,6 +343,7 @@ class Expectation:
     window: int | None = None
     scale: float | None = None
     factor: float = 1.0
+    exponent: float = -0.5
     softcap: float | None = None
 
     def bias(self, probe: Probe, rows: Rows = ALL_ROWS) -> Tensor:
@@ -369,8 +370,9 @@ class Expectation:
 
     def scaling(self, head_dim: int) -> float:
         """The correct factor of q . k."""
-        scale = head_dim**-0.5 if self.scale is None else self.scale
-        return scale * self.factor
+        if self.scale is not None:
+            return self.scale
+        return float(self.factor * head_dim**self.exponent)
 
     def weights(self, query: Tensor, key: Tensor) -> Tensor:
         """The correct weights, float64 [batch, heads, query, key], of queries and keys."""
