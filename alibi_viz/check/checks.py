@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alibi_viz import arguments
 from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
-from alibi_viz.check.content import check_outputs, name_content
+from alibi_viz.check.content import Content, check_outputs, name_content
 from alibi_viz.check.explain import diagnose, wrong_observations
 from alibi_viz.check.plan import (
     CONTIGUOUS,
@@ -22,7 +22,7 @@ from alibi_viz.check.plan import (
     Probe,
     attention_plan,
     bias_plan,
-    twins,
+    calls_that_tell_apart,
 )
 from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
 from alibi_viz.check.report import OUTSIDE, Finding, Report
@@ -435,7 +435,7 @@ def examine_attention(
     observations, failures = _observe(reader.observe, calls)
     wrong = wrong_observations(observations, expected)
     wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
-    further = _calls_that_tell_apart(wrong_calls, calls)
+    further = calls_that_tell_apart(wrong_calls, calls)
     if further and "does not finish" not in failures.by_fault:
         calls = [*calls, *further]
         more, more_failures = _observe(reader.observe, further)
@@ -449,31 +449,30 @@ def examine_attention(
     works = list(dict.fromkeys(seen.call for seen in observations))
     # A call that does not finish goes on, and may disturb others.
     hangs = "does not finish" in failures.by_fault
+    content = Content(expected)
     if not hangs:
         content = name_content(reader, _readable_calls(observations, expected), expected)
         findings += content.findings
-        notes += content.notes
-        expected = content.expected
     findings += faults
+    findings = _without_repeats(findings)
     if not findings:
-        outputs = check_outputs(reader, works, expected, group_size)
+        outputs = check_outputs(reader, works, content.expected, group_size)
+        if outputs.findings and content.notes:
+            # A strong soft cap looks like a scale: perhaps there is a cap alone.
+            of_cap = check_outputs(reader, works, expected, group_size)
+            if not of_cap.findings:
+                outputs = of_cap
+                content.notes.clear()
         findings += outputs.findings
         notes += outputs.notes
+    notes += content.notes
     return Report(subject, findings, notes=notes, comparison=comparison)
 
 
-def _calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[Call]:
-    """Further calls that tell which condition of the wrong ones makes them wrong.
-
-    In a plan of pairs, two conditions may always come together.
-    """
-    right = set(calls) - set(wrong)
-    if not wrong or not right:
-        return []
-    shortest = min(wrong, key=lambda made: made.probe.key_length)
-    further = [replace(twin, after_longer=True) for twin in twins(shortest, plain=calls[0])]
-    as_in_plan = [replace(twin, after_longer=False) for twin in further]
-    return [twin for twin, planned in zip(further, as_in_plan, strict=True) if planned not in calls]
+def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
+    """The last finding of each name: the weights tell most of the calls that have a fault."""
+    by_name = {finding.name: finding for finding in findings}
+    return list(by_name.values())
 
 
 def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:

@@ -175,20 +175,30 @@ def attention_plan(
     return list(dict.fromkeys(calls))
 
 
-def twins(call: Call, plain: Call) -> list[Call]:
-    """The call with each of its conditions, but for its sizes, replaced by that of a plain one.
+def calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[Call]:
+    """Further calls that tell which condition of the wrong ones makes them wrong.
 
-    They tell which of its conditions make a call wrong.
+    In a plan of pairs, two conditions may always come together. So these replace each condition of
+    a wrong call, but for its sizes, by that of the first of all calls.
     """
-    with_plain_heads = call.probe._replace(num_heads=plain.probe.num_heads)
-    possible = [
-        replace(call, probe=with_plain_heads),
-        replace(call, head_dim=plain.head_dim),
-        replace(call, batch=plain.batch),
-        replace(call, memory=plain.memory),
-        replace(call, padding=plain.padding),
+    right = set(calls) - set(wrong)
+    if not wrong or not right:
+        return []
+    plain = calls[0]
+    shortest = min(wrong, key=lambda call: call.probe.key_length)
+    variants = [
+        replace(shortest, probe=shortest.probe._replace(num_heads=plain.probe.num_heads)),
+        replace(shortest, head_dim=plain.head_dim),
+        replace(shortest, batch=plain.batch),
+        replace(shortest, memory=plain.memory),
+        replace(shortest, padding=plain.padding),
     ]
-    return [twin for twin in dict.fromkeys(possible) if twin != call]
+    is_made = {replace(call, after_longer=False) for call in calls}
+    further = []
+    for variant in dict.fromkeys(variants):
+        if replace(variant, after_longer=False) not in is_made:
+            further.append(replace(variant, after_longer=True))
+    return further
 
 
 def _in_order(calls: Sequence[Call]) -> list[Call]:

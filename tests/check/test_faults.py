@@ -367,8 +367,8 @@ ATTENTION = [
     attention_case("unknown fault", faulty.in_half_precision, length=300),
     # These show with random inputs only.
     attention_case("unknown fault", queries_of_another_sequence),
-    attention_case("unknown fault", keys_of_another_head_while_decoding),
-    attention_case("unknown fault", larger_content_beyond_100_keys, length=140),
+    attention_case("wrong keys", keys_of_another_head_while_decoding),
+    attention_case("content multiplied", larger_content_beyond_100_keys, length=140),
     attention_case("unknown fault", values_of_another_sequence_beyond_100_keys, length=140),
 ]
 
@@ -408,6 +408,7 @@ def test_every_fault_has_a_test() -> None:
     elsewhere = {
         "cache not read",
         "content depends on position",
+        "content scaled twice",
         "does not finish",
         "missing case",
         "outside of what this checker knows",
