@@ -172,7 +172,10 @@ def _described(
             return None
         words.append(prop.words(values))
         combined *= len(values)
-    return " and ".join(words) if len(of_wrong) == combined else None
+    if len(of_wrong) != combined:
+        return None
+    *all_but_last, last = words
+    return f"{', '.join(all_but_last)} and {last}" if all_but_last else last
 
 
 def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from alibi_viz.check.beyond import fit_cap
 from alibi_viz.check.call import Failures, Unusable, try_each
 from alibi_viz.check.common_condition import fault_of_condition, with_condition
 from alibi_viz.check.plan import NO_PADDING, Call, calls_that_tell_apart
@@ -14,10 +15,6 @@ from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation
 
-# Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
-_STRONGEST_CAP = 2.0
-_WEAKEST_CAP = 500.0
-_CAP_STEPS = 30  # of the search
 _COMPARED_QUERIES = 16  # the last ones tell which heads are read
 
 
@@ -293,7 +290,8 @@ def _check_output(
 
     evidence = f"{call}: for random inputs, the output is off by up to {difference:.3g}"
     read = sample.heads_read(expected, tolerance)
-    if read is not None:
+    right_heads = _neighbors(heads, group_size)
+    if read is not None and not all(torch.equal(part, right_heads) for part in read):
         fault, right_if = _name_heads(*read, group_size)
         raise Unusable(fault, f"{evidence}, but right if {right_if}")
     if reader.dtype.itemsize == 2:
@@ -333,16 +331,7 @@ def _with_fitted_cap(
     def difference(cap: float) -> float:
         return sample.difference(replace(expected, softcap=cap), key_heads)
 
-    # Ternary search: the error grows on both sides of the right cap.
-    low = math.log(_STRONGEST_CAP)
-    high = math.log(_WEAKEST_CAP)
-    for _ in range(_CAP_STEPS):
-        third = (high - low) / 3
-        if difference(math.exp(low + third)) < difference(math.exp(high - third)):
-            high -= third
-        else:
-            low += third
-    cap = math.exp((low + high) / 2)
+    cap = fit_cap(difference)
     if difference(cap) > 4 * reader.precision.absolute:
         return None
     return replace(expected, softcap=float(f"{cap:.3g}"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.check.beyond import name_unexplained
+from alibi_viz.check.beyond import EXACT_DESCRIPTIONS, describe, name_unexplained
 from alibi_viz.check.common_condition import fault_of_condition, with_condition
 from alibi_viz.check.plan import (
     NO_HEAD_DIM,
@@ -68,9 +68,13 @@ def _explain_wrong_calls(
     wrong_calls = [observation.call for observation in wrong]
     if together is None:
         fault = fault_of_condition(wrong_calls, calls)
-        if fault is None:
+        if fault is not None:
+            together = [Finding(fault, evidence)]
+    if together is None:
+        described = describe(wrong, expected, EXACT_DESCRIPTIONS)
+        if described is None:
             return _explain_each(observations, wrong, expected)
-        together = [Finding(fault, evidence)]
+        together = [described]
     return [_with_wrong_calls(finding, wrong_calls, calls, expected) for finding in together]
 
 
@@ -127,7 +131,9 @@ class _Evidence:
         def fits(n: int, rows: Rows) -> bool:
             observation = self.observations[n]
             bias = self.bias(n, rule, slopes[_group(observation)], rows)
-            return observation.agrees(bias, rows)
+            # Rows without any key agree with everything.
+            sees_a_key = bias.isfinite().any(-1).any(-1)
+            return bool(sees_a_key.all()) and observation.agrees(bias, rows)
 
         numbers = range(len(self.observations))
         for n in numbers:

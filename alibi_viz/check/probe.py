@@ -94,26 +94,37 @@ class Observation:
     @property
     def cap(self) -> int | None:
         """The distance from which on the bias of the last query is constant, if there is one."""
-        by_distance = self.log_weights[:, -1].flip(-1)
-        largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
-        changes = (largest_step > self.precision.absolute / 10).nonzero()
-        if len(changes) == 0:
+        if not self.changes:
             return None
-        cap = int(changes.max()) + 1
+        cap = self.changes[-1]
         largest_distance = self.probe.key_length - 1
         return cap if cap < largest_distance else None
 
     @property
-    def step(self) -> int | None:
-        """How many neighboring distances have the same bias; None if it differs for each."""
+    def changes(self) -> tuple[int, ...]:
+        """The distances at which the bias of the last query differs from that one key nearer."""
         by_distance = self.log_weights[:, -1].flip(-1)
         largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
         changes = (largest_step > self.precision.absolute / 10).nonzero().flatten() + 1
-        if len(changes) == 0:
+        return tuple(changes.tolist())
+
+    @property
+    def reach(self) -> int:
+        """The largest distance at which the last query sees a key in some head."""
+        by_distance = self.visible.any(0).flip(-1)
+        return int(by_distance.nonzero().amax())
+
+    @property
+    def bias_cap(self) -> float | None:
+        """The size up to which the bias of the steepest head grows; None if it goes on."""
+        by_distance = self.log_weights[:, -1].flip(-1)
+        first_step = by_distance[:, 0] - by_distance[:, 1]
+        steepest = by_distance[first_step.argmax()]
+        is_readable = float(steepest[-1]) > self.precision.floor + 1
+        goes_on = float((steepest[-1] - steepest[-2]).abs()) > self.precision.absolute / 10
+        if goes_on or not is_readable:
             return None
-        step = int(changes[0])
-        is_regular = bool((changes % step == 0).all())
-        return step if step > 1 and is_regular else None
+        return float(steepest[0] - steepest[-1])
 
     def normalize(self, bias: Tensor) -> Tensor:
         """The log weights of a bias [heads, query, key].

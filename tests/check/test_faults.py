@@ -410,9 +410,12 @@ def test_every_fault_has_a_test() -> None:
         "content depends on position",
         "content scaled twice",
         "does not finish",
+        "mirrored keys",
         "missing case",
         "outside of what this checker knows",
+        "slopes of another number of heads",
         "wrong layout",
+        "wrong mask",
     }
     assert tested | elsewhere == set(check.FAULTS)
 
@@ -580,8 +583,14 @@ def test_a_slope_that_is_off_by_a_ten_thousandth_is_found() -> None:
     assert names(check.attention(attention, num_heads=[12])) == {"other slopes"}
 
 
-@pytest.mark.parametrize("change", [-1.0, -math.inf])
-def test_a_single_wrong_weight_far_away_is_found(change: float) -> None:
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        pytest.param(-1.0, "length cap", id="other bias"),
+        pytest.param(-math.inf, "wrong mask", id="masked"),
+    ],
+)
+def test_a_single_wrong_weight_far_away_is_found(change: float, fault: str) -> None:
     def last_row_differs(heads: int, queries: int, keys: int) -> Tensor:
         bias = alibi_bias(alibi_slopes(heads), queries, keys)
         if keys == 300:
@@ -589,7 +598,7 @@ def test_a_single_wrong_weight_far_away_is_found(change: float) -> None:
         return bias
 
     report = check.bias(last_row_differs, decoding=False)
-    assert names(report) == {"length cap"}
+    assert names(report) == {fault}
     assert report.comparison is not None
     _, query, key = report.comparison.place
     assert (query, key) == (299, 0)
