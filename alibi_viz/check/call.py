@@ -154,6 +154,11 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
         raise Unusable(
             "returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN"
         )
+    infinite = int(numbers.isposinf().sum())
+    if infinite and not nan:
+        raise Unusable(
+            "returns NaN", f"{description}: {infinite} of {numbers.numel()} values are infinite"
+        )
     return numbers, tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
@@ -172,8 +177,12 @@ def _from_array(value: Any) -> Tensor:
 
 
 def _message(error: BaseException) -> str:
-    """The type and the text of an error, shortened."""
-    text = str(error)
+    """The type and the text of an error, in one line and shortened."""
+    name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # the error is somebody else's, too
+        return name
     if len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
-    return f"{type(error).__name__}: {text}"
+    return f"{name}: {text}" if text else name

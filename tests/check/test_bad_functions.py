@@ -86,6 +86,53 @@ def test_result_that_is_no_array_of_numbers_is_a_finding(value: object) -> None:
     assert names(check.slopes(slopes, num_heads=[8])) == {"wrong type"}
 
 
+def slopes_of_zero_lengths(heads: int) -> Tensor:
+    return alibi_slopes(heads) / 0
+
+
+def infinite_bias(heads: int, queries: int, keys: int) -> Tensor:
+    return torch.full((heads, queries, keys), math.inf)
+
+
+def infinite_output(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.full_like(query, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("checker", "function"),
+    [
+        pytest.param(check.slopes, slopes_of_zero_lengths, id="slopes"),
+        pytest.param(check.bias, infinite_bias, id="bias"),
+        pytest.param(check.attention, infinite_output, id="attention"),
+    ],
+)
+def test_infinite_numbers_are_told_apart_from_numbers(checker: Any, function: Any) -> None:
+    (finding,) = checker(function, num_heads=[8]).findings
+    assert finding.name == "returns NaN"
+    assert finding.evidence.endswith("are infinite")
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_error_whose_text_raises_is_told_by_its_type() -> None:
+    def slopes(heads: int) -> Tensor:
+        raise UnprintableError
+
+    (finding,) = check.slopes(slopes, num_heads=[8]).findings
+    assert finding.evidence == "8 heads: UnprintableError"
+
+
+def test_an_error_of_many_lines_is_quoted_in_one() -> None:
+    def slopes(heads: int) -> Tensor:
+        raise ValueError("expected\n    8 heads\n    or 16")
+
+    (finding,) = check.slopes(slopes, num_heads=[8]).findings
+    assert finding.evidence == "8 heads: ValueError: expected 8 heads or 16"
+
+
 def too_few_slopes(heads: int) -> list[float]:
     return [1.0]
 
