@@ -38,6 +38,7 @@ _FINDINGS_OF_SWAPPED_AXES = {
     "content depends on position",
     "does not finish",
     "key heads in another order",
+    "mirrored keys",
     "no bias",
     "not a weighted average",
     "raises an error",
@@ -46,6 +47,7 @@ _FINDINGS_OF_SWAPPED_AXES = {
     "strides ignored",
     "unknown fault",
     "window",
+    "wrong mask",
     "wrong shape",
     "wrong type",
     OUTSIDE,
@@ -56,6 +58,7 @@ _FINDINGS_OF_ROUNDING = {
     "length cap",
     "right up to a distance, then a jump",
     "unknown fault",
+    "wrong mask",
     OUTSIDE,
 }
 # The second is larger than the usual block, and a multiple of 8 only: kernels round to more.
@@ -421,7 +424,12 @@ def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Exp
     findings = _name_length_cap(failures, calls)
     wrong = wrong_observations(observations, expected)
     faults, comparison = diagnose(observations, wrong, expected)
-    return Report(subject, findings + faults, comparison=comparison)
+    findings += faults
+    if wrong:
+        random = _random_bias(read, wrong[0].call)
+        if random is not None:
+            findings = [random]
+    return Report(subject, findings, comparison=comparison)
 
 
 def examine_attention(
@@ -444,9 +452,13 @@ def examine_attention(
         wrong += wrong_observations(more, expected)
     notes = _drop_refused(failures, calls)
     findings = _name_length_cap(failures, calls)
+    works = list(dict.fromkeys(seen.call for seen in observations))
+    if "padding not masked" in failures.by_fault:
+        # What else is wrong with padding may come from that.
+        observations = _without_padding(observations)
+        wrong = _without_padding(wrong)
     faults, comparison = diagnose(observations, wrong, expected)
 
-    works = list(dict.fromkeys(seen.call for seen in observations))
     # A call that does not finish goes on, and may disturb others.
     hangs = "does not finish" in failures.by_fault
     content = Content(expected)
@@ -466,7 +478,44 @@ def examine_attention(
         findings += outputs.findings
         notes += outputs.notes
     notes += content.notes
+    if findings and not hangs:
+        random = _random_output(reader, calls[0])
+        if random is not None:
+            findings = [random]
     return Report(subject, findings, notes=notes, comparison=comparison)
+
+
+def _random_bias(read: _Read, made: Call) -> Finding | None:
+    """A finding if a call gives another bias each time it is made."""
+    try:
+        (first,) = read(made)
+        (second,) = read(made)
+    except Unusable:
+        return None
+    difference = float((first.log_weights - second.log_weights).abs().max())
+    return _random(made, "log weights", difference, first.precision.absolute)
+
+
+def _random_output(reader: AttentionReader, made: Call) -> Finding | None:
+    """A finding if a call gives another output each time it is made."""
+    try:
+        difference = float((reader.output(made) - reader.output(made)).abs().max())
+    except Unusable:
+        return None
+    return _random(made, "outputs", difference, reader.precision.absolute)
+
+
+def _random(made: Call, what: str, difference: float, tolerance: float) -> Finding | None:
+    if not difference > tolerance:  # NaN is no difference
+        return None
+    evidence = (
+        f"{made}: the same call made twice gives {what} that differ by up to {difference:.3g}"
+    )
+    return Finding("random result", evidence)
+
+
+def _without_padding(observations: Sequence[Observation]) -> list[Observation]:
+    return [seen for seen in observations if seen.call.padding == NO_PADDING]
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:

@@ -144,10 +144,31 @@ def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
             described = _described(properties, wrong, right)
             if described is not None:
                 return described
-    distinct = [str(call) for call in dict.fromkeys(wrong)]
-    listed = "; ".join(distinct[:_MOST_CALLS])
-    further = len(distinct) - _MOST_CALLS
+    return _listed(wrong, right)
+
+
+def _listed(wrong: Sequence[Call], right: Sequence[Call]) -> str:
+    """The first of the wrong calls in words: what they say is as short as tells them apart."""
+    for words in (_numbers_of_heads, _sizes_without_heads, _sizes, str):
+        of_right = {words(call) for call in right}
+        of_wrong = list(dict.fromkeys(words(call) for call in wrong))
+        if not of_right.intersection(of_wrong):
+            break
+    listed = "; ".join(of_wrong[:_MOST_CALLS])
+    further = len(of_wrong) - _MOST_CALLS
     return f"{listed}; and {further} more" if further > 0 else listed
+
+
+def _numbers_of_heads(call: Call) -> str:
+    return count(call.probe.num_heads, "head")
+
+
+def _sizes_without_heads(call: Call) -> str:
+    return f"{count(call.probe.query_length, 'query')}, {count(call.probe.key_length, 'key')}"
+
+
+def _sizes(call: Call) -> str:
+    return str(call.probe)
 
 
 def _described(

@@ -129,9 +129,7 @@ def bias_plan(num_heads: Sequence[int], decoding: bool, length: int) -> list[Cal
     for choice in pairwise(conditions):
         queries, keys = choice["sizes"]
         calls.append(Call(Probe(choice["heads"], queries, keys)))
-    calls = _in_order(calls)
-    calls += _whole_blocks(num_heads[0], NO_HEAD_DIM, length)
-    return calls + _further_heads(num_heads, NO_HEAD_DIM)
+    return _in_order(calls) + _further_heads(num_heads, NO_HEAD_DIM)
 
 
 def attention_plan(

@@ -250,7 +250,9 @@ def _schemes(
     for head_dim in [0] if _knows_head_dim(slopes) else _HEAD_DIMS:
         yield ("bias before scaling",), partial(_divided_by_model_width, correct, head_dim)
     yield ("heads in another order",), reordered
-    yield ("heads without a bias",), partly_zero
+    have_bias = [bool((values.abs() > smallest).any()) for values in slopes.values()]
+    if all(have_bias):
+        yield ("heads without a bias",), partly_zero
     if max(group.num_heads for group in slopes) > 1:
         yield ("heads share a slope",), partial(_one_slope, slopes)
 

@@ -413,6 +413,7 @@ def test_every_fault_has_a_test() -> None:
         "mirrored keys",
         "missing case",
         "outside of what this checker knows",
+        "random result",
         "slopes of another number of heads",
         "wrong layout",
         "wrong mask",
