@@ -206,8 +206,9 @@ def attention(
     """Check an attention function by its outputs alone.
 
     It is called under all conditions of `alibi_viz.check.plan`: one query, a few or all, few keys
-    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous or
-    transposed, and with `padding` also with a mask. A finding says under which of them it was seen.
+    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous,
+    transposed or slices, and with `padding` also with a mask. A finding says under which of them it
+    was seen.
 
     Args:
         function: (query, key, value) -> output. Adapt others with a lambda: where four query heads

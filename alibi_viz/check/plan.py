@@ -177,19 +177,19 @@ def calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[
     """Further calls that tell which condition of the wrong ones makes them wrong.
 
     In a plan of pairs, two conditions may always come together. So these replace each condition of
-    a wrong call, but for its sizes, by that of the first of all calls.
+    a wrong call, but for its sizes, by another one: by that of the first call, if that is another.
     """
     right = set(calls) - set(wrong)
     if not wrong or not right:
         return []
-    plain = calls[0]
     shortest = min(wrong, key=lambda call: call.probe.key_length)
+    heads = _another(shortest.probe.num_heads, [call.probe.num_heads for call in calls])
     variants = [
-        replace(shortest, probe=shortest.probe._replace(num_heads=plain.probe.num_heads)),
-        replace(shortest, head_dim=plain.head_dim),
-        replace(shortest, batch=plain.batch),
-        replace(shortest, memory=plain.memory),
-        replace(shortest, padding=plain.padding),
+        replace(shortest, probe=shortest.probe._replace(num_heads=heads)),
+        replace(shortest, head_dim=_another(shortest.head_dim, [call.head_dim for call in calls])),
+        replace(shortest, batch=_another(shortest.batch, [call.batch for call in calls])),
+        replace(shortest, memory=_another(shortest.memory, [call.memory for call in calls])),
+        replace(shortest, padding=calls[0].padding),
     ]
     is_made = {replace(call, after_longer=False) for call in calls}
     further = []
@@ -197,6 +197,11 @@ def calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[
         if replace(variant, after_longer=False) not in is_made:
             further.append(replace(variant, after_longer=True))
     return further
+
+
+def _another(value: Any, values: Sequence[Any]) -> Any:
+    """The first of some values that is another one; the same if there is none."""
+    return next((other for other in values if other != value), value)
 
 
 def _in_order(calls: Sequence[Call]) -> list[Call]:

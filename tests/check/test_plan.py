@@ -182,6 +182,11 @@ def test_each_condition_of_a_wrong_call_is_replaced_by_a_plain_one(plain: dict[s
     assert replace(UNUSUAL, **plain) in further
 
 
+def test_a_plain_condition_of_a_wrong_call_is_replaced_by_an_unusual_one() -> None:
+    further = calls_that_tell_apart([PLAIN], [PLAIN, UNUSUAL])
+    assert replace(PLAIN, memory="transposed", after_longer=True) in further
+
+
 def test_no_call_is_made_twice_to_tell_conditions_apart() -> None:
     calls = plan()
     further = calls_that_tell_apart(calls[5:6], calls)
