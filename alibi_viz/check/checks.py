@@ -17,6 +17,7 @@ from alibi_viz.check.plan import (
     CONTIGUOUS,
     MEMORY_WORDS,
     NO_PADDING,
+    NOT_CONTIGUOUS,
     SHORT,
     Call,
     Probe,
@@ -489,6 +490,7 @@ def examine_attention(
 def _random_bias(read: _Read, made: Call) -> Finding | None:
     """A finding if a call gives another bias each time it is made."""
     try:
+        read(made)  # after which a function may remember what it needs
         (first,) = read(made)
         (second,) = read(made)
     except Unusable:
@@ -500,6 +502,7 @@ def _random_bias(read: _Read, made: Call) -> Finding | None:
 def _random_output(reader: AttentionReader, made: Call) -> Finding | None:
     """A finding if a call gives another output each time it is made."""
     try:
+        reader.output(made)  # after which a function may remember what it needs
         difference = float((reader.output(made) - reader.output(made)).abs().max())
     except Unusable:
         return None
@@ -520,8 +523,15 @@ def _without_padding(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """The last finding of each name: the weights tell most of the calls that have a fault."""
-    by_name = {finding.name: finding for finding in findings}
+    """The first finding of each name; what the weights, the content and more show is joined."""
+    by_name: dict[str, Finding] = {}
+    for finding in findings:
+        first = by_name.setdefault(finding.name, finding)
+        if first is not finding and finding.name == "strides ignored":
+            # Each shows it with some kinds of memory, and all of them are not contiguous.
+            shown, _, _ = first.evidence.partition(" (only with")
+            evidence = f"{shown} (only with {NOT_CONTIGUOUS})"
+            by_name[finding.name] = replace(first, evidence=evidence)
     return list(by_name.values())
 
 

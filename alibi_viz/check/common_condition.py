@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from alibi_viz.check.plan import CONTIGUOUS, MEMORY_WORDS, NO_PADDING, PADDING_WORDS, Call
+from alibi_viz.check.plan import (
+    CONTIGUOUS,
+    MEMORY_WORDS,
+    NO_PADDING,
+    NOT_CONTIGUOUS,
+    PADDING_WORDS,
+    Call,
+)
 from alibi_viz.check.words import alternatives, count
 
 Words = Callable[[Sequence[Any]], str]  # says one or several values of a property
@@ -92,7 +99,7 @@ class Property(NamedTuple):
 
 PROPERTIES = [
     Property(_padding, _sides),
-    Property(_is_view, _either(True, "inputs that are not contiguous", "contiguous inputs")),
+    Property(_is_view, _either(True, NOT_CONTIGUOUS, MEMORY_WORDS[CONTIGUOUS])),
     Property(_memory, _memories),
     Property(_is_after_longer, _either(True, "calls after longer ones", "first calls")),
     Property(_batch, _either(1, "a batch of one", "a batch of several")),

@@ -32,6 +32,7 @@ TRANSPOSED = "transposed"  # heads and positions are swapped: views of [batch, l
 PACKED = "packed"  # query, key and value are slices of one array, as after a joint projection
 CACHED = "cached"  # keys and values are the first ones of larger arrays, as in a cache
 STRIDED = "strided"  # the last axis is not dense, as in a view of [batch, heads, head_dim, length]
+NOT_CONTIGUOUS = "inputs that are not contiguous"
 MEMORY_WORDS = {
     CONTIGUOUS: "contiguous inputs",
     TRANSPOSED: "transposed inputs",
