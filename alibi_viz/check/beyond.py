@@ -5,6 +5,7 @@ The descriptions are tried in the order of `DESCRIPTIONS`; "unknown fault" is th
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from torch import Tensor
 
@@ -18,6 +19,12 @@ _MOST = 0.5  # a share of the weights
 _FUTURE = 1e-3  # a weight of later keys that counts
 # A distance in two dimensions needs a few rows of a few columns.
 _NARROWEST_GRID = 2
+_CLEARLY = 3  # by so much more than the floor is a log weight that can't be missed
+_MOST_RANGES = 3  # in words
+# Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
+_STRONGEST_CAP = 2.0
+_WEAKEST_CAP = 500.0
+_CAP_STEPS = 30  # of the search
 
 Description = Callable[[Sequence[Observation], Expectation], Finding | None]
 
@@ -26,16 +33,28 @@ def name_unexplained(
     unexplained: Sequence[Observation], faults_so_far: set[str], expected: Expectation
 ) -> Finding:
     """A name for the calls that no rule explains."""
-    for describe in DESCRIPTIONS:
-        finding = describe(unexplained, expected)
-        if finding is not None:
-            return finding
+    finding = describe(unexplained, expected, DESCRIPTIONS)
+    if finding is not None:
+        return finding
     compared = [_compare(observation, expected) for observation in unexplained]
     _, worst = max(compared, key=lambda item: item[0])
     are_long = all(not observation.call.is_short for observation in unexplained)
     if are_long and faults_so_far <= {"length cap", "future not masked"}:
         return Finding("length cap", str(worst))
     return Finding("unknown fault", str(worst))
+
+
+def describe(
+    unexplained: Sequence[Observation],
+    expected: Expectation,
+    descriptions: Sequence[Description],
+) -> Finding | None:
+    """What the first of the descriptions that fits says; None if none does."""
+    for description in descriptions:
+        finding = description(unexplained, expected)
+        if finding is not None:
+            return finding
+    return None
 
 
 def _compare(observation: Observation, expected: Expectation) -> tuple[float, Comparison]:
@@ -121,6 +140,122 @@ def _right_up_to(observation: Observation, expected: Expectation) -> int | None:
     return first_wrong - 1 if share_of_wrong > _MOST else None
 
 
+def _other_keys(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:
+    """Whether queries see other keys than they should, and the bias of those is right."""
+    evidence = None
+    for observation in sorted(unexplained, key=lambda seen: seen.probe.key_length):
+        floor = observation.precision.floor
+        correct = expected.bias(observation.probe)
+        seen = observation.log_weights > floor + 1
+        should_see = correct.isfinite().expand_as(seen)
+        rightly_seen = seen & should_see
+        if not _is_right_among(rightly_seen, observation, correct):
+            return None
+
+        too_many = seen & ~should_see
+        is_future = Places.of(observation.probe).offset < 0
+        if expected.causal and bool((too_many & is_future).any()):
+            return None
+        missing = ~seen & (observation.normalize(correct) > floor + _CLEARLY)
+        wrong_keys = (missing | too_many).sum(-1)  # [heads, query]
+        if not bool(wrong_keys.any()):
+            return None
+        if evidence is None:
+            head, query = divmod(int(wrong_keys.argmax()), observation.probe.query_length)
+            sees = _ranges(seen[head, query])
+            expects = _ranges(should_see[head, query])
+            evidence = f"query {query} of head {head + 1} sees {sees}, expected {expects}"
+            evidence = f"with {observation.probe}, {evidence}"
+    if evidence is None:
+        return None
+    return Finding("wrong mask" if expected.window is None else "window", evidence)
+
+
+def _is_right_among(keys: Tensor, observation: Observation, correct: Tensor) -> bool:
+    """Whether the weights among some keys, bool [heads, query, key], are right.
+
+    No where each query of a head has so few that they are right by chance.
+    """
+    most_keys = keys.sum(-1).amax(-1)  # [heads]
+    if int(most_keys.min()) < min(_FEWEST_RIGHT, observation.probe.key_length):
+        return False
+    logits = observation.logits.masked_fill(~keys, -math.inf)
+    among = Observation(observation.call, observation.probe, logits, observation.precision)
+    return among.agrees(correct.masked_fill(~keys, -math.inf))
+
+
+def _ranges(is_seen: Tensor) -> str:
+    """The keys that are seen, in words: "keys 0 to 3 and 172 to 299"."""
+    keys = is_seen.nonzero().flatten().tolist()
+    if not keys:
+        return "no key"
+    ranges = []
+    first = keys[0]
+    for key, following in pairwise([*keys, math.inf]):
+        if following != key + 1:
+            ranges.append(str(key) if first == key else f"{first} to {key}")
+            first = following
+    if len(ranges) > _MOST_RANGES:
+        return f"{len(keys)} keys from {keys[0]} to {keys[-1]}"
+    noun = "key" if len(keys) == 1 else "keys"
+    return f"{noun} {' and '.join(ranges)}"
+
+
+def _soft_cap(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:
+    """Whether the sum of content and bias goes through a soft cap."""
+    largest = max(unexplained, key=lambda seen: seen.probe.key_length)
+    correct = expected.bias(largest.probe)
+
+    def error(cap: float) -> float:
+        capped = largest.normalize(_capped(correct, cap))
+        return float((largest.log_weights - capped).abs().max())
+
+    cap = fit_cap(error)
+    for observation in unexplained:
+        if not observation.agrees(_capped(expected.bias(observation.probe), cap)):
+            return None
+    evidence = f"the bias looks as if a soft cap of about {cap:.3g} came after it"
+    if expected.softcap is not None:
+        evidence += "; `softcap=` is one before the bias is added"
+    return Finding(OUTSIDE, evidence)
+
+
+def fit_cap(error: Callable[[float], float]) -> float:
+    """The soft cap with the smallest error, which grows on both sides of the right one."""
+    low = math.log(_STRONGEST_CAP)
+    high = math.log(_WEAKEST_CAP)
+    for _ in range(_CAP_STEPS):  # ternary search
+        third = (high - low) / 3
+        if error(math.exp(low + third)) < error(math.exp(high - third)):
+            high -= third
+        else:
+            low += third
+    return math.exp((low + high) / 2)
+
+
+def _capped(bias: Tensor, cap: float) -> Tensor:
+    capped = cap * (bias / cap).tanh()
+    return capped.masked_fill(bias.isneginf(), -math.inf)
+
+
+def _one_side(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:
+    """Whether in an encoder only the bias of keys before the query, or after it, is right."""
+    if expected.causal:
+        return None
+    sides = {"before": True, "after": True}
+    for observation in unexplained:
+        correct = expected.bias(observation.probe)
+        offset = Places.of(observation.probe).offset.expand_as(correct)
+        sides["before"] &= _is_right_among(offset >= 0, observation, correct)
+        sides["after"] &= _is_right_among(offset <= 0, observation, correct)
+    _, evidence = _compare(unexplained[0], expected)
+    for side, other in (("before", "after"), ("after", "before")):
+        if sides[side]:
+            words = f"the bias is right for keys {side} the query, but not for those {other} it"
+            return Finding(OUTSIDE, f"{words}: {evidence}")
+    return None
+
+
 def _grid(unexplained: Sequence[Observation], expected: Expectation) -> Finding | None:
     """Whether distances are those of a grid, such as the patches of an image."""
     for observation in unexplained:
@@ -198,4 +333,6 @@ def _depends_on_distance(observation: Observation) -> bool:
     return float(shifted[comparable].abs().max()) < 10 * observation.precision.absolute
 
 
-DESCRIPTIONS: list[Description] = [_future, _jump, _grid, _other_law]
+# These explain every weight, so they may be tried before each call is explained by itself.
+EXACT_DESCRIPTIONS: list[Description] = [_soft_cap, _other_keys, _one_side]
+DESCRIPTIONS: list[Description] = [_future, _jump, *EXACT_DESCRIPTIONS, _grid, _other_law]

@@ -9,12 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.check.common_condition import with_condition
+from alibi_viz.check.common_condition import are_only_views, with_condition
 from alibi_viz.check.plan import Call
-from alibi_viz.check.report import Finding
+from alibi_viz.check.report import OUTSIDE, Finding
 
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
+# What outputs look like if the inputs were read from other places of the memory
+_LOOKS_OF_GARBAGE = {
+    "batch rows mixed",
+    "content depends on position",
+    "not a weighted average",
+    "padding not masked",
+    "returns NaN",
+    OUTSIDE,
+}
 # Dtypes of arrays that are kept, by their names in NumPy
 _KEPT_DTYPES = {
     "float32": torch.float32,
@@ -80,6 +89,10 @@ class Failures:
     def add(self, fault: str, call: Call, message: str) -> None:
         self.by_fault.setdefault(fault, {})[call] = message
 
+    def update(self, others: "Failures") -> None:
+        for fault, messages in others.by_fault.items():
+            self.by_fault.setdefault(fault, {}).update(messages)
+
     @property
     def calls(self) -> list[Call]:
         calls: list[Call] = []
@@ -92,8 +105,11 @@ class Failures:
         findings = []
         for fault, messages in self.by_fault.items():
             first_message = next(iter(messages.values()))
-            evidence = with_condition(first_message, list(messages), tried)
-            findings.append(Finding(fault, evidence))
+            wrong = list(messages)
+            evidence = with_condition(first_message, wrong, tried)
+            looks_like_garbage = fault in _LOOKS_OF_GARBAGE and are_only_views(wrong, tried)
+            name = "strides ignored" if looks_like_garbage else fault
+            findings.append(Finding(name, evidence))
         return findings
 
 
@@ -138,6 +154,11 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
         raise Unusable(
             "returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN"
         )
+    infinite = int(numbers.isposinf().sum())
+    if infinite and not nan:
+        raise Unusable(
+            "returns NaN", f"{description}: {infinite} of {numbers.numel()} values are infinite"
+        )
     return numbers, tensor.dtype if tensor.is_floating_point() else torch.float64
 
 
@@ -156,8 +177,12 @@ def _from_array(value: Any) -> Tensor:
 
 
 def _message(error: BaseException) -> str:
-    """The type and the text of an error, shortened."""
-    text = str(error)
+    """The type and the text of an error, in one line and shortened."""
+    name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # the error is somebody else's, too
+        return name
     if len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
-    return f"{type(error).__name__}: {text}"
+    return f"{name}: {text}" if text else name

@@ -11,14 +11,25 @@ from torch import Tensor
 
 from alibi_viz import arguments
 from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
-from alibi_viz.check.content import check_outputs, name_content
-from alibi_viz.check.explain import diagnose
-from alibi_viz.check.plan import NO_PADDING, SHORT, Call, Probe, attention_plan, bias_plan
+from alibi_viz.check.content import Content, check_outputs, name_content
+from alibi_viz.check.explain import diagnose, wrong_observations
+from alibi_viz.check.plan import (
+    CONTIGUOUS,
+    MEMORY_WORDS,
+    NO_PADDING,
+    NOT_CONTIGUOUS,
+    SHORT,
+    Call,
+    Probe,
+    attention_plan,
+    bias_plan,
+    calls_that_tell_apart,
+)
 from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
 from alibi_viz.check.report import OUTSIDE, Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.check.slope_rules import Group, Tolerance, name_slopes
-from alibi_viz.check.words import count
+from alibi_viz.check.words import alternatives, count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
@@ -28,6 +39,7 @@ _FINDINGS_OF_SWAPPED_AXES = {
     "content depends on position",
     "does not finish",
     "key heads in another order",
+    "mirrored keys",
     "no bias",
     "not a weighted average",
     "raises an error",
@@ -36,6 +48,7 @@ _FINDINGS_OF_SWAPPED_AXES = {
     "strides ignored",
     "unknown fault",
     "window",
+    "wrong mask",
     "wrong shape",
     "wrong type",
     OUTSIDE,
@@ -46,9 +59,11 @@ _FINDINGS_OF_ROUNDING = {
     "length cap",
     "right up to a distance, then a jump",
     "unknown fault",
+    "wrong mask",
     OUTSIDE,
 }
-HEAD_DIMS = (64, 96)  # the second is larger than the usual block, and no power of two
+# The second is larger than the usual block, and a multiple of 8 only: kernels round to more.
+HEAD_DIMS = (64, 104)
 _Read = Callable[[Call], Sequence[Observation]]  # makes a call, and reads what it shows
 
 
@@ -192,8 +207,9 @@ def attention(
     """Check an attention function by its outputs alone.
 
     It is called under all conditions of `alibi_viz.check.plan`: one query, a few or all, few keys
-    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous or
-    transposed, and with `padding` also with a mask. A finding says under which of them it was seen.
+    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous,
+    transposed or slices, and with `padding` also with a mask. A finding says under which of them it
+    was seen.
 
     Args:
         function: (query, key, value) -> output. Adapt others with a lambda: where four query heads
@@ -408,8 +424,14 @@ def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Exp
     """Check the bias of a bias function, given a reader of its logits."""
     observations, failures = _observe(read, calls)
     findings = _name_length_cap(failures, calls)
-    faults, comparison = diagnose(observations, expected)
-    return Report(subject, findings + faults, comparison=comparison)
+    wrong = wrong_observations(observations, expected)
+    faults, comparison = diagnose(observations, wrong, expected)
+    findings += faults
+    if wrong:
+        random = _random_bias(read, wrong[0].call)
+        if random is not None:
+            findings = [random]
+    return Report(subject, findings, comparison=comparison)
 
 
 def examine_attention(
@@ -421,24 +443,96 @@ def examine_attention(
 ) -> Report:
     """Check the bias, the scale of the content, and finally the output for random inputs."""
     observations, failures = _observe(reader.observe, calls)
+    wrong = wrong_observations(observations, expected)
+    wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
+    further = calls_that_tell_apart(wrong_calls, calls)
+    if further and "does not finish" not in failures.by_fault:
+        calls = [*calls, *further]
+        more, more_failures = _observe(reader.observe, further)
+        observations += more
+        failures.update(more_failures)
+        wrong += wrong_observations(more, expected)
     notes = _drop_refused(failures, calls)
     findings = _name_length_cap(failures, calls)
-    faults, comparison = diagnose(observations, expected)
-
     works = list(dict.fromkeys(seen.call for seen in observations))
+    if "padding not masked" in failures.by_fault:
+        # What else is wrong with padding may come from that.
+        observations = _without_padding(observations)
+        wrong = _without_padding(wrong)
+    faults, comparison = diagnose(observations, wrong, expected)
+
     # A call that does not finish goes on, and may disturb others.
     hangs = "does not finish" in failures.by_fault
+    content = Content(expected)
     if not hangs:
         content = name_content(reader, _readable_calls(observations, expected), expected)
         findings += content.findings
-        notes += content.notes
-        expected = content.expected
     findings += faults
+    findings = _without_repeats(findings)
     if not findings:
-        outputs = check_outputs(reader, works, expected, group_size)
+        outputs = check_outputs(reader, works, content.expected, group_size)
+        if outputs.findings and content.notes:
+            # A strong soft cap looks like a scale: perhaps there is a cap alone.
+            of_cap = check_outputs(reader, works, expected, group_size)
+            if not of_cap.findings:
+                outputs = of_cap
+                content.notes.clear()
         findings += outputs.findings
         notes += outputs.notes
+    notes += content.notes
+    if findings and not hangs:
+        random = _random_output(reader, calls[0])
+        if random is not None:
+            findings = [random]
     return Report(subject, findings, notes=notes, comparison=comparison)
+
+
+def _random_bias(read: _Read, made: Call) -> Finding | None:
+    """A finding if a call gives another bias each time it is made."""
+    try:
+        read(made)  # after which a function may remember what it needs
+        (first,) = read(made)
+        (second,) = read(made)
+    except Unusable:
+        return None
+    difference = float((first.log_weights - second.log_weights).abs().max())
+    return _random(made, "log weights", difference, first.precision.absolute)
+
+
+def _random_output(reader: AttentionReader, made: Call) -> Finding | None:
+    """A finding if a call gives another output each time it is made."""
+    try:
+        reader.output(made)  # after which a function may remember what it needs
+        difference = float((reader.output(made) - reader.output(made)).abs().max())
+    except Unusable:
+        return None
+    return _random(made, "outputs", difference, reader.precision.absolute)
+
+
+def _random(made: Call, what: str, difference: float, tolerance: float) -> Finding | None:
+    if not difference > tolerance:  # NaN is no difference
+        return None
+    evidence = (
+        f"{made}: the same call made twice gives {what} that differ by up to {difference:.3g}"
+    )
+    return Finding("random result", evidence)
+
+
+def _without_padding(observations: Sequence[Observation]) -> list[Observation]:
+    return [seen for seen in observations if seen.call.padding == NO_PADDING]
+
+
+def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
+    """The first finding of each name; what the weights, the content and more show is joined."""
+    by_name: dict[str, Finding] = {}
+    for finding in findings:
+        first = by_name.setdefault(finding.name, finding)
+        if first is not finding and finding.name == "strides ignored":
+            # Each shows it with some kinds of memory, and all of them are not contiguous.
+            shown, _, _ = first.evidence.partition(" (only with")
+            evidence = f"{shown} (only with {NOT_CONTIGUOUS})"
+            by_name[finding.name] = replace(first, evidence=evidence)
+    return list(by_name.values())
 
 
 def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
@@ -469,25 +563,29 @@ def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Fai
 def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
     """Drop errors of conditions that a function may refuse, and say in notes what was left out.
 
-    These are transposed inputs, and a further size of a head if all calls with it fail. Other
-    errors are faults, and then so are these.
+    These are inputs that are not contiguous, and a further size of a head if all calls with it
+    fail. Other errors are faults, and then so are these.
     """
     errors = failures.by_fault.get("raises an error", {})
     refused_sizes = set()
     for head_dim in {made.head_dim for made in calls} - {calls[0].head_dim}:
         if all(made in errors for made in calls if made.head_dim == head_dim):
             refused_sizes.add(head_dim)
-    if not all(made.transposed or made.head_dim in refused_sizes for made in errors):
-        return []
+    for made in errors:
+        is_contiguous = made.memory == CONTIGUOUS
+        if is_contiguous and made.head_dim not in refused_sizes:
+            return []
 
     failures.by_fault.pop("raises an error", None)
     notes = []
     for head_dim in sorted(refused_sizes):
         message = next(errors[made] for made in errors if made.head_dim == head_dim)
         notes.append(_refusal(f"head_dim {head_dim}", message))
-    of_memory = [message for made, message in errors.items() if made.head_dim not in refused_sizes]
-    if of_memory:
-        notes.append(_refusal("some transposed inputs", of_memory[0]))
+    refused_views = [made for made in errors if made.head_dim not in refused_sizes]
+    if refused_views:
+        kinds = [MEMORY_WORDS[made.memory] for made in refused_views]
+        condition = f"some {alternatives(list(dict.fromkeys(kinds)))}"
+        notes.append(_refusal(condition, errors[refused_views[0]]))
     return notes
 
 

@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from alibi_viz.check.plan import NO_PADDING, PADDING_WORDS, Call
-from alibi_viz.check.words import count
+from alibi_viz.check.plan import (
+    CONTIGUOUS,
+    MEMORY_WORDS,
+    NO_PADDING,
+    NOT_CONTIGUOUS,
+    PADDING_WORDS,
+    Call,
+)
+from alibi_viz.check.words import alternatives, count
 
 Words = Callable[[Sequence[Any]], str]  # says one or several values of a property
 
@@ -25,32 +32,34 @@ def _either(value: Any, words: str, other_words: str) -> Words:
 def _numbers(unit: str) -> Words:
     def say(values: Sequence[Any]) -> str:
         last = count(values[-1], unit)
-        return _alternatives([*map(str, values[:-1]), last])
+        return alternatives([*map(str, values[:-1]), last])
 
     return say
 
 
 def _sides(values: Sequence[Any]) -> str:
     words = {NO_PADDING: "no padding", **PADDING_WORDS}
-    return _alternatives([words[value] for value in values])
+    return alternatives([words[value] for value in values])
+
+
+def _memories(values: Sequence[Any]) -> str:
+    return alternatives([MEMORY_WORDS[value] for value in values])
 
 
 def _head_dims(values: Sequence[Any]) -> str:
-    return f"head_dim {_alternatives(list(map(str, values)))}"
-
-
-def _alternatives(words: Sequence[str]) -> str:
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    return f"head_dim {alternatives(list(map(str, values)))}"
 
 
 def _padding(call: Call) -> str:
     return call.padding
 
 
-def _is_transposed(call: Call) -> bool:
-    return call.transposed
+def _memory(call: Call) -> str:
+    return call.memory
+
+
+def _is_view(call: Call) -> bool:
+    return call.memory != CONTIGUOUS
 
 
 def _is_after_longer(call: Call) -> bool:
@@ -90,7 +99,8 @@ class Property(NamedTuple):
 
 PROPERTIES = [
     Property(_padding, _sides),
-    Property(_is_transposed, _either(True, "transposed inputs", "contiguous inputs")),
+    Property(_is_view, _either(True, NOT_CONTIGUOUS, MEMORY_WORDS[CONTIGUOUS])),
+    Property(_memory, _memories),
     Property(_is_after_longer, _either(True, "calls after longer ones", "first calls")),
     Property(_batch, _either(1, "a batch of one", "a batch of several")),
     Property(_head_dim, _head_dims),
@@ -101,6 +111,7 @@ PROPERTIES = [
     Property(_query_length, _numbers("query")),
     Property(_key_length, _numbers("key")),
 ]
+_MOST_PROPERTIES = 3  # in words
 _MOST_VALUES = 3  # of a property in words
 _MOST_CALLS = 3  # listed if there is no common property
 
@@ -125,7 +136,7 @@ def with_condition(evidence: str, wrong: Sequence[Call], calls: Sequence[Call]) 
 def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     """What some of the calls have in common, but none of the others, in words.
 
-    One property is tried before two, and without any the calls are listed.
+    One property is tried before two, and two before three. Without any, the calls are listed.
 
     >>> from alibi_viz.check.common_condition import only_condition
     >>> from alibi_viz.check.plan import Call, Probe
@@ -135,14 +146,36 @@ def only_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str:
     'a batch of one'
     """
     right = [call for call in calls if call not in wrong]
-    for properties in [*combinations(PROPERTIES, 1), *combinations(PROPERTIES, 2)]:
-        described = _described(properties, wrong, right)
-        if described is not None:
-            return described
-    distinct = [str(call) for call in dict.fromkeys(wrong)]
-    listed = "; ".join(distinct[:_MOST_CALLS])
-    further = len(distinct) - _MOST_CALLS
+    for number in range(1, _MOST_PROPERTIES + 1):
+        for properties in combinations(PROPERTIES, number):
+            described = _described(properties, wrong, right)
+            if described is not None:
+                return described
+    return _listed(wrong, right)
+
+
+def _listed(wrong: Sequence[Call], right: Sequence[Call]) -> str:
+    """The first of the wrong calls in words: what they say is as short as tells them apart."""
+    for words in (_numbers_of_heads, _sizes_without_heads, _sizes, str):
+        of_right = {words(call) for call in right}
+        of_wrong = list(dict.fromkeys(words(call) for call in wrong))
+        if not of_right.intersection(of_wrong):
+            break
+    listed = "; ".join(of_wrong[:_MOST_CALLS])
+    further = len(of_wrong) - _MOST_CALLS
     return f"{listed}; and {further} more" if further > 0 else listed
+
+
+def _numbers_of_heads(call: Call) -> str:
+    return count(call.probe.num_heads, "head")
+
+
+def _sizes_without_heads(call: Call) -> str:
+    return f"{count(call.probe.query_length, 'query')}, {count(call.probe.key_length, 'key')}"
+
+
+def _sizes(call: Call) -> str:
+    return str(call.probe)
 
 
 def _described(
@@ -167,20 +200,29 @@ def _described(
             return None
         words.append(prop.words(values))
         combined *= len(values)
-    return " and ".join(words) if len(of_wrong) == combined else None
+    if len(of_wrong) != combined:
+        return None
+    *all_but_last, last = words
+    return f"{', '.join(all_but_last)} and {last}" if all_but_last else last
 
 
 def fault_of_condition(wrong: Sequence[Call], calls: Sequence[Call]) -> str | None:
-    """The name of the fault if only calls with padding, or with transposed inputs, are wrong.
+    """The name of the fault if only calls with padding, or with other memory, are wrong.
 
     None if others are, too, or if all calls are like that.
     """
-    right = [call for call in calls if call not in wrong]
-    if all(call.transposed for call in wrong) and not all(call.transposed for call in right):
+    if are_only_views(wrong, calls):
         return "strides ignored"
+    right = [call for call in calls if call not in wrong]
     if all(_is_padded(call) for call in wrong) and not all(_is_padded(call) for call in right):
         return "padding changes the bias"
     return None
+
+
+def are_only_views(wrong: Sequence[Call], calls: Sequence[Call]) -> bool:
+    """Whether the wrong ones have inputs that are not contiguous, and some others don't."""
+    right = [call for call in calls if call not in wrong]
+    return all(_is_view(call) for call in wrong) and not all(_is_view(call) for call in right)
 
 
 def _is_padded(call: Call) -> bool:

@@ -1,23 +1,21 @@
 """Check what a function makes of the content: its scale, and the output for random inputs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.call import Unusable, try_each
+from alibi_viz.check.beyond import fit_cap
+from alibi_viz.check.call import Failures, Unusable, try_each
 from alibi_viz.check.common_condition import fault_of_condition, with_condition
-from alibi_viz.check.plan import NO_PADDING, Call
+from alibi_viz.check.plan import NO_PADDING, Call, calls_that_tell_apart
 from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation
 
-# Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
-_STRONGEST_CAP = 2.0
-_WEAKEST_CAP = 500.0
-_CAP_STEPS = 30  # of the search
+_COMPARED_QUERIES = 16  # the last ones tell which heads are read
 
 
 @dataclass
@@ -31,31 +29,47 @@ class Content:
 
 def name_content(reader: AttentionReader, calls: Sequence[Call], expected: Expectation) -> Content:
     """Measure the factors of q . k, and name what is wrong with them."""
-    factors, failures = try_each(reader.content_factor, calls)
+    tolerance = _tolerance(reader)
+    relative, failures = _relative_factors(reader, calls, expected)
     if failures.by_fault:
         return Content(expected, failures.findings(calls))
 
-    tolerance = max(reader.precision.absolute, 4e-3)
-    relative = {}  # to the correct factor
+    wrong = {call: factor for call, factor in relative.items() if abs(factor - 1) > tolerance}
+    if not wrong:
+        return Content(expected)
+    if expected.scale is None:
+        designed = _by_design(relative, wrong, expected, tolerance)
+        if designed is not None:
+            return designed
+    return Content(expected, [_scale_finding(wrong, list(relative), tolerance)])
+
+
+def _tolerance(reader: AttentionReader) -> float:
+    """How far a factor of q . k may be from 1."""
+    return max(reader.precision.absolute, 4e-3)
+
+
+def _relative_factors(
+    reader: AttentionReader, calls: Sequence[Call], expected: Expectation
+) -> tuple[dict[Call, float], Failures]:
+    """The factors of q . k relative to the correct ones, and the calls that failed."""
+    factors, failures = try_each(reader.content_factor, calls)
+    relative = {}
     for call, factor in factors.items():
         if math.isnan(factor):  # no query sees two keys, so content changes nothing
             continue
         score = expected.scaling(call.head_dim) * math.sqrt(call.head_dim)
         correct = float(expected.capped(torch.tensor(score, dtype=torch.float64)))
         relative[call] = factor / correct
-    wrong = {call: factor for call, factor in relative.items() if abs(factor - 1) > tolerance}
-    if not wrong:
-        return Content(expected)
+    return relative, failures
 
-    designed = None
-    if expected.scale is None and len(wrong) == len(relative):
-        designed = _by_design(wrong, expected, tolerance)
-    if designed is not None:
-        return designed
+
+def _scale_finding(wrong: Mapping[Call, float], calls: Sequence[Call], tolerance: float) -> Finding:
+    """The fault of the wrong factors of q . k, of all calls."""
     call, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
-    evidence = with_condition(evidence, list(wrong), list(relative))
-    return Content(expected, [Finding(_fault_of(wrong, tolerance), evidence)])
+    evidence = with_condition(evidence, list(wrong), calls)
+    return Finding(_fault_of(wrong, tolerance), evidence)
 
 
 def _are_all(
@@ -70,27 +84,42 @@ def _fault_of(factors: Mapping[Call, float], tolerance: float) -> str:
         return "content too weak"
     if _are_all(factors, lambda call: call.head_dim**0.5, tolerance):
         return "content not scaled"
+    has_several_sizes = len({call.head_dim for call in factors}) > 1
+    if has_several_sizes and _are_all(factors, lambda call: call.head_dim**-0.5, tolerance):
+        return "content scaled twice"
     return "content multiplied"
 
 
 def _by_design(
-    factors: Mapping[Call, float], expected: Expectation, tolerance: float
+    factors: Mapping[Call, float],
+    wrong: Mapping[Call, float],
+    expected: Expectation,
+    tolerance: float,
 ) -> Content | None:
-    """What to expect if the same scale or factor in all calls is by design.
+    """What to expect if a scale of all calls is by design, by all factors and the wrong ones.
 
-    None if it isn't the same, or is that of a known mistake.
+    None if the calls have no scale in common, or that of a known mistake.
     """
     call, factor = next(iter(factors.items()))
-    if factor <= 0 or _fault_of(factors, tolerance) != "content multiplied":
+    if factor <= 0 or _fault_of(wrong, tolerance) != "content multiplied":
         return None
+    are_all_wrong = len(wrong) == len(factors)
     scale = factor * call.head_dim**-0.5
-    if _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
+    if are_all_wrong and _are_all(factors, lambda call: scale * call.head_dim**0.5, tolerance):
         note = _scale_note(f"with {scale:.4g}", f"scale={scale:.4g}")
         return Content(replace(expected, scale=scale), notes=[note])
-    if _are_all(factors, lambda _: factor, tolerance):
-        note = _scale_note(f"with {factor:.4g} / sqrt(head_dim)", "`scale` and one `head_dim`")
+    if are_all_wrong and _are_all(factors, lambda _: factor, tolerance):
+        note = _scale_note(f"with {factor:.4g} / sqrt(head_dim)", _SCALE_OF_ONE_SIZE)
         return Content(replace(expected, factor=factor), notes=[note])
+    # As muP does; with one size of a head it would be a constant.
+    numerator = factor * call.head_dim**0.5
+    if _are_all(factors, lambda call: numerator * call.head_dim**-0.5, tolerance):
+        note = _scale_note(f"with {numerator:.4g} / head_dim", _SCALE_OF_ONE_SIZE)
+        return Content(replace(expected, factor=numerator, exponent=-1.0), notes=[note])
     return None
+
+
+_SCALE_OF_ONE_SIZE = "`scale` and one `head_dim`"
 
 
 def _scale_note(observed: str, argument: str) -> str:
@@ -111,13 +140,15 @@ def check_outputs(
     _, failures = try_each(check, calls)
     if not failures.by_fault:
         return Content(expected)
+    further = calls_that_tell_apart(failures.calls, calls)
+    _, of_further = try_each(check, further)
+    failures.update(of_further)
+    calls = [*calls, *further]
 
-    if expected.softcap is None and set(failures.by_fault) == {"unknown fault"}:
-        capped = _with_fitted_cap(reader, failures.calls[0], expected, group_size)
-        if capped is not None:
-            with_cap = check_outputs(reader, calls, capped, group_size)
-            if not with_cap.findings:
-                return Content(capped, notes=[_cap_note(capped, failures.by_fault)])
+    if set(failures.by_fault) == {"unknown fault"}:
+        explained = _explain_outputs(reader, failures, calls, expected, group_size)
+        if explained is not None:
+            return explained
 
     fault = fault_of_condition(failures.calls, calls)
     if fault is None:
@@ -125,6 +156,29 @@ def check_outputs(
     messages = next(iter(failures.by_fault.values()))
     evidence = next(iter(messages.values()))
     return Content(expected, [Finding(fault, evidence)])
+
+
+def _explain_outputs(
+    reader: AttentionReader,
+    failures: Failures,
+    calls: Sequence[Call],
+    expected: Expectation,
+    group_size: int,
+) -> Content | None:
+    """A soft cap, or a scale in some calls, that explains the wrong outputs; None if none does."""
+    if expected.softcap is None:
+        capped = _with_fitted_cap(reader, failures.calls[0], expected, group_size)
+        if capped is not None:
+            with_cap = check_outputs(reader, calls, capped, group_size)
+            if not with_cap.findings:
+                return Content(capped, notes=[_cap_note(capped, failures.by_fault)])
+
+    factors, unreadable = _relative_factors(reader, failures.calls, expected)
+    tolerance = _tolerance(reader)
+    are_all_wrong = all(abs(factor - 1) > tolerance for factor in factors.values())
+    if unreadable.by_fault or not factors or not are_all_wrong:
+        return None
+    return Content(expected, [_scale_finding(factors, calls, tolerance)])
 
 
 def _cap_note(capped: Expectation, failures: dict[str, dict[Call, str]]) -> str:
@@ -165,24 +219,52 @@ class _Sample:
 
         `key_heads`, [heads], has the key head that each head should read.
         """
-        key = self.key[:, key_heads]
-        value = self.value[:, key_heads]
         if self.call.padding == NO_PADDING:
-            correct = expected.weights(self.query, key) @ value
-            return float((self.output - correct).abs().max())
+            correct = expected.weights(self.query, self.key[:, key_heads])
+            return float((self.output - correct @ self.value[:, key_heads]).abs().max())
         largest = 0.0
+        for query, key, value, output in self.sequences():
+            correct = expected.weights(query, key[:, key_heads]) @ value[:, key_heads]
+            error = (output - correct).abs().max()
+            largest = max(largest, float(error))
+            if bool(error.isnan()):
+                return math.nan
+        return largest
+
+    def sequences(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """The real tokens of each sequence that has a real query: query, key, value and output."""
         for n, is_real in enumerate(real_keys(self.call)):
             queries = is_real[-self.call.probe.query_length :]
             if not bool(queries.any()):
                 continue
             real = slice(n, n + 1)
-            weights = expected.weights(self.query[real][:, :, queries], key[real][:, :, is_real])
-            correct = weights @ value[real][:, :, is_real]
-            error = (self.output[real][:, :, queries] - correct).abs().max()
-            largest = max(largest, float(error))
-            if bool(error.isnan()):
-                return math.nan
-        return largest
+            yield (
+                self.query[real][:, :, queries],
+                self.key[real][:, :, is_real],
+                self.value[real][:, :, is_real],
+                self.output[real][:, :, queries],
+            )
+
+    def heads_read(self, expected: Expectation, tolerance: float) -> tuple[Tensor, Tensor] | None:
+        """The heads [heads] whose keys, and those whose values, explain the output of each head.
+
+        None if the output of a head is not explained.
+        """
+        query, key, value, output = next(self.sequences())
+        heads = self.call.probe.num_heads
+        last_queries = slice(-_COMPARED_QUERIES, None)
+        query = query[:, :, last_queries]
+        output = output[:, :, last_queries]
+        errors = torch.empty(heads, heads, heads, dtype=torch.float64)  # [key, value, head]
+        for key_head in range(heads):
+            weights = expected.weights(query, key[:, [key_head] * heads])
+            for value_head in range(heads):
+                error = (output - weights @ value[:, [value_head] * heads]).abs()
+                errors[key_head, value_head] = error.amax((0, 2, 3))
+        smallest, pair = errors.flatten(0, 1).min(0)
+        if not bool((smallest <= tolerance).all()):
+            return None
+        return pair // heads, pair % heads
 
 
 def _neighbors(heads: int, size: int) -> Tensor:
@@ -207,18 +289,36 @@ def _check_output(
         return
 
     evidence = f"{call}: for random inputs, the output is off by up to {difference:.3g}"
-    for size in range(1, heads + 1):
-        if heads % size:
-            continue
-        if sample.difference(expected, _neighbors(heads, size)) <= tolerance:
-            right = f"right if heads share a key in groups of {size}"
-            raise Unusable("wrong keys", f"{evidence}, but {right}")
-        if sample.difference(expected, _in_turn(heads, size)) <= tolerance:
-            right = f"right if heads take turns on {heads // size} key heads"
-            raise Unusable("key heads in another order", f"{evidence}, but {right}")
+    read = sample.heads_read(expected, tolerance)
+    right_heads = _neighbors(heads, group_size)
+    if read is not None and not all(torch.equal(part, right_heads) for part in read):
+        fault, right_if = _name_heads(*read, group_size)
+        raise Unusable(fault, f"{evidence}, but right if {right_if}")
     if reader.dtype.itemsize == 2:
         evidence += f"; perhaps logits are rounded to {reader.dtype}"
     raise Unusable("unknown fault", evidence)
+
+
+def _name_heads(key_heads: Tensor, value_heads: Tensor, group_size: int) -> tuple[str, str]:
+    """The fault, and in words what heads read, if each reads these heads' keys and values."""
+    heads = len(key_heads)
+    different = (key_heads != value_heads).nonzero()
+    if len(different) > 0:
+        head = int(different[0])
+        keys = f"the keys of head {int(key_heads[head]) + 1}"
+        values = f"the values of head {int(value_heads[head]) + 1}"
+        return "wrong keys", f"head {head + 1} reads {keys}, but {values}"
+    for size in range(1, heads + 1):
+        if heads % size:
+            continue
+        if torch.equal(key_heads, _neighbors(heads, size)):
+            return "wrong keys", f"heads share a key in groups of {size}"
+        if torch.equal(key_heads, _in_turn(heads, size)):
+            turns = f"heads take turns on {heads // size} key heads"
+            return "key heads in another order", turns
+    numbers = key_heads // group_size + 1
+    listed = " ".join(str(number) for number in numbers.tolist())
+    return "key heads in another order", f"heads read the key heads {listed}"
 
 
 def _with_fitted_cap(
@@ -231,16 +331,7 @@ def _with_fitted_cap(
     def difference(cap: float) -> float:
         return sample.difference(replace(expected, softcap=cap), key_heads)
 
-    # Ternary search: the error grows on both sides of the right cap.
-    low = math.log(_STRONGEST_CAP)
-    high = math.log(_WEAKEST_CAP)
-    for _ in range(_CAP_STEPS):
-        third = (high - low) / 3
-        if difference(math.exp(low + third)) < difference(math.exp(high - third)):
-            high -= third
-        else:
-            low += third
-    cap = math.exp((low + high) / 2)
+    cap = fit_cap(difference)
     if difference(cap) > 4 * reader.precision.absolute:
         return None
     return replace(expected, softcap=float(f"{cap:.3g}"))

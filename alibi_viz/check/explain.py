@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.check.beyond import name_unexplained
+from alibi_viz.check.beyond import EXACT_DESCRIPTIONS, describe, name_unexplained
 from alibi_viz.check.common_condition import fault_of_condition, with_condition
 from alibi_viz.check.plan import (
     NO_HEAD_DIM,
@@ -27,17 +27,24 @@ from alibi_viz.check.slope_rules import ByGroup, Group, Tolerance, name_slopes
 _FEW_ROWS = 8  # compared before all rows: they reject most rules in less time
 
 
-def diagnose(
+def wrong_observations(
     observations: Sequence[Observation], expected: Expectation
-) -> tuple[list[Finding], Comparison | None]:
-    """Name the faults behind the observations of one function.
-
-    Returns the findings and the call whose weights differ most, or None if all are right.
-    """
+) -> list[Observation]:
+    """Those of the observations that are not as expected."""
     wrong = []
     for observation in observations:
         if not observation.agrees(expected.bias(observation.probe)):
             wrong.append(observation)
+    return wrong
+
+
+def diagnose(
+    observations: Sequence[Observation], wrong: Sequence[Observation], expected: Expectation
+) -> tuple[list[Finding], Comparison | None]:
+    """Name the faults behind the observations of one function, of which some are wrong.
+
+    Returns the findings and the call whose weights differ most, or None if all are right.
+    """
     if not wrong:
         return [], None
 
@@ -61,9 +68,13 @@ def _explain_wrong_calls(
     wrong_calls = [observation.call for observation in wrong]
     if together is None:
         fault = fault_of_condition(wrong_calls, calls)
-        if fault is None:
+        if fault is not None:
+            together = [Finding(fault, evidence)]
+    if together is None:
+        described = describe(wrong, expected, EXACT_DESCRIPTIONS)
+        if described is None:
             return _explain_each(observations, wrong, expected)
-        together = [Finding(fault, evidence)]
+        together = [described]
     return [_with_wrong_calls(finding, wrong_calls, calls, expected) for finding in together]
 
 
@@ -120,7 +131,9 @@ class _Evidence:
         def fits(n: int, rows: Rows) -> bool:
             observation = self.observations[n]
             bias = self.bias(n, rule, slopes[_group(observation)], rows)
-            return observation.agrees(bias, rows)
+            # Rows without any key agree with everything.
+            sees_a_key = bias.isfinite().any(-1).any(-1)
+            return bool(sees_a_key.all()) and observation.agrees(bias, rows)
 
         numbers = range(len(self.observations))
         for n in numbers:

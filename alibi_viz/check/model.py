@@ -114,7 +114,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             length=length,
             head_dims=[attention.head_dim],
             padding=["left"],
-            transposed=False,
+            views=False,
         )
         subject = f"{type(model).__name__}, layer {layer}"
         return examine_attention(reader, subject, calls, expected)

@@ -18,13 +18,28 @@ from alibi_viz.check.words import count
 SHORT = 16  # keys of a small call
 ODD = 17  # keys of another small call
 FEW = 5  # queries that meet more keys
-BLOCK_AND_A_BIT = 130  # queries: kernels work in blocks of up to 128
+BLOCK = 128  # keys: kernels work in blocks of up to so many
+BLOCK_AND_A_BIT = BLOCK + 2  # queries
 MAX_SQUARE = 512  # keys of the largest call that has as many queries
-# Tokens of padding of the sequences of a batch: some, many, and none
+# Tokens of padding of the sequences of a batch: some, more, and none
 PADDED_TOKENS = (3, 7, 0)
 NO_PADDING = "none"
 NO_HEAD_DIM = 0
 PADDING_WORDS = {"left": "padding in front", "right": "padding behind"}
+# How the inputs of a call lie in memory
+CONTIGUOUS = "contiguous"
+TRANSPOSED = "transposed"  # heads and positions are swapped: views of [batch, length, heads, ...]
+PACKED = "packed"  # query, key and value are slices of one array, as after a joint projection
+CACHED = "cached"  # keys and values are the first ones of larger arrays, as in a cache
+STRIDED = "strided"  # the last axis is not dense, as in a view of [batch, heads, head_dim, length]
+NOT_CONTIGUOUS = "inputs that are not contiguous"
+MEMORY_WORDS = {
+    CONTIGUOUS: "contiguous inputs",
+    TRANSPOSED: "transposed inputs",
+    PACKED: "slices of one array",
+    CACHED: "slices of a cache",
+    STRIDED: "inputs whose last axis is not dense",
+}
 _VARIED_HEADS = 2  # numbers of heads that meet all other conditions
 
 
@@ -47,8 +62,7 @@ class Call:
         probe: its sizes.
         head_dim: the size of a head; `NO_HEAD_DIM` for a bias function.
         batch: how many sequences.
-        transposed: whether heads and positions are swapped in memory, as in a view of
-            [batch, length, heads, head_dim].
+        memory: how its inputs lie in memory, a key of `MEMORY_WORDS`.
         padding: "none"; or "left" or "right", the side on which sequences are padded.
         after_longer: whether it is made once more after longer calls, which a function may have
             remembered.
@@ -57,7 +71,7 @@ class Call:
     probe: Probe
     head_dim: int = NO_HEAD_DIM
     batch: int = 3
-    transposed: bool = False
+    memory: str = CONTIGUOUS
     padding: str = NO_PADDING
     after_longer: bool = False
 
@@ -75,7 +89,18 @@ class Call:
         """Tokens of padding of each sequence of the batch."""
         if self.padding == NO_PADDING:
             return (0,) * self.batch
-        return PADDED_TOKENS[: self.batch]
+        padded = list(PADDED_TOKENS)
+        if not self.is_short:
+            padded[0] = self._whole_blocks_of_padding
+        return tuple(padded[: self.batch])
+
+    @property
+    def _whole_blocks_of_padding(self) -> int:
+        """Tokens of padding that fill blocks, but leave a query."""
+        half = self.probe.key_length // 2
+        if self.padding == "left":
+            return half
+        return min(half, self.probe.query_length - 1)
 
 
 def _batch(call: Call) -> str:
@@ -83,7 +108,7 @@ def _batch(call: Call) -> str:
 
 
 def _memory(call: Call) -> str:
-    return "transposed inputs" if call.transposed else ""
+    return "" if call.memory == CONTIGUOUS else MEMORY_WORDS[call.memory]
 
 
 def _padding(call: Call) -> str:
@@ -116,15 +141,18 @@ def attention_plan(
     padding: Sequence[str] = (),
     *,
     batches: Sequence[int] = (3, 1),
-    transposed: bool = True,
+    views: bool = True,
 ) -> list[Call]:
-    """The calls of a check of an attention function. `padding` has the sides that are padded."""
+    """The calls of a check of an attention function.
+
+    `padding` has the sides that are padded. With `views`, inputs are not always contiguous.
+    """
     conditions = {
         "sizes": _sizes(decoding, length),
         "heads": num_heads[:_VARIED_HEADS],
         "head_dim": head_dims,
         "batch": batches,
-        "transposed": (False, True) if transposed else (False,),
+        "memory": (CONTIGUOUS, TRANSPOSED) if views else (CONTIGUOUS,),
         "padding": (NO_PADDING, *padding),
     }
     calls = []
@@ -134,11 +162,47 @@ def attention_plan(
             probe=Probe(choice["heads"], queries, keys),
             head_dim=choice["head_dim"],
             batch=choice["batch"],
-            transposed=choice["transposed"],
+            memory=choice["memory"],
             padding=choice["padding"],
         )
         calls.append(call)
-    return _in_order(calls) + _further_heads(num_heads, head_dims[0])
+    calls = _in_order(calls)
+    calls += _whole_blocks(num_heads[0], head_dims[0], length)
+    if views:
+        calls += _further_views(calls[0])
+    calls += _further_heads(num_heads, head_dims[0])
+    return list(dict.fromkeys(calls))
+
+
+def calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[Call]:
+    """Further calls that tell which condition of the wrong ones makes them wrong.
+
+    In a plan of pairs, two conditions may always come together. So these replace each condition of
+    a wrong call, but for its sizes, by another one: by that of the first call, if that is another.
+    """
+    right = set(calls) - set(wrong)
+    if not wrong or not right:
+        return []
+    shortest = min(wrong, key=lambda call: call.probe.key_length)
+    heads = _another(shortest.probe.num_heads, [call.probe.num_heads for call in calls])
+    variants = [
+        replace(shortest, probe=shortest.probe._replace(num_heads=heads)),
+        replace(shortest, head_dim=_another(shortest.head_dim, [call.head_dim for call in calls])),
+        replace(shortest, batch=_another(shortest.batch, [call.batch for call in calls])),
+        replace(shortest, memory=_another(shortest.memory, [call.memory for call in calls])),
+        replace(shortest, padding=calls[0].padding),
+    ]
+    is_made = {replace(call, after_longer=False) for call in calls}
+    further = []
+    for variant in dict.fromkeys(variants):
+        if replace(variant, after_longer=False) not in is_made:
+            further.append(replace(variant, after_longer=True))
+    return further
+
+
+def _another(value: Any, values: Sequence[Any]) -> Any:
+    """The first of some values that is another one; the same if there is none."""
+    return next((other for other in values if other != value), value)
 
 
 def _in_order(calls: Sequence[Call]) -> list[Call]:
@@ -158,6 +222,22 @@ def _in_order(calls: Sequence[Call]) -> list[Call]:
             if again is not None:
                 ordered.append(replace(again, after_longer=True))
     return ordered
+
+
+def _whole_blocks(num_heads: int, head_dim: int, length: int) -> list[Call]:
+    """A call that has no part of a block, if that many keys should be tried."""
+    if length <= BLOCK:
+        return []
+    return [Call(Probe(num_heads, BLOCK, BLOCK), head_dim)]
+
+
+def _further_views(plain: Call) -> list[Call]:
+    """The plain call with its inputs in other memory, one a kind.
+
+    Pairs don't need the first of them, but models make it: several sequences, all queries, and
+    heads that were split off the last axis.
+    """
+    return [replace(plain, memory=memory) for memory in (TRANSPOSED, PACKED, CACHED, STRIDED)]
 
 
 def _further_heads(num_heads: Sequence[int], head_dim: int) -> list[Call]:

@@ -17,9 +17,19 @@ from torch import Tensor
 
 from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, to_tensor
-from alibi_viz.check.plan import NO_PADDING, Call, Probe
+from alibi_viz.check.plan import (
+    CACHED,
+    CONTIGUOUS,
+    NO_PADDING,
+    PACKED,
+    STRIDED,
+    TRANSPOSED,
+    Call,
+    Probe,
+)
 from alibi_viz.check.report import OUTSIDE
 
+_UNUSED = 7.0  # what stands in a place of a cache that has no key yet
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
 
 
@@ -84,26 +94,37 @@ class Observation:
     @property
     def cap(self) -> int | None:
         """The distance from which on the bias of the last query is constant, if there is one."""
-        by_distance = self.log_weights[:, -1].flip(-1)
-        largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
-        changes = (largest_step > self.precision.absolute / 10).nonzero()
-        if len(changes) == 0:
+        if not self.changes:
             return None
-        cap = int(changes.max()) + 1
+        cap = self.changes[-1]
         largest_distance = self.probe.key_length - 1
         return cap if cap < largest_distance else None
 
     @property
-    def step(self) -> int | None:
-        """How many neighboring distances have the same bias; None if it differs for each."""
+    def changes(self) -> tuple[int, ...]:
+        """The distances at which the bias of the last query differs from that one key nearer."""
         by_distance = self.log_weights[:, -1].flip(-1)
         largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
         changes = (largest_step > self.precision.absolute / 10).nonzero().flatten() + 1
-        if len(changes) == 0:
+        return tuple(changes.tolist())
+
+    @property
+    def reach(self) -> int:
+        """The largest distance at which the last query sees a key in some head."""
+        by_distance = self.visible.any(0).flip(-1)
+        return int(by_distance.nonzero().amax())
+
+    @property
+    def bias_cap(self) -> float | None:
+        """The size up to which the bias of the steepest head grows; None if it goes on."""
+        by_distance = self.log_weights[:, -1].flip(-1)
+        first_step = by_distance[:, 0] - by_distance[:, 1]
+        steepest = by_distance[first_step.argmax()]
+        is_readable = float(steepest[-1]) > self.precision.floor + 1
+        goes_on = float((steepest[-1] - steepest[-2]).abs()) > self.precision.absolute / 10
+        if goes_on or not is_readable:
             return None
-        step = int(changes[0])
-        is_regular = bool((changes % step == 0).all())
-        return step if step > 1 and is_regular else None
+        return float(steepest[0] - steepest[-1])
 
     def normalize(self, bias: Tensor) -> Tensor:
         """The log weights of a bias [heads, query, key].
@@ -245,10 +266,10 @@ class AttentionReader:
         value: Tensor,
         *mask: Tensor,
     ) -> Tensor:
-        arguments = []
+        in_layout = []
         for tensor in (query, key, value):
-            in_layout = torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype))
-            arguments.append(self._in_memory(in_layout, conditions.transposed))
+            in_layout.append(torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)))
+        arguments = self._in_memory(conditions.memory, in_layout)
         shape = arguments[0].shape
         arguments += [tensor.clone() for tensor in mask]
 
@@ -268,14 +289,23 @@ class AttentionReader:
         self.looks_rounded &= is_rounded(output)
         return torch.einsum(f"{self.layout}->{axes}", output)
 
-    def _in_memory(self, tensor: Tensor, transposed: bool) -> Tensor:
-        """A copy of a tensor, which the function may change, with or without swapped strides."""
-        if not transposed:
-            return tensor.clone(memory_format=torch.contiguous_format)
+    def _in_memory(self, memory: str, inputs: list[Tensor]) -> list[Tensor]:
+        """Copies of query, key and value, which the function may change, in this kind of memory."""
         heads = self.layout.index("h")
         positions = self.layout.index("l")
-        swapped = tensor.transpose(heads, positions)
-        return swapped.clone(memory_format=torch.contiguous_format).transpose(heads, positions)
+        head_dim = self.layout.index("d")
+        if memory == TRANSPOSED:
+            return [_with_swapped_strides(tensor, heads, positions) for tensor in inputs]
+        if memory == STRIDED:
+            return [_with_swapped_strides(tensor, positions, head_dim) for tensor in inputs]
+        if memory == PACKED:
+            return list(torch.stack(inputs, dim=positions + 1).unbind(positions + 1))
+        contiguous = [_contiguous_copy(tensor) for tensor in inputs]
+        if memory == CACHED:
+            query, key, value = contiguous
+            return [query, _with_free_places(key, positions), _with_free_places(value, positions)]
+        assert memory == CONTIGUOUS
+        return contiguous
 
     def output(
         self, conditions: Call, *, query: Tensor | None = None, key: Tensor | None = None
@@ -420,6 +450,21 @@ class AttentionReader:
         scores = f"between {float(low):.3g} and {float(high):.3g}"
         message = f"{conditions}: equal queries and keys score {scores}, expected 1"
         raise Unusable("content depends on position", message)
+
+
+def _contiguous_copy(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _with_swapped_strides(tensor: Tensor, first: int, second: int) -> Tensor:
+    """A copy that lies in memory as if these two axes were swapped."""
+    return _contiguous_copy(tensor.transpose(first, second)).transpose(first, second)
+
+
+def _with_free_places(tensor: Tensor, positions: int) -> Tensor:
+    """A copy in the first half of an array, whose other half is not used yet."""
+    unused = torch.full_like(tensor, _UNUSED)
+    return torch.cat([tensor, unused], dim=positions).narrow(positions, 0, tensor.shape[positions])
 
 
 def _have_sinks(weights: Tensor, tolerance: float) -> bool:

@@ -7,10 +7,10 @@ combination is tried.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from alibi_viz.check.plan import Probe
 from alibi_viz.check.probe import Observation
 
+_SMALLEST_STEP = 2  # tokens
 Rows = slice | list[int]
 ALL_ROWS = slice(None)
 Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
@@ -59,6 +60,10 @@ class Clues:
         slopes: the correct slopes, [heads, 1, 1].
         cap: the distance from which on the bias stays the same; None if it goes on.
         step: how many neighboring distances have the same bias; None if it differs for each.
+        in_steps: the distance in steps of that size.
+        block: how many neighboring positions count as one; None if they seem to count by
+            themselves.
+        bias_cap: the size from which on no bias grows; None if all go on.
         window: how many keys a query sees; None for all.
         last_key: how many of the first keys the last query sees, [heads, 1, 1]; None if it may see
             all.
@@ -67,21 +72,90 @@ class Clues:
     slopes: Tensor
     cap: int | None = None
     step: int | None = None
+    in_steps: "InSteps | None" = None
+    block: int | None = None
+    bias_cap: float | None = None
     window: int | None = None
     last_key: Tensor | None = None
 
     @classmethod
     def seen_in(cls, longest: Observation, observation: Observation, slopes: Slopes) -> "Clues":
         """The clues in the longest of several observations, and in one of them."""
+        step, in_steps = _steps_seen_in(longest, _WAYS_TO_ROUND_STEPS)
+        block, _ = _steps_seen_in(longest, [_between_blocks])
         clues = cls(
             slopes=slopes(observation.probe.num_heads)[:, None, None],
             cap=longest.cap,
-            step=longest.step,
+            step=step,
+            in_steps=in_steps,
+            block=block,
+            bias_cap=longest.bias_cap,
         )
         widest = int(longest.visible.sum(-1).max())
         if widest == longest.probe.key_length:  # some query sees all keys
             return clues
         return replace(clues, window=widest, last_key=observation.last_key[:, None, None])
+
+
+# The distance in whole steps: of the positions of queries and keys, and the size of a step
+InSteps = Callable[[Tensor, Tensor, int], Tensor]
+
+
+def _rounded_down(query: Tensor, key: Tensor, step: int) -> Tensor:
+    return ((query - key).abs() / step).floor()
+
+
+def _rounded_up(query: Tensor, key: Tensor, step: int) -> Tensor:
+    return ((query - key).abs() / step).ceil()
+
+
+def _rounded_half_to_even(query: Tensor, key: Tensor, step: int) -> Tensor:
+    return ((query - key).abs() / step).round()
+
+
+def _rounded_half_up(query: Tensor, key: Tensor, step: int) -> Tensor:
+    return ((query - key).abs() / step + 0.5).floor()
+
+
+def _between_blocks(query: Tensor, key: Tensor, step: int) -> Tensor:
+    """How many blocks of that many positions lie between a query and a key."""
+    return ((query / step).floor() - (key / step).floor()).abs()
+
+
+_WAYS_TO_ROUND_STEPS: list[InSteps] = [
+    _rounded_down,
+    _rounded_up,
+    _rounded_half_to_even,
+    _rounded_half_up,
+]
+
+
+def _steps_seen_in(
+    longest: Observation, ways: Sequence[InSteps]
+) -> tuple[int | None, InSteps | None]:
+    """The size of the steps in which the bias of the last query changes, and the way they count.
+
+    None if it does not change in steps.
+    """
+    changes = longest.changes
+    if not changes:
+        return None, None
+    first = changes[0]
+    # A first step is whole, half, or one key long.
+    sizes = [first, 2 * first, 2 * (first - 1)]
+    sizes += [after - before for before, after in pairwise(changes[:3])]
+    sizes += [(after - first) // 2 for after in changes[2:3]]
+
+    distance = torch.arange(longest.reach + 1, dtype=torch.float64)
+    query = torch.tensor(longest.probe.key_length - 1.0)
+    for size in dict.fromkeys(sizes):
+        if size < _SMALLEST_STEP:
+            continue
+        for in_steps in ways:
+            expected_changes = in_steps(query, query - distance, size).diff().nonzero() + 1
+            if tuple(expected_changes.flatten().tolist()) == changes:
+                return size, in_steps
+    return None, None
 
 
 class Law(NamedTuple):
@@ -159,11 +233,27 @@ def _capped(places: Places, clues: Clues) -> Tensor:
     return places.offset.clamp(-clues.cap, clues.cap)
 
 
+def _capped_bias(places: Places, clues: Clues) -> Tensor:
+    assert clues.bias_cap is not None
+    largest = clues.bias_cap / _nonzero(clues.slopes)
+    return places.offset.sign() * places.offset.abs().minimum(largest)
+
+
+def _from_the_last_key(places: Places, clues: Clues) -> Tensor:
+    from_the_end = places.key[:, -1:] - places.key
+    return (places.query - from_the_end).abs()
+
+
 def _steps(places: Places, clues: Clues) -> Tensor:
     """How many whole steps away a key is."""
     assert clues.step is not None
-    whole_steps = (places.offset.abs() / clues.step).floor()
-    return places.offset.sign() * whole_steps
+    assert clues.in_steps is not None
+    return places.offset.sign() * clues.in_steps(places.query, places.key, clues.step)
+
+
+def _blocks(places: Places, clues: Clues) -> Tensor:
+    assert clues.block is not None
+    return places.offset.sign() * _between_blocks(places.query, places.key, clues.block)
 
 
 def _steps_in_tokens(places: Places, clues: Clues) -> Tensor:
@@ -172,13 +262,18 @@ def _steps_in_tokens(places: Places, clues: Clues) -> Tensor:
 
 
 _CAP_OBSERVED = "the bias is the same from distance {cap} on"
+_BIAS_CAP_OBSERVED = "no bias is larger than {bias_cap:.3g}"
+_BLOCKS_OBSERVED = "{block} neighboring positions count as one"
 _STEPS_OBSERVED = "the bias changes in steps of {step} tokens"
 LAWS = [
     Law("", _offset),
     Law("wrong corner of the cache", _from_the_first_query, is_signed=False),
     Law("square root of the distance", _square_root),
     Law("length cap", _capped, needs="cap", observed=_CAP_OBSERVED),
+    Law("length cap", _capped_bias, needs="bias_cap", observed=_BIAS_CAP_OBSERVED),
+    Law("mirrored keys", _from_the_last_key, is_signed=False),
     Law("distance in steps", _steps, needs="step", observed=_STEPS_OBSERVED),
+    Law("distance in steps", _blocks, needs="block", observed=_BLOCKS_OBSERVED),
     Law("distance in steps", _steps_in_tokens, needs="step", observed=_STEPS_OBSERVED),
 ]
 
@@ -333,8 +428,8 @@ class Expectation:
         causal: whether keys after the query should be masked. Otherwise the bias should be
             symmetric.
         window: how many keys a query should see, with its own; None for all.
-        scale: the factor of q . k; None for 1 / sqrt(head_dim).
-        factor: a further factor of q . k.
+        scale: the factor of q . k; None for factor * head_dim**exponent.
+        factor, exponent: the usual ones, or those that were observed and may be by design.
         softcap: c, if the content should be c * tanh(content / c); None without such a cap.
     """
 
@@ -343,6 +438,7 @@ class Expectation:
     window: int | None = None
     scale: float | None = None
     factor: float = 1.0
+    exponent: float = -0.5
     softcap: float | None = None
 
     def bias(self, probe: Probe, rows: Rows = ALL_ROWS) -> Tensor:
@@ -369,8 +465,9 @@ class Expectation:
 
     def scaling(self, head_dim: int) -> float:
         """The correct factor of q . k."""
-        scale = head_dim**-0.5 if self.scale is None else self.scale
-        return scale * self.factor
+        if self.scale is not None:
+            return self.scale
+        return float(self.factor * head_dim**self.exponent)
 
     def weights(self, query: Tensor, key: Tensor) -> Tensor:
         """The correct weights, float64 [batch, heads, query, key], of queries and keys."""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -80,8 +81,29 @@ def name_slopes(
         if not tolerance.allows(values, expected.slopes(group.num_heads)):
             wrong[group] = values
     if len(wrong) == len(slopes):
+        shared = _shared_slope(slopes, expected, tolerance)
+        if shared is not None:
+            return [Finding("heads share a slope", shared)]
         return [Finding("other slopes", evidence)]
     return name_slopes(wrong, expected, tolerance, factors=factors)
+
+
+def _shared_slope(slopes: ByGroup, expected: Expectation, tolerance: Tolerance) -> str | None:
+    """Two heads with the same slope, in words; None if the heads of some group all differ."""
+    shared = []
+    for group, values in slopes.items():
+        correct = expected.slopes(group.num_heads)
+        pairs = combinations(range(group.num_heads), 2)
+        for head, other in pairs:
+            is_same = tolerance.allows(values[head], values[other])
+            should_differ = not tolerance.allows(correct[head], correct[other])
+            if is_same and should_differ and float(values[head].abs()) > tolerance.absolute:
+                words = f"heads {head + 1} and {other + 1} of {group.num_heads} both have slope"
+                shared.append(f"{words} {float(values[head]):.6g}")
+                break
+        else:
+            return None
+    return shared[0]
 
 
 def _worst_slope(slopes: ByGroup, expected: Expectation) -> str:
@@ -217,6 +239,8 @@ def _schemes(
     yield ("halving slopes", "first slope is 1"), _of_heads(_halving_from_one)
     yield ("first slope is 1",), _of_heads(_first_is_one_in_both_parts)
     yield ("first slope is 1",), _of_heads(_geometric_from_one)
+    yield ("slopes of another number of heads",), partial(_first_of_next_power, correct)
+    yield ("slopes of another number of heads",), partial(_power_below_repeated, correct)
     for parts in range(2, min(group.num_heads for group in slopes)):
         if all(group.num_heads % parts == 0 for group in slopes):
             yield ("slopes of a head slice",), partial(_slice_of_few_heads, correct, parts)
@@ -226,7 +250,9 @@ def _schemes(
     for head_dim in [0] if _knows_head_dim(slopes) else _HEAD_DIMS:
         yield ("bias before scaling",), partial(_divided_by_model_width, correct, head_dim)
     yield ("heads in another order",), reordered
-    yield ("heads without a bias",), partly_zero
+    have_bias = [bool((values.abs() > smallest).any()) for values in slopes.values()]
+    if all(have_bias):
+        yield ("heads without a bias",), partly_zero
     if max(group.num_heads for group in slopes) > 1:
         yield ("heads share a slope",), partial(_one_slope, slopes)
 
@@ -260,6 +286,18 @@ def _first_is_one_in_both_parts(heads: int) -> Tensor:
 
 def _geometric_from_one(heads: int) -> Tensor:
     return 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+
+
+def _first_of_next_power(correct: Slopes, group: Group) -> Tensor:
+    """The first slopes for the next power of two heads."""
+    next_power = 2 ** math.ceil(math.log2(group.num_heads))
+    return correct(next_power)[: group.num_heads]
+
+
+def _power_below_repeated(correct: Slopes, group: Group) -> Tensor:
+    """The slopes for the power of two below, again from the first one for the other heads."""
+    power_below = 2 ** int(math.log2(group.num_heads))
+    return correct(power_below).repeat(2)[: group.num_heads]
 
 
 def _slice_of_few_heads(correct: Slopes, devices: int, group: Group) -> Tensor:

@@ -1,4 +1,6 @@
-"""Numbers with their nouns, for reports."""
+"""Numbers with their nouns and lists of words, for reports."""
+
+from collections.abc import Sequence
 
 
 def count(number: int, noun: str) -> str:
@@ -7,3 +9,10 @@ def count(number: int, noun: str) -> str:
         return f"1 {noun}"
     plural = "queries" if noun == "query" else f"{noun}s"
     return f"{number} {plural}"
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """Words of which one holds: "a", "a or b", "a, b or c"."""
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -87,6 +87,92 @@ def test_result_that_is_no_array_of_numbers_is_a_finding(value: object) -> None:
     assert names(check.slopes(slopes, num_heads=[8])) == {"wrong type"}
 
 
+def slopes_of_zero_lengths(heads: int) -> Tensor:
+    return alibi_slopes(heads) / 0
+
+
+def infinite_bias(heads: int, queries: int, keys: int) -> Tensor:
+    return torch.full((heads, queries, keys), math.inf)
+
+
+def infinite_output(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.full_like(query, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("checker", "function"),
+    [
+        pytest.param(check.slopes, slopes_of_zero_lengths, id="slopes"),
+        pytest.param(check.bias, infinite_bias, id="bias"),
+        pytest.param(check.attention, infinite_output, id="attention"),
+    ],
+)
+def test_infinite_numbers_are_told_apart_from_numbers(checker: Any, function: Any) -> None:
+    (finding,) = checker(function, num_heads=[8]).findings
+    assert finding.name == "returns NaN"
+    assert finding.evidence.endswith("are infinite")
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_error_whose_text_raises_is_told_by_its_type() -> None:
+    def slopes(heads: int) -> Tensor:
+        raise UnprintableError
+
+    (finding,) = check.slopes(slopes, num_heads=[8]).findings
+    assert finding.evidence == "8 heads: UnprintableError"
+
+
+def test_an_error_of_many_lines_is_quoted_in_one() -> None:
+    def slopes(heads: int) -> Tensor:
+        raise ValueError("expected\n    8 heads\n    or 16")
+
+    (finding,) = check.slopes(slopes, num_heads=[8]).findings
+    assert finding.evidence == "8 heads: ValueError: expected 8 heads or 16"
+
+
+def noise(shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """Other numbers each time, from 0 to 1."""
+    generator = torch.Generator().manual_seed(0)
+    while True:
+        yield torch.rand(shape, generator=generator)
+
+
+def test_a_random_bias_is_said_to_be_random() -> None:
+    noises = noise((8, 16, 16))
+
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        return next(noises)[:, -queries:]
+
+    report = check.bias(bias, num_heads=[8], length=16)
+    assert [finding.name for finding in report.findings] == ["random result"]
+
+
+def test_attention_with_dropout_is_said_to_be_random() -> None:
+    noises = noise((3, 8, 16, 64))
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = attend(query, key, value)
+        is_dropped = next(noises)[: len(output), :, -output.shape[2] :] < 0.1
+        return output.masked_fill(is_dropped, 0.0)
+
+    report = check.attention(attention, num_heads=[8], head_dim=64, length=16)
+    assert [finding.name for finding in report.findings] == ["random result"]
+
+
+def test_failing_numbers_of_heads_are_listed_without_other_sizes() -> None:
+    def slopes(heads: int) -> Tensor:
+        if heads > 4:
+            raise ValueError("too many")
+        return alibi_slopes(heads)
+
+    (finding,) = check.slopes(slopes, num_heads=[1, 2, 4, 5, 6, 7, 8]).findings
+    assert finding.evidence.endswith("(only with 5 heads; 6 heads; 7 heads; and 1 more)")
+
+
 def too_few_slopes(heads: int) -> list[float]:
     return [1.0]
 

@@ -377,9 +377,9 @@ ATTENTION = [
     attention_case("unknown fault", faulty.in_half_precision, length=300),
     # These show with random inputs only.
     attention_case("unknown fault", queries_of_another_sequence),
-    attention_case("unknown fault", keys_of_another_head_while_decoding),
-    attention_case("unknown fault", larger_content_beyond_100_keys, length=104),
-    attention_case("unknown fault", values_of_another_sequence_beyond_100_keys, length=104),
+    attention_case("wrong keys", keys_of_another_head_while_decoding),
+    attention_case("content multiplied", larger_content_beyond_100_keys, length=140),
+    attention_case("unknown fault", values_of_another_sequence_beyond_100_keys, length=140),
 ]
 
 
@@ -418,10 +418,15 @@ def test_every_fault_has_a_test() -> None:
     elsewhere = {
         "cache not read",
         "content depends on position",
+        "content scaled twice",
         "does not finish",
+        "mirrored keys",
         "missing case",
         "outside of what this checker knows",
+        "random result",
+        "slopes of another number of heads",
         "wrong layout",
+        "wrong mask",
     }
     assert tested | elsewhere == set(check.FAULTS)
 
@@ -592,8 +597,14 @@ def test_a_slope_that_is_off_by_a_ten_thousandth_is_found() -> None:
     assert names(check.attention(attention, num_heads=[12])) == {"other slopes"}
 
 
-@pytest.mark.parametrize("change", [-1.0, -math.inf])
-def test_a_single_wrong_weight_far_away_is_found(change: float) -> None:
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        pytest.param(-1.0, "length cap", id="other bias"),
+        pytest.param(-math.inf, "wrong mask", id="masked"),
+    ],
+)
+def test_a_single_wrong_weight_far_away_is_found(change: float, fault: str) -> None:
     def last_row_differs(heads: int, queries: int, keys: int) -> Tensor:
         bias = alibi_bias(alibi_slopes(heads), queries, keys)
         if keys == 300:
@@ -601,7 +612,7 @@ def test_a_single_wrong_weight_far_away_is_found(change: float) -> None:
         return bias
 
     report = check.bias(last_row_differs, decoding=False)
-    assert names(report) == {"length cap"}
+    assert names(report) == {fault}
     assert report.comparison is not None
     _, query, key = report.comparison.place
     assert (query, key) == (299, 0)

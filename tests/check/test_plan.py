@@ -1,6 +1,7 @@
 """The plan of a check: every two conditions meet, and what wrong calls have in common is said."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -12,6 +13,7 @@ from alibi_viz.check.plan import (
     Probe,
     attention_plan,
     bias_plan,
+    calls_that_tell_apart,
     pairwise,
 )
 
@@ -65,7 +67,7 @@ def plan(**options: Any) -> list[Call]:
         "num_heads": [8, 12],
         "decoding": True,
         "length": 300,
-        "head_dims": [64, 96],
+        "head_dims": [64, 104],
         "padding": ["left", "right"],
     }
     return attention_plan(**{**defaults, **options})
@@ -121,9 +123,78 @@ def test_small_calls_come_again_after_longer_ones() -> None:
     assert all(calls.index(call) > longest for call in again)
 
 
+def test_a_long_check_calls_with_whole_blocks_only() -> None:
+    assert Call(Probe(8, 128, 128), head_dim=64) in plan()
+
+
+def test_a_short_check_makes_no_call_of_a_whole_block() -> None:
+    assert all(call.probe.key_length != 128 for call in plan(length=64))
+
+
+@pytest.mark.parametrize("memory", ["transposed", "packed", "cached", "strided"])
+def test_several_sequences_lie_in_each_kind_of_memory(memory: str) -> None:
+    assert Call(Probe(8, 16, 16), head_dim=64, batch=3, memory=memory) in plan()
+
+
+def test_a_model_gets_contiguous_inputs_only() -> None:
+    assert {call.memory for call in plan(views=False)} == {"contiguous"}
+
+
+@pytest.mark.parametrize(
+    ("padding", "queries", "padded"),
+    [
+        pytest.param("left", 300, 150, id="in front, all queries"),
+        pytest.param("left", 1, 150, id="in front, one query"),
+        pytest.param("right", 300, 150, id="behind, all queries"),
+        pytest.param("right", 130, 129, id="behind, one query left"),
+    ],
+)
+def test_padding_of_long_calls_fills_blocks(padding: str, queries: int, padded: int) -> None:
+    call = Call(Probe(8, queries, 300), batch=1, padding=padding)
+    assert call.padded_tokens == (padded,)
+
+
 def test_further_numbers_of_heads_get_a_small_call() -> None:
     calls = bias_plan([8, 12, 40], decoding=True, length=300)
     assert [call.probe for call in calls if call.probe.num_heads == 40] == [(40, 16, 16)]
+
+
+# Further calls that tell conditions apart
+
+PLAIN = Call(Probe(8, 16, 16), head_dim=64)
+UNUSUAL = Call(
+    Probe(12, 1, 300), head_dim=104, batch=1, memory="transposed", padding="left", after_longer=True
+)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        pytest.param({"probe": Probe(8, 1, 300)}, id="heads"),
+        pytest.param({"head_dim": 64}, id="head_dim"),
+        pytest.param({"batch": 3}, id="batch"),
+        pytest.param({"memory": "contiguous"}, id="memory"),
+        pytest.param({"padding": "none"}, id="padding"),
+    ],
+)
+def test_each_condition_of_a_wrong_call_is_replaced_by_a_plain_one(plain: dict[str, Any]) -> None:
+    further = calls_that_tell_apart([UNUSUAL], [PLAIN, UNUSUAL])
+    assert replace(UNUSUAL, **plain) in further
+
+
+def test_a_plain_condition_of_a_wrong_call_is_replaced_by_an_unusual_one() -> None:
+    further = calls_that_tell_apart([PLAIN], [PLAIN, UNUSUAL])
+    assert replace(PLAIN, memory="transposed", after_longer=True) in further
+
+
+def test_no_call_is_made_twice_to_tell_conditions_apart() -> None:
+    calls = plan()
+    further = calls_that_tell_apart(calls[5:6], calls)
+    assert not {replace(call, after_longer=False) for call in further} & set(calls)
+
+
+def test_if_all_calls_are_wrong_there_is_nothing_to_tell_apart() -> None:
+    assert calls_that_tell_apart(plan(), plan()) == []
 
 
 # What wrong calls have in common
@@ -134,11 +205,15 @@ def has_one_sequence(call: Call) -> bool:
 
 
 def is_transposed(call: Call) -> bool:
-    return call.transposed
+    return call.memory == "transposed"
+
+
+def is_not_contiguous(call: Call) -> bool:
+    return call.memory != "contiguous"
 
 
 def has_large_heads(call: Call) -> bool:
-    return call.head_dim == 96
+    return call.head_dim == 104
 
 
 def has_12_heads(call: Call) -> bool:
@@ -174,11 +249,12 @@ def has_one_query_and_padding_in_front(call: Call) -> bool:
     [
         (has_one_sequence, "a batch of one"),
         (is_transposed, "transposed inputs"),
-        (has_large_heads, "head_dim 96"),
+        (is_not_contiguous, "inputs that are not contiguous"),
+        (has_large_heads, "head_dim 104"),
         (has_12_heads, "12 heads"),
         (has_one_query, "1 query"),
         (decodes, "fewer queries than keys"),
-        (has_many_queries, "130 or 300 queries"),
+        (has_many_queries, "128, 130 or 300 queries"),
         (is_padded_in_front, "padding in front"),
         (is_padded, "padding in front or padding behind"),
         (has_one_query_and_padding_in_front, "padding in front and 1 query"),
@@ -201,11 +277,10 @@ def test_of_many_calls_only_the_first_are_listed() -> None:
     assert only_condition(calls[2:12], calls).endswith("; and 7 more")
 
 
-def test_wrong_calls_that_are_all_transposed_ignore_strides() -> None:
+def test_wrong_calls_that_are_all_not_contiguous_ignore_strides() -> None:
     calls = plan()
-    assert fault_of_condition([call for call in calls if call.transposed], calls) == (
-        "strides ignored"
-    )
+    views = [call for call in calls if is_not_contiguous(call)]
+    assert fault_of_condition(views, calls) == "strides ignored"
 
 
 def test_wrong_calls_that_are_all_padded_are_a_fault_of_padding() -> None:

@@ -43,7 +43,7 @@ def test_message_is_between_the_controls_and_the_figure() -> None:
 
 def test_words_and_what_the_models_write_are_below_the_figure() -> None:
     app = small()
-    _style, _controls, _message, _figure, *below, _page = app.children
+    _style, _controls, _message, _figure, *below, _page, _picture = app.children
     assert below == [app._caption, app._written, app._details, app.reason]
 
 
