@@ -71,7 +71,7 @@ def attention_stats(
     >>> from alibi_viz.measure.attention_statistics import attention_stats
     >>> stats = attention_stats(lab.make_model("alibi"), lab.load_text(), 64, trained=32)
     >>> stats.distance.shape  # layers, heads
-    torch.Size([2, 8])
+    torch.Size([2, 4])
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)

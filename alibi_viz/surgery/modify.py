@@ -77,7 +77,7 @@ def modify(
     >>> from alibi_viz import lab
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
-    tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
+    tensor([[-0.5000,    -inf,    -inf, -0.2500,  0.0000]])
     """
     if not isinstance(model, nn.Module):
         got = type(model).__name__

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from alibi_viz.widgets.core.app import App
-from tests.widgets.test_every_app import SMALL
+from tests.widgets.test_every_app import APPS, SMALL
 
 
 def opened(name: str, **state: Any) -> App:
-    """A small app of this name."""
-    return SMALL[name](**state)
+    """An app as it opens, but surgery on a small model."""
+    apps = SMALL if name == "SlopeSurgery" else APPS
+    return apps[name](**state)
 
 
 CAPTIONS = {
