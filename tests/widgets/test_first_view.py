@@ -48,8 +48,8 @@ CAPTIONS = {
         "weight. They tie 32 tokens back."
     ),
     "WindowExplorer": (
-        "Head 1, the steepest (slope 1/2), looks 32 steps back: keys beyond that have at most "
-        "2^-24 of a query's weight together. On average, a head can leave out 39% of the pairs."
+        "Head 1, the steepest (slope 1/2), looks 33 steps back: keys beyond that have at most "
+        "2^-24 of a query's weight together. On average, a head can leave out 37% of the pairs."
     ),
 }
 
