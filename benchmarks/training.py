@@ -113,13 +113,14 @@ def training_speed(length: int) -> list[Row]:
         Row(
             name=f"{name}: lab.train with Muon",
             figure=to_bare["Muon"],
-            target=1.15 if length == LENGTH else None,
+            target=1.2 if length == LENGTH else None,
             unit="x bare loop",
         ),
         Row(
             name=f"{name}: lab.train",
             figure=to_plain["lab.train"],
-            target=0.77,
+            # In short sequences of few heads, the fused kernel has little to save.
+            target=1.05 if length == LENGTH else 0.77,
             unit="x plain attention",
         ),
         Row(
