@@ -27,7 +27,7 @@ from alibi_viz.slopes import alibi_slopes
 
 BEGINNING = "This is the story of Emma, a "
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
-# Of the race in the page: a quarter of a minute of training is enough, because it is small and its
+# Of the race in the page: half a minute of training is enough, because it is small and its
 # tales are easy to learn.
 RACE: dict[str, Any] = {"length": 32, "batch": 16, "steps": 500, "rate": 5e-2}
 RACE_MODEL = {"layers": 1, "width": 32, "heads": 4}
