@@ -230,7 +230,7 @@ def python_text() -> Text:
 
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models can be tested on sequences of `longest` bytes of the text."""
-    needed = longest + 2  # "same targets" starts a byte later than others
+    needed = longest + 2
     if len(text.validation) < needed:
         hint = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
         raise ValueError(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -36,18 +37,18 @@ from alibi_viz.models import LanguageModel
 
 # The answers to a question: (position on the axis, value, number of samples). The functions below
 # give them for a trained model, the text or task, the training length L, and how many times that to
-# test up to. The value is NaN where the model is not defined.
+# test up to. A value may be a list, the means of equal blocks of the held-out text, and is NaN
+# where the model is not defined.
 Measured = Iterator[tuple[int, Any, int]]
 
-# "longer sequences": the most consecutive parts of the held-out text, whose differences tell how
-# sure the mean loss is.
+# The most blocks of the held-out text, whose differences tell how sure the mean loss is.
 BLOCKS = 16
 # "by position": bytes to predict, and the largest number of sequences.
 POSITION_TARGETS = 32_768
 MAX_SEQUENCES = 128
-# "same targets": bytes to predict, of which 16 per sequence, so that each has the requested context
-# or up to 15 bytes less.
-SAME_TARGETS = 1024
+# "same targets": passages to predict, and how many bytes each has, of which the last has the
+# requested context and the first 15 bytes less.
+PASSAGES = 128
 STRIDE = 16
 # "names": the edges of the bins of distances, 16 to 2,048 bytes.
 EDGES = [2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)]
@@ -104,17 +105,25 @@ def _loss_by_position(model: LanguageModel, text: Text, length: int, longest: in
 
 
 def _loss_on_same_targets(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """The loss on one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
+    """The loss on one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it.
+
+    They are passages spread evenly over the held-out text. Each value is a list: the means of equal
+    blocks of consecutive passages.
+    """
     contexts = evaluation_lengths(length, longest)
-    most_context = contexts[-1]
-    available = len(text.validation) - most_context - 1
-    stride = min(STRIDE, length, available)
-    targets = min(SAME_TARGETS, available) // stride * stride
+    stride = min(STRIDE, length)
+    first_end = contexts[-1] + 1
+    last_end = len(text.validation)
+    passages = min(PASSAGES, 1 + (last_end - first_end) // stride)
+    blocks = math.gcd(BLOCKS, passages)
+    ends = torch.linspace(first_end, last_end, passages, dtype=torch.float64, device="cpu")
 
     for context in contexts:
-        data = text.validation[most_context + stride - context : most_context + targets + 1]
-        bits = sequence_losses(model, data.unfold(0, context + 1, stride), last=stride)
-        yield context, float(bits.double().mean()), targets
+        # A byte before the first target, and the last target has no byte to predict.
+        offsets = torch.arange(-context - 1, 0, device="cpu")
+        sequences = text.validation[ends.round().long()[:, None] + offsets]
+        bits = sequence_losses(model, sequences, last=stride)
+        yield context, bits.view(blocks, -1).double().mean(1).tolist(), bits.numel()
 
 
 def _memory_of_names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
@@ -261,14 +270,21 @@ class Question:
         """A point in words."""
         return self.point.format(x=f"{x:,}")
 
-    def row(self, trained: Row, x: int, value: float, count: int) -> Row:
-        """The row of an answer, measured after the training step of the row `trained`."""
+    def row(self, trained: Row, x: int, value: float | list[float], count: int) -> Row:
+        """The row of an answer, measured after the training step of the row `trained`.
+
+        If the answer is a list of means of blocks, its mean is the value, and the row has "blocks".
+        """
         row = {name: trained[name] for name in COLUMNS}
         row["question"] = self.name
         row["unit"] = self.unit
         row["x"] = x
-        row["value"] = value
         row["count"] = count
+        if isinstance(value, list):
+            row["value"] = fmean(value)
+            row["blocks"] = value
+        else:
+            row["value"] = value
         return row
 
     def findings(self, rows: pd.DataFrame) -> list[str]:

@@ -1,14 +1,16 @@
 """Train and test one model: settings in, one JSON-serializable record out."""
 
 import platform
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, mean
+from statistics import mean
 from typing import Any
 
 import torch
@@ -211,17 +213,19 @@ class Run:
             options["targets"] = self.targets
         answers = question.measure(model, source, self.length, self.longest, **options)
         for x, value, count in answers:
-            # A text may be measured in blocks, whose mean is the value.
-            values = value if isinstance(value, list) else [value]
-            blocks = [round(block, 5) for block in values]
-            row = question.row(trained, x, fmean(blocks), count)
+            row = question.row(trained, x, _rounded(value), count)
             if is_main and diverged(model, {x: row["value"]}):
                 raise training.TrainingDiverged(
                     "the trained model gives no number: its training has diverged"
                 )
-            if len(blocks) > 1:
-                row["blocks"] = blocks
             yield row
+
+
+def _rounded(value: float | list[float]) -> float | list[float]:
+    """A value, or those of blocks, with five digits."""
+    if isinstance(value, list):
+        return [round(block, 5) for block in value]
+    return round(value, 5)
 
 
 def measure(run: Run, *, progress: bool = False) -> Record:
@@ -229,9 +233,10 @@ def measure(run: Run, *, progress: bool = False) -> Record:
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task),
     "error" (None, or how training diverged), "seconds", "made_with" (versions) and "rows" with the
-    columns of `lab.COLUMNS`. Losses on longer sequences are also there as means of up to sixteen
-    "blocks" of the text. With `progress`, standard error shows the steps of training and then the
-    answers. Raises ValueError, before any training, if the text is too short to test on.
+    columns of `lab.COLUMNS`. Losses on longer sequences and on the same targets are also there as
+    means of up to sixteen "blocks" of the text. With `progress`, standard error shows the steps of
+    training and then the answers. Raises ValueError, before any training, if the text is too short
+    to test on.
 
     >>> from alibi_viz import lab
     >>> record = lab.measure(lab.Run("none", length=16, steps=5, longest=2))
@@ -280,7 +285,10 @@ def measure(run: Run, *, progress: bool = False) -> Record:
 
 
 def versions(device: str = "cpu") -> dict[str, str]:
-    """What results depend on besides their settings: the versions and the machine; and the date."""
+    """What results depend on besides their settings: the versions and the machine; and the date.
+
+    "commit" is that of a checkout of alibi_viz, and "" for an installed package.
+    """
     chosen = training.choose_device(device)
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
     if chosen.type == "cuda":
@@ -288,10 +296,28 @@ def versions(device: str = "cpu") -> dict[str, str]:
     return {
         "date": date.today().isoformat(),
         "alibi_viz": version("alibi-viz"),
+        "commit": _commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": machine,
     }
+
+
+@cache
+def _commit() -> str:
+    """The git commit of this file, with "-dirty" if the checkout has changes; "" without one."""
+    folder = Path(__file__).parent
+    is_tracked = ["git", "ls-files", "--error-unmatch", Path(__file__).name]
+    name_of_commit = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    output = ""
+    try:
+        for command in (is_tracked, name_of_commit):
+            output = subprocess.run(
+                command, cwd=folder, capture_output=True, check=True, text=True
+            ).stdout
+    except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
+        return ""
+    return output.strip()
 
 
 def _training_curve(steps: list[Row]) -> Iterator[Row]:

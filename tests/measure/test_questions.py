@@ -160,19 +160,26 @@ def test_losses_on_longer_sequences_count_the_targets_that_lengths_share(
 
 
 def test_the_same_targets_are_predicted_from_more_and_more_context(model: LanguageModel) -> None:
-    """They are the 1,024 bytes from position 65 on, sixteen in each sequence."""
+    """They are 128 passages of sixteen bytes, the last at the end of the text."""
     data = TEXT.validation.long()
+    first = LENGTHS[-1] + 1
+    spacing = (len(data) - first) / 127
+    ends = [round(first + spacing * passage) for passage in range(128)]
+    assert ends[-1] == len(data)
+
     answers = measured("same targets", model)
     for context in LENGTHS:
         bits = []
-        for first in range(65, 65 + 1024, 16):
-            sequence = data[first + 15 - context : first + 15]  # one byte before the last target
+        for end in ends:
+            sequence = data[end - context - 1 : end]
             with torch.inference_mode():
-                chances = model.eval()(sequence[None])[0, -16:].double().softmax(-1)
-            targets = data[first : first + 16, None]
-            bits.append(-chances.gather(-1, targets).log2())
-        mean = float(torch.cat(bits).mean())
-        assert answers[context] == (pytest.approx(mean, abs=1e-4), 1024)
+                chances = model.eval()(sequence[None, :-1])[0, -16:].double().softmax(-1)
+            bits.append(-chances.gather(-1, sequence[-16:, None]).log2().mean())
+        means_of_blocks, count = answers[context]
+        assert count == 2048
+        assert means_of_blocks == pytest.approx(
+            torch.stack(bits).view(16, 8).mean(1).tolist(), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("length", [8, 9, 16, 100])
@@ -287,7 +294,8 @@ def test_beyond_a_learned_table_answers_are_nan(question: str) -> None:
     ("question", "length", "longest", "counts"),
     [
         pytest.param("softmax denominator", 16, 4, [32, 32, 32], id="two sequences of 64"),
-        pytest.param("same targets", 1, 4, [168, 168, 168], id="all but the context of 4"),
+        pytest.param("same targets", 1, 4, [128, 128, 128], id="128 passages of one byte"),
+        pytest.param("same targets", 8, 8, [112, 112, 112, 112], id="14 passages of eight"),
         pytest.param("by position", 2, 1, [86, 86], id="86 sequences of two bytes"),
         pytest.param("by position", 1, 5, [34] * 5, id="34 sequences of five bytes"),
     ],
