@@ -33,8 +33,8 @@ SEEN = "seen here"
 NOT_SEEN = "not seen here"
 CANT_TELL = "can't tell"
 
-# What was known of the result when a claim was written.
-KNOWN = ("blind", "after a pilot", "afterwards")
+# What was known of the result when the settings were declared.
+KNOWN = ("blind", "after a pilot", "known before")
 
 # {name: task}
 SETTINGS = {"tales": "text", "Python's reference": "python reference"}

@@ -1,0 +1,107 @@
+"""The settings of the study: which runs test the claims, and why these.
+
+A claim that holds in one setting may fail in another, so every claim is judged in all of them: a
+small specification curve (Simonsohn, Simmons and Nelson 2020). Runs are paired: for one seed all
+models of a setting start from the same weights, and runs with the same training length and batch
+size read the same batches.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from alibi_viz.lab import Run
+from alibi_viz.train.results import settings_key
+
+TARGETS = 65_536  # held-out bytes that a model predicts at each length
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way of training the models that the claims are about.
+
+    Attributes:
+        name: in tables and figures.
+        factor: what differs from the main setting, such as "heads"; "" for a main setting.
+        reason: why it belongs to the study.
+        seeds: how many of each model are trained, with the seeds from 0.
+        models: a run for each label, without a seed.
+    """
+
+    name: str
+    factor: str
+    reason: str
+    seeds: int
+    models: tuple[Run, ...]
+
+    @property
+    def task(self) -> str:
+        """What its models are trained on, as in `lab.Run`."""
+        return self.models[0].task
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file with its records."""
+        words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
+        return "-".join(words) + ".jsonl.gz"
+
+    def runs(self, seeds: int | None = None, labels: Iterable[str] | None = None) -> list[Run]:
+        """Its runs, ordered by seed, by default all."""
+        models = self.models
+        if labels is not None:
+            wanted = set(labels)
+            models = tuple(model for model in models if model.label in wanted)
+        runs = []
+        for seed in range(self.seeds if seeds is None else seeds):
+            runs += [replace(model, seed=seed) for model in models]
+        return runs
+
+
+def setting_of(run: Mapping[str, Any]) -> str:
+    """The name of the setting that a run belongs to, by its settings as in a record; or "".
+
+    >>> from alibi_viz import lab
+    >>> from alibi_viz.study.settings import setting_of
+    >>> record = {"position": "alibi"}
+    >>> setting_of(record)
+    ''
+    """
+    return _NAMES.get(_key(run), "")
+
+
+def _key(run: Mapping[str, Any]) -> str:
+    """The settings of a run except its seed, as text."""
+    return settings_key({name: value for name, value in run.items() if name != "seed"})
+
+
+def _setting(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> Setting:
+    """A setting of settings.toml."""
+    common = {"targets": TARGETS, "variants": (), **entry["run"]}
+    models = []
+    for name in entry["models"]:
+        for model in lists[name]:
+            sizes = {**common.get("model", {}), **model.get("model", {})}
+            models.append(Run(**{**common, **model, "model": sizes}))
+    return Setting(
+        entry["name"], entry.get("factor", ""), entry["reason"], entry["seeds"], tuple(models)
+    )
+
+
+def _settings() -> dict[str, Setting]:
+    file = Path(__file__).parent / "settings.toml"
+    declared = tomllib.loads(file.read_text(encoding="utf-8"))
+    settings = [_setting(entry, declared["models"]) for entry in declared["setting"]]
+    return {setting.name: setting for setting in settings}
+
+
+SETTINGS = _settings()  # {name: setting}, in the order of settings.toml
+MAIN = "main"
+
+_NAMES = {
+    _key(model.settings()): setting.name
+    for setting in SETTINGS.values()
+    for model in setting.models
+}
