@@ -16,7 +16,7 @@ from typing import Any
 from alibi_viz.lab import Run
 from alibi_viz.train.results import settings_key
 
-TARGETS = 65_536  # held-out bytes that a model predicts at each length
+TARGETS = 32_768  # held-out bytes that a model predicts at each length
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,15 @@ def _setting(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> Setting:
     """A setting of settings.toml."""
     common = {"targets": TARGETS, "variants": (), **entry["run"]}
     models = []
-    for name in entry["models"]:
-        for model in lists[name]:
-            sizes = {**common.get("model", {}), **model.get("model", {})}
-            models.append(Run(**{**common, **model, "model": sizes}))
+    for model in lists[entry["models"]]:
+        sizes = {**common.get("model", {}), **model.get("model", {})}
+        models.append(Run(**{**common, **model, "model": sizes}))
     return Setting(
-        entry["name"], entry.get("factor", ""), entry["reason"], entry["seeds"], tuple(models)
+        name=entry["name"],
+        factor=entry.get("factor", ""),
+        reason=entry["reason"],
+        seeds=entry["seeds"],
+        models=tuple(models),
     )
 
 
