@@ -17,9 +17,9 @@ _MODULES = {
     # The weight that the bias of each head leaves to each key, or the bias itself
     "bias_figure": "bias_plot",
     "MAX_METHODS": "curve_plot",  # how many methods a figure of curves can show
+    "claims_figure": "claims_plot",  # by how much each claim of the study holds in each setting
     "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
-    "forest_figure": "forest_plot",  # by how much each claim of the study holds, with its interval
-    "mark_guesses": "forest_plot",  # what a reader guessed of each claim
+    "mark_guesses": "claims_plot",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives
     "weights_html": "matrices_html",  # attention weights side by side

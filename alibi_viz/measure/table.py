@@ -32,8 +32,11 @@ COLUMNS = {
     "count": "int64",  # how many targets or samples the value is a mean over
     "text": "str",  # fingerprint of the text, "" for a task
 }
+SCALED = "scaled to L"  # ALiBi's slopes, in the column "slopes" of verdicts
 VERDICT_COLUMNS = (
     "setting",
+    "factor",
+    "slopes",
     "claim",
     "text",
     "source",
@@ -44,6 +47,18 @@ VERDICT_COLUMNS = (
     "p",
     "verdict",
     "numbers",
+)
+REACH_COLUMNS = (
+    "claim",
+    "text",
+    "source",
+    "known",
+    "seen",
+    "not_seen",
+    "open",
+    "hangs_on",
+    "reach",
+    "exceptions",
 )
 # The confidence level of all intervals.
 LEVEL = 0.95

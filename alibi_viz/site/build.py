@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.data.tales import write_tales
+from alibi_viz.figures.claims_plot import deciding_factor
 from alibi_viz.figures.png import png_source
 from alibi_viz.files import write
 from alibi_viz.lessons.copies import lessons_folder
@@ -104,7 +105,8 @@ def _written(model: LanguageModel) -> str:
 
 def _content() -> dict[str, Any]:
     results = study.published_results(by_block=True)
-    table = study.verdict_table(results)
+    verdicts = study.verdict_table(results)
+    reach = study.reach_table(verdicts)
     bugs = []
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
@@ -133,9 +135,10 @@ def _content() -> dict[str, Any]:
             for name, title in MODELS.items()
         ],
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
-        "runs": results.groupby(["task", "label", "seed"]).ngroups,
+        "runs": results.groupby(["setting", "label", "seed"]).ngroups,
+        "settings": results["setting"].nunique(),
         "claims": [
-            _claim(row) for _, row in table[table["setting"] == table["setting"].iloc[0]].iterrows()
+            _claim(row, verdicts[verdicts["claim"] == row["claim"]]) for _, row in reach.iterrows()
         ],
         "heads": [
             _picture(weights)
@@ -145,14 +148,31 @@ def _content() -> dict[str, Any]:
     }
 
 
-def _claim(row: pd.Series) -> dict[str, Any]:
-    """A row of the forest plot, with its interval on an axis from -100 to 100 that shrinks large
+def _claim(reach: pd.Series, verdicts: pd.DataFrame) -> dict[str, Any]:
+    """A claim with its dots, one for each setting, on an axis from -100 to 100 that shrinks large
     distances."""
-    margin, low, high = (
-        100 * math.asinh(10 * row[name]) / math.asinh(80) for name in ("margin", "low", "high")
-    )
-    drawn = {"x": margin, "low": low, "high": high} if math.isfinite(margin) else {"x": None}
-    return {"verdict": row["verdict"], "text": row["text"], "numbers": row["numbers"], **drawn}
+    dots = []
+    for row in verdicts.dropna(subset="low").itertuples():
+        dots.append(
+            {
+                "x": _place(row.margin),
+                "low": _place(row.low),
+                "high": _place(row.high),
+                "decides": bool(deciding_factor(row, reach["hangs_on"])),
+                "title": f"{row.setting}: {row.verdict}, {row.numbers}",
+            }
+        )
+    return {
+        "text": reach["text"],
+        "reach": reach["reach"],
+        "exceptions": reach["exceptions"],
+        "dots": dots,
+    }
+
+
+def _place(margin: float) -> float:
+    """Where a margin is on the axis of the claims."""
+    return round(100 * math.asinh(10 * margin) / math.asinh(80), 2)
 
 
 def script(*names: str) -> str:

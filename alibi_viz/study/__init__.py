@@ -1,5 +1,5 @@
-"""Our own study with the lab: published results and models, the claims that they test, and the
-report about them."""
+"""Our own study with the lab: published results and models, the claims that they test in many
+settings, and the report about them."""
 
 from alibi_viz.study.judge import (
     CLAIMS,
@@ -7,31 +7,37 @@ from alibi_viz.study.judge import (
     Claim,
     Term,
     Verdict,
-    conclusion,
     judge,
     verdict_table,
 )
+from alibi_viz.study.reach import conclusion, reach_table
 from alibi_viz.study.records import (
     PUBLISHED_MODELS,
+    history,
     published_model,
     published_results,
-    reproduce,
+    retrain,
     train_published_models,
 )
 from alibi_viz.study.report_page import write_report
+from alibi_viz.study.settings import SETTINGS, Setting
 
 __all__ = [
     "CLAIMS",
     "PAPERS",
     "PUBLISHED_MODELS",
+    "SETTINGS",
     "Claim",
+    "Setting",
     "Term",
     "Verdict",
     "conclusion",
+    "history",
     "judge",
     "published_model",
     "published_results",
-    "reproduce",
+    "reach_table",
+    "retrain",
     "train_published_models",
     "verdict_table",
     "write_report",

@@ -1,22 +1,25 @@
 """`python -m alibi_viz.study`: train the study again, judge its claims, write its report.
 
-    python -m alibi_viz.study reproduce search tales --workers 2
+    python -m alibi_viz.study --claim "ALiBi holds" --seeds 3
     python -m alibi_viz.study claims comparison/
 
-The exit status is 0 if all is well, 1 if training diverged, 2 for bad input, and 130 after Ctrl-C.
-`reproduce` saves each finished run: call it again to continue.
+Without a command it trains: the whole study, or what `--claim` and `--setting` ask for. Each
+finished run is saved, so call it again to continue. The exit status is 0 if all is well, 1 if
+training diverged, 2 for bad input, and 130 after Ctrl-C.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from alibi_viz import study
 from alibi_viz.arguments import check_positive_integers
-from alibi_viz.lab import read_results
-from alibi_viz.study.parts import SEEDS
+from alibi_viz.measure.table import SCALED
+from alibi_viz.study.judge import THESE_RESULTS
+from alibi_viz.study.records import table_by_setting
 from alibi_viz.train.results import read_records
 from alibi_viz.train.sweep import worker_pool
 
@@ -46,17 +49,18 @@ def _complain(error: object) -> None:
     print(f"alibi_viz.study: {error}", file=sys.stderr)
 
 
-def _reproduce(options: argparse.Namespace) -> None:
-    check_positive_integers(workers=options.workers, seeds=options.seeds)
+def _retrain(options: argparse.Namespace) -> None:
+    check_positive_integers(workers=options.workers)
     with worker_pool(options.workers) as executor:
-        results = study.reproduce(
-            options.parts,
+        results = study.retrain(
+            options.claim,
+            options.setting,
             executor,
             options.out,
             seeds=options.seeds,
             publish=options.publish,
         )
-    _print_verdicts(results)
+    _print_verdicts(results, options.claim)
 
 
 def _models(options: argparse.Namespace) -> None:
@@ -71,58 +75,67 @@ def _claims(options: argparse.Namespace) -> None:
     if options.results is None:
         _print_verdicts(study.published_results(by_block=True))
         return
-    _print_verdicts(read_results(options.results, by_block=True))
-    for record in read_records(options.results):
+    records = read_records(options.results)
+    _print_verdicts(table_by_setting(records, options.results, by_block=True))
+    for record in records:
         if record["error"]:
             run = record["run"]
             _complain(f"{run['label']}, seed {run['seed']}, is left out: {record['error']}")
 
 
-def _print_verdicts(results: pd.DataFrame) -> None:
-    """A line for each verdict, and what is left of them after Holm's correction."""
+def _print_verdicts(results: pd.DataFrame, claims: Sequence[str] = ()) -> None:
+    """A line for each verdict on these claims, by default on all, and what they say together."""
     table = study.verdict_table(results)
-    published_texts = set(study.published_results()["text"])
-    other_texts = set(results["text"]) - published_texts
+    if claims:
+        table = table[table["claim"].isin(claims)]
+    other_texts = set(results["text"]) - set(study.published_results()["text"])
     if other_texts:
         _complain(
             "these results are about another text than the published ones: "
-            + ", ".join(other_texts)
+            + ", ".join(sorted(other_texts))
         )
-    tales = set(results.loc[results["task"] == "text", "text"])
     for row in table.itertuples():
-        is_another_text = row.setting == "tales" and not tales.isdisjoint(other_texts)
-        setting = "your text" if is_another_text else row.setting
-        print(f"- {setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
+        print(f"- {_setting_in_words(row)}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
+    for row in study.reach_table(table).itertuples():
+        print(f"= {row.claim}: {row.reach}.")
     print(study.conclusion(table))
+
+
+def _setting_in_words(row: Any) -> str:
+    """Such as "AdamW, slopes scaled to L"."""
+    setting = "your runs" if row.setting == THESE_RESULTS else row.setting
+    return f"{setting}, slopes {row.slopes}" if row.slopes == SCALED else setting
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m alibi_viz.study", allow_abbrev=False)
-    commands = parser.add_subparsers(metavar="command", required=True)
-
-    reproduce = commands.add_parser(
-        "reproduce", help="train the study again, or parts of it, and judge its claims"
+    parser.add_argument(
+        "--claim",
+        action="append",
+        default=[],
+        help="the name of a claim: train only the models that it is about (repeat it for several)",
     )
-    reproduce.add_argument(
-        "parts",
-        nargs="*",
-        metavar="part",
-        help="search, tales, python, needle or induction; all by default",
+    parser.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        help="the name of a setting, such as AdamW; all by default, for claims the main one",
     )
-    reproduce.add_argument(
-        "--publish", metavar="FOLDER", help="write the records there as well, one file per part"
+    parser.add_argument("--seeds", type=int, help="how many, from 0 (default: as published)")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes, one thread each (default: 2)"
     )
-    reproduce.add_argument(
-        "--workers", type=int, default=1, help="processes, one thread each (default: 1)"
-    )
-    reproduce.add_argument("--seeds", type=int, default=SEEDS, help=f"from 0 (default: {SEEDS})")
-    reproduce.add_argument(
+    parser.add_argument(
         "--out",
         metavar="FOLDER",
         default="comparison",
         help="the results folder (default: comparison)",
     )
-    reproduce.set_defaults(command=_reproduce)
+    parser.add_argument(
+        "--publish", metavar="FOLDER", help="write the records there as well, one file per setting"
+    )
+    parser.set_defaults(command=_retrain)
+    commands = parser.add_subparsers(metavar="command")
 
     models = commands.add_parser("models", help="train the models that ship with the package again")
     models.add_argument("--out", metavar="FOLDER", default="models", help="default: models")

@@ -1,22 +1,23 @@
 """Test claims against results. Verdicts are computed from the results, never typed in.
 
 A claim says that a number, computed from the runs of one seed, is at least or at most a threshold.
-By its 95% interval:
+By its 95% interval in one setting:
 
     seen here      the claim holds in the whole interval
     not seen here  it holds nowhere in the interval
     can't tell     it holds in a part of the interval, or results are missing
 
-The interval covers other seeds and, on a text, other passages of the same kind: it is the Student t
+An end of the interval that is closer than `RESOLUTION` to the threshold decides nothing. The
+interval covers other seeds and, on a text, other passages of the same kind: it is the Student t
 interval for so few seeds around the standard error of a bootstrap over runs and blocks of the
-held-out text. It doesn't cover other models, sizes or texts of another kind, and on a task no other
-examples.
+held-out text. It doesn't cover other settings. So each claim is judged in all of them, once with
+ALiBi's official slopes and once with slopes scaled to L, and `reach_table` says how far it reaches.
 """
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
-from alibi_viz.arguments import as_list, check_known
-from alibi_viz.lab import TASKS
-from alibi_viz.measure.table import AS_TRAINED, FEWEST_SEEDS, LEVEL, VERDICT_COLUMNS, check_table
+from alibi_viz.arguments import as_list, check_choice, check_known
+from alibi_viz.lab import TASKS, find_question
+from alibi_viz.measure.table import (
+    AS_TRAINED,
+    FEWEST_SEEDS,
+    LEVEL,
+    SCALED,
+    VERDICT_COLUMNS,
+    check_table,
+)
+from alibi_viz.study.settings import MAIN, SETTINGS
 
 SEEN = "seen here"
 NOT_SEEN = "not seen here"
@@ -36,9 +45,16 @@ CANT_TELL = "can't tell"
 # What was known of the result when the settings were declared.
 KNOWN = ("blind", "after a pilot", "known before")
 
-# {name: task}
-SETTINGS = {"tales": "text", "Python's reference": "python reference"}
-MAIN_SETTING = "tales"
+# How close to its threshold no claim is decided, in the unit of its question.
+RESOLUTION = 0.005
+
+# ALiBi as published, and with slopes scaled to the training length, as its rivals' constants are
+ALIBI = "alibi"
+SCALED_ALIBI = "alibi, scaled slopes"
+OFFICIAL = "official"
+
+# The setting of results that don't name theirs
+THESE_RESULTS = "these results"
 
 
 @dataclass(frozen=True)
@@ -70,12 +86,11 @@ class Claim:
         plus, minus: the answers.
         at_least: the smallest number for which the claim holds; or
         at_most: the largest.
-        task: what the models were trained on.
-        question: what was asked of them.
-        known: what was known of the result when the claim was written down, one of `KNOWN`.
-        written: that day, such as "2026-11-22".
+        question: what was asked of the models, the name of one of `lab.QUESTIONS`.
+        known: what was known of the result when its settings were declared, one of `KNOWN`.
+        written: the day on which the claim was written down, such as "2026-11-22".
 
-    Raises ValueError without terms, without a threshold or with two.
+    Raises ValueError without terms, without a threshold or with two, and for an unknown question.
     """
 
     name: str
@@ -85,7 +100,6 @@ class Claim:
     minus: Sequence[Term] = ()
     at_least: float | None = None
     at_most: float | None = None
-    task: str = "text"
     question: str = "longer sequences"
     known: str = "blind"
     written: str = ""
@@ -97,6 +111,26 @@ class Claim:
                 f"a claim needs terms in plus, and a number at_least or at_most: {self.text!r}"
             )
         check_known("known", [self.known], KNOWN)
+        find_question(self.question)
+
+    @property
+    def labels(self) -> set[str]:
+        """Of the trained models that it is about."""
+        return {term.label for term in (*self.plus, *self.minus)}
+
+    @property
+    def task(self) -> str:
+        """What these models are trained on: "text", or a task such as "needle"."""
+        return find_question(self.question).task
+
+    def with_scaled_slopes(self) -> "Claim | None":
+        """The same claim about ALiBi with slopes scaled to L; None if it isn't about ALiBi.
+
+        A claim that compares both kinds of slopes stays as it is.
+        """
+        if ALIBI not in self.labels or SCALED_ALIBI in self.labels:
+            return None
+        return replace(self, plus=_scaled(self.plus), minus=_scaled(self.minus))
 
     @property
     def threshold(self) -> float:
@@ -111,6 +145,11 @@ class Claim:
         if self.at_least is not None:
             return number - self.threshold
         return self.threshold - number
+
+
+def _scaled(terms: Sequence[Term]) -> list[Term]:
+    """The terms, with ALiBi's slopes scaled to L."""
+    return [replace(term, label=SCALED_ALIBI) if term.label == ALIBI else term for term in terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +176,16 @@ class Verdict:
 
 
 def judge(
-    results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setting: str = "tales"
+    results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setting: str = MAIN
 ) -> list[Verdict]:
     """Compute a verdict on each claim from a table of results.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`, and "block" if values are means of
             blocks of text.
-        claims: by default all in claims.toml; of these, the ones about tasks in the main setting
-            only.
-        setting: "tales" or "Python's reference", on which the models of claims about text were
-            trained.
+        claims: by default those in claims.toml that are about what the setting's models were
+            trained on.
+        setting: which rows to judge if the table has a column "setting", as published results have.
 
     Raises TypeError and ValueError for other arguments.
 
@@ -167,23 +205,29 @@ def judge(
     {"can't tell"}
     """
     check_table("results", results)
-    check_known("setting", [setting], SETTINGS)
+    if "setting" in results:
+        check_choice("setting", setting, [*SETTINGS, *results["setting"].unique()])
+        results = results[results["setting"] == setting]
     if claims is None:
-        claims = [claim for claim in CLAIMS if setting == MAIN_SETTING or claim.task == "text"]
+        claims = _claims_of(setting)
     claims = as_list("claims", claims, "Claim objects", Claim)
     if "block" not in results:
         results = results.assign(block=0)
-
-    verdicts = []
-    for claim in claims:
-        task = SETTINGS[setting] if claim.task == "text" else claim.task
-        verdicts.append(_verdict(claim, results, task))
-    return verdicts
+    return [_verdict(claim, results) for claim in claims]
 
 
-def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
+def _claims_of(setting: str) -> list[Claim]:
+    """The claims that are judged in a setting."""
+    if setting not in SETTINGS:
+        return list(CLAIMS)
+    task = SETTINGS[setting].task
+    kind = task if task in TASKS else "text"
+    return [claim for claim in CLAIMS if claim.task == kind]
+
+
+def _verdict(claim: Claim, results: pd.DataFrame) -> Verdict:
     try:
-        values = _values(claim, results, task)
+        values = _values(claim, results)
     except LookupError as error:
         return Verdict(claim, np.empty((0, 0)), CANT_TELL, str(error.args[0]))
 
@@ -194,15 +238,13 @@ def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
     low = mean - half_width
     high = mean + half_width
 
-    # Rounded, because results have five digits.
-    holds_at_low = claim.margin(round(low, 4)) >= 0
-    holds_at_high = claim.margin(round(high, 4)) >= 0
-    if holds_at_low and holds_at_high:
+    worst, best = sorted([claim.margin(low), claim.margin(high)])
+    if worst >= RESOLUTION:
         verdict = SEEN
-    elif holds_at_low or holds_at_high:
-        verdict = CANT_TELL
-    else:
+    elif best <= -RESOLUTION:
         verdict = NOT_SEEN
+    else:
+        verdict = CANT_TELL
 
     distance = abs(mean - claim.threshold)
     if distance == 0:
@@ -225,15 +267,14 @@ def _needs(claim: Claim) -> str:
     return f"needs {side} {threshold}"
 
 
-def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float64]:
+def _values(claim: Claim, results: pd.DataFrame) -> NDArray[np.float64]:
     """The number of the claim, float64 [seeds, blocks].
 
     Raises LookupError, and says why, if results are missing.
     """
-    rows = results[(results["task"] == task) & (results["question"] == claim.question)]
-    rows = rows.dropna(subset="value")
+    rows = results[results["question"] == claim.question].dropna(subset="value")
     if rows.empty:
-        raise LookupError(f"no results on {claim.question!r} of models trained on {task!r}")
+        raise LookupError(f"no results on {claim.question!r}")
     texts = rows["text"].nunique()
     if texts > 1:
         raise LookupError(f"the results are about {texts} different texts")
@@ -287,37 +328,57 @@ def standard_error(values: NDArray[np.float64]) -> float:
 
 
 def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
-    """The twelve claims in each setting that has results, a row for each verdict.
+    """The claims of claims.toml in each setting that has results, a row for each verdict.
 
-    The rows are in the order of claims.toml.
+    Claims about ALiBi are judged with its official slopes and with slopes scaled to L. The rows are
+    in the order of settings.toml and claims.toml.
 
-    Columns: setting, claim, text, source, known, margin (by how much the claim holds), low and high
-    (the interval of the margin), verdict, p, holm (p after Holm's correction over all rows with
-    results), and numbers (in words).
+    Columns: setting, factor (what it changes in the main setting), slopes ("official", "scaled to
+    L", or "" for a claim without ALiBi), claim, text, source, known, margin (by how much the claim
+    holds), low and high (the interval of the margin), p, verdict, numbers (in words), and holm (p
+    after Holm's correction over all rows with results).
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
-    >>> table.groupby("setting", sort=False).size().to_dict()
-    {'tales': 12, "Python's reference": 11}
+    >>> table["slopes"].unique().tolist()
+    ['official', 'scaled to L', '']
     """
     check_table("results", results)
-    tasks = set(results["task"])
+    if "setting" not in results:
+        results = results.assign(setting=THESE_RESULTS)
+    in_table = list(results["setting"].unique())
+    declared = [name for name in SETTINGS if name in in_table]
+    others = [name for name in in_table if name not in SETTINGS]
+
     rows = []
-    for setting, task in SETTINGS.items():
-        # The claims on tasks, such as needle, are judged in the main setting.
-        has_tasks = setting == MAIN_SETTING and not tasks.isdisjoint(TASKS)
-        if task in tasks or has_tasks:
-            rows += [_row(setting, verdict) for verdict in judge(results, setting=setting)]
+    for setting in [*declared, *others]:
+        rows += list(_rows(results[results["setting"] == setting], setting))
     table = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
     p_values = table["p"][table["low"].notna()]
     return table.assign(holm=pd.Series(holm(p_values), p_values.index))
 
 
-def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
+def _rows(results: pd.DataFrame, setting: str) -> Iterator[dict[str, Any]]:
+    """The verdicts of one setting, by column."""
+    labels = set(results["label"])
+    for claim in _claims_of(setting):
+        slopes = OFFICIAL if ALIBI in claim.labels else ""
+        (verdict,) = judge(results, [claim], setting=setting)
+        yield _row(setting, slopes, verdict)
+
+        scaled = claim.with_scaled_slopes()
+        if scaled is not None and SCALED_ALIBI in labels:
+            (verdict,) = judge(results, [scaled], setting=setting)
+            yield _row(setting, SCALED, verdict)
+
+
+def _row(setting: str, slopes: str, verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
     low, high = sorted([claim.margin(verdict.low), claim.margin(verdict.high)])
     return {
         "setting": setting,
+        "factor": SETTINGS[setting].factor if setting in SETTINGS else "",
+        "slopes": slopes,
         "claim": claim.name,
         "text": claim.text,
         "source": claim.source,
@@ -329,31 +390,6 @@ def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "numbers": verdict.numbers,
     }
-
-
-def conclusion(table: pd.DataFrame) -> str:
-    """How many verdicts of `verdict_table` survive Holm's correction, in sentences.
-
-    The last sentence says how many claims were seen here, by what was known before.
-    """
-    check_table("table", table, ("known", "low", "verdict", "p", "holm"))
-    if table["low"].isna().all():
-        return "There are no results on any claim."
-    table = table.dropna(subset="low")  # without an interval: a claim that has too few results
-    decided = table["p"] < 1 - LEVEL
-    survive = decided & (table["holm"] < 1 - LEVEL)
-    shares = []
-    for known in KNOWN:
-        verdicts = table["verdict"][table["known"] == known]
-        if len(verdicts):
-            seen = (verdicts == SEEN).sum()
-            shares.append(f"{known} {seen} of {len(verdicts)}")
-    return (
-        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's "
-        f"correction for testing all of them at once, {survive.sum()} still do.\n"
-        "Seen here, by what we knew of the result when we wrote the claim down: "
-        f"{', '.join(shares)}."
-    )
 
 
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:

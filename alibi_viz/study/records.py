@@ -11,26 +11,27 @@ import pandas as pd
 
 from alibi_viz.arguments import check_flag, check_integer, check_known
 from alibi_viz.files import write
-from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
-from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
+from alibi_viz.lab import load_run, load_text, save_run, sweep, tales_text
+from alibi_viz.measure.table import results_table
+from alibi_viz.study.judge import CLAIMS, SCALED_ALIBI, THESE_RESULTS, Claim
+from alibi_viz.study.settings import MODELS, SETTINGS, Setting, setting_of
 from alibi_viz.train.results import Record, check_new, create_folder, read_records, record_table
 from alibi_viz.train.saved_models import SavedRun
 from alibi_viz.train.training import limited_threads
 
 PUBLISHED = Path(__file__).parent / "published"
-NAMES = (SEARCH, *PARTS)
 LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
-MODELS = tuple(Run(**model) for model in STUDY["model"])
 PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 
 
 def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
-    Models have eight heads and were trained on sequences of 64 bytes (one setting: 128) of the
-    tales ("text") or the language reference of Python 3.11 ("python reference"), or on a task. With
-    `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out
-    text, and the table a column "block".
+    Its column "setting" names the setting of `study.SETTINGS` that a row belongs to. Models were
+    trained on sequences of 64 bytes (one of them: 128) of the tales ("text") or the language
+    reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer
+    sequences and on the same targets have a row for each of sixteen blocks of the held-out text,
+    and the table a column "block".
 
     >>> from alibi_viz import study
     >>> results = study.published_results()
@@ -43,69 +44,125 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
 
 @cache
 def _published_table(by_block: bool) -> pd.DataFrame:
-    return record_table(published_records(), "published", by_block=by_block)
+    return table_by_setting(published_records(), "published", by_block=by_block)
 
 
-def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
-    """The finished runs of some parts of the study."""
+def published_records(names: Iterable[str] = tuple(SETTINGS)) -> list[Record]:
+    """The finished runs of some settings of the study."""
     records: list[Record] = []
     for name in names:
-        records.extend(read_records(PUBLISHED / f"{name}.jsonl.gz"))
+        records.extend(read_records(PUBLISHED / SETTINGS[name].file_name))
     return records
 
 
-@cache
-def published_rates() -> Rates:
-    """The learning rates of the study, as the search found them."""
-    return best_rates(published_records([SEARCH]))
+def table_by_setting(
+    records: Iterable[Record], origin: str, *, by_block: bool = False
+) -> pd.DataFrame:
+    """The table of finished runs, with the setting of each in a column "setting".
+
+    Runs that don't belong to the study have the setting "these results".
+    """
+    by_setting: dict[str, list[Record]] = {}
+    for record in records:
+        setting = setting_of(record["run"]) or THESE_RESULTS
+        by_setting.setdefault(setting, []).append(record)
+    if not by_setting:
+        return results_table([]).assign(setting=pd.Series(dtype="str"))
+    tables = [
+        record_table(of_setting, origin, by_block=by_block).assign(setting=setting)
+        for setting, of_setting in by_setting.items()
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
-def reproduce(
-    parts: Sequence[str] = (),
+def history() -> pd.DataFrame:
+    """What earlier editions of the study found, a row for each verdict.
+
+    Columns: edition ("first", with four heads on Python's reference, or "second", with eight heads
+    on the tales and Python's reference), date, setting, known (of the result when the claim was
+    written), verdict, claim, text and numbers.
+
+    >>> from alibi_viz import study
+    >>> study.history()["edition"].value_counts().to_dict()
+    {'first': 86, 'second': 23}
+    """
+    return pd.read_csv(Path(__file__).parent / "history.csv")
+
+
+def retrain(
+    claims: Sequence[str] = (),
+    settings: Sequence[str] = (),
     executor: Executor | None = None,
     out: str | Path = "comparison",
     *,
-    seeds: int = SEEDS,
+    seeds: int | None = None,
     publish: str | Path | None = None,
 ) -> pd.DataFrame:
-    """Train some parts of the study, or all, and return their results block by block.
+    """Train models of the study again and return their results block by block.
 
     A second call resumes.
 
     Args:
-        parts: "search" or names in runs.toml, in any order; all by default. The parts use the
-            learning rates that "search" finds in the same call, and without it the published ones.
+        claims: names in claims.toml: train the models that they are about. By default all models.
+        settings: names in settings.toml. By default all; for `claims`, the main setting of what
+            their models are trained on.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
-        publish: a folder, created if missing, for a compressed file with the records of each part,
-            one line each.
+        publish: a folder, created if missing, for a compressed file with the records of each
+            setting, one line each.
 
-    Raises ValueError, before any training, for an unknown part, and fewer than one seed.
+    Raises ValueError, before any training, for an unknown claim or setting, fewer than one seed,
+    and `publish` with `claims`, which would leave files without the other models.
     """
-    check_known("parts", parts, NAMES)
-    check_integer("seeds", seeds, 1)
+    check_known("claims", claims, [claim.name for claim in CLAIMS])
+    check_known("settings", settings, SETTINGS)
+    if seeds is not None:
+        check_integer("seeds", seeds, 1)
     if publish is not None:
-        create_folder(publish)  # now, rather than fail after the first part is trained
-    chosen_parts = [name for name in NAMES if not parts or name in parts]
-    rates: Rates = {}
-    if SEARCH not in chosen_parts:
-        rates = published_rates()
+        if claims:
+            raise ValueError(f"publish must be None for single claims, got {str(publish)!r}")
+        create_folder(publish)  # now, rather than fail after the first setting is trained
 
+    chosen_claims = [claim for claim in CLAIMS if claim.name in claims]
+    labels = _labels(chosen_claims) if claims else None
     finished: list[Record] = []
-    for name in chosen_parts:
-        runs = part_runs(name, rates, seeds)
+    for setting in _chosen_settings(chosen_claims, settings):
+        runs = setting.runs(seeds, labels)
         order = [run.settings() for run in runs]
         records = list(sweep(runs, executor, path=out))
         records.sort(key=lambda record: order.index(record["run"]))
         if publish is not None:
-            lines = "".join(f"{json.dumps(record)}\n" for record in records)
-            compressed = gzip.compress(lines.encode(), mtime=0)  # no date: equal files stay equal
-            write(Path(publish) / f"{name}.jsonl.gz", compressed)
-        if name == SEARCH:
-            rates = best_rates(records)
-        else:
-            finished += records
-    return record_table(finished, Path(out).name, by_block=True)
+            write_records(records, Path(publish) / setting.file_name)
+        finished += records
+    return table_by_setting(finished, Path(out).name, by_block=True)
+
+
+def _labels(claims: Iterable[Claim]) -> set[str]:
+    """The models that claims are about, with both kinds of ALiBi's slopes."""
+    labels: set[str] = set()
+    for claim in claims:
+        labels |= claim.labels
+        if claim.with_scaled_slopes() is not None:
+            labels.add(SCALED_ALIBI)
+    return labels
+
+
+def _chosen_settings(claims: Sequence[Claim], names: Sequence[str]) -> list[Setting]:
+    """The settings of these names; by default all, or the main ones of claims."""
+    if names:
+        return [setting for setting in SETTINGS.values() if setting.name in names]
+    if not claims:
+        return list(SETTINGS.values())
+    tasks = {claim.task for claim in claims}
+    return [
+        setting for setting in SETTINGS.values() if not setting.factor and setting.task in tasks
+    ]
+
+
+def write_records(records: Iterable[Record], file: Path) -> None:
+    """Write records into a compressed file, one line each."""
+    lines = "".join(f"{json.dumps(record)}\n" for record in records)
+    write(file, gzip.compress(lines.encode(), mtime=0))  # no date: equal files stay equal
 
 
 def published_model(name: str) -> SavedRun:

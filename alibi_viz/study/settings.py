@@ -64,9 +64,11 @@ def setting_of(run: Mapping[str, Any]) -> str:
     """The name of the setting that a run belongs to, by its settings as in a record; or "".
 
     >>> from alibi_viz import lab
-    >>> from alibi_viz.study.settings import setting_of
-    >>> record = {"position": "alibi"}
-    >>> setting_of(record)
+    >>> from alibi_viz.study.settings import SETTINGS, setting_of
+    >>> run = SETTINGS["AdamW"].runs()[0]
+    >>> setting_of(run.settings())
+    'AdamW'
+    >>> setting_of(lab.Run("alibi", steps=123).settings())
     ''
     """
     return _NAMES.get(_key(run), "")
@@ -94,17 +96,25 @@ def _setting(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> Setting:
 
 
 def _settings() -> dict[str, Setting]:
-    file = Path(__file__).parent / "settings.toml"
-    declared = tomllib.loads(file.read_text(encoding="utf-8"))
-    settings = [_setting(entry, declared["models"]) for entry in declared["setting"]]
+    settings = [_setting(entry, _DECLARED["models"]) for entry in _DECLARED["setting"]]
     return {setting.name: setting for setting in settings}
 
 
+_FILE = Path(__file__).parent / "settings.toml"
+_DECLARED = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 SETTINGS = _settings()  # {name: setting}, in the order of settings.toml
 MAIN = "main"
+# The runs of the models that ship with the package.
+MODELS = tuple(Run(**model) for model in _DECLARED["published_model"])
 
-_NAMES = {
-    _key(model.settings()): setting.name
-    for setting in SETTINGS.values()
-    for model in setting.models
-}
+
+def _names() -> dict[str, str]:
+    """{settings of a run except its seed: name of the setting that it belongs to}"""
+    names = {}
+    for setting in SETTINGS.values():
+        for model in setting.models:
+            names[_key(model.settings())] = setting.name
+    return names
+
+
+_NAMES = _names()

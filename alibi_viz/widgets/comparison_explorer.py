@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz import study
+from alibi_viz.figures import claims_figure
 from alibi_viz.figures import curve_plot as picture
-from alibi_viz.figures import forest_figure
 from alibi_viz.measure import sentences as say
 from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.measure.sentences import join, quoted
@@ -23,7 +23,7 @@ from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 # The baseline that needs no training, so it is a method of its own beside ALiBi
 WINDOWED_ROTARY = "rotary, window"
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED_ROTARY, "none", "kerple-log")
-CLAIMS_VIEW = "twelve claims"  # the name of the view that shows the forest plot
+CLAIMS_VIEW = "claims"  # the name of the view that shows them in every setting
 
 
 class ComparisonExplorer(App):
@@ -35,13 +35,13 @@ class ComparisonExplorer(App):
     Args:
         results: a table with the columns of `lab.COLUMNS`, such as `lab.read_results("results")`
             or, for pretrained models, tables of `lab.length_curve` joined with `pandas.concat`; by
-            default the published results, with a training length of 64 unless the label says
-            otherwise, where "rotary, window" is a method of its own.
+            default the published results of the main settings, with a training length of 64 unless
+            the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
         question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
-            An app of the published results that is opened with "twelve claims" shows the forest
-            plot of `study.verdict_table`.
+            An app of the published results that is opened with "claims" shows what became of each
+            claim of the study in every setting.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query
             sees as many keys as the training length), "window and sinks" (and the first 4 tokens),
@@ -122,7 +122,7 @@ class ComparisonExplorer(App):
 
     def blank(self) -> go.Figure:
         if self._verdicts is not None:
-            return forest_figure(self._verdicts)
+            return claims_figure(self._verdicts, study.reach_table(self._verdicts))
         return picture.blank(430)
 
     def controls(self) -> list[Widget]:
@@ -143,7 +143,7 @@ class ComparisonExplorer(App):
         self._variant.disabled = question is None or len(question.variants) == 1
         if question is None:
             assert self._verdicts is not None
-            return _claims_in_words(self._verdicts)
+            return _claims_in_words(study.reach_table(self._verdicts))
 
         results = self.results
         labels = set(results["label"])
@@ -192,37 +192,32 @@ def _without_repeats(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _claims_in_words(verdicts: pd.DataFrame) -> tuple[str, str]:
-    """How many of the claims are seen in the verdicts, and what their intervals cover."""
-    main_setting = verdicts["setting"].iloc[0]
-    counts = verdicts.loc[verdicts["setting"] == main_setting, "verdict"].value_counts()
-    seen = counts.get("seen here", 0)
-    not_seen = counts.get("not seen here", 0)
-    undecided = counts.get("can't tell", 0)
-
-    # Of the claims that were checked in both settings.
-    by_claim = verdicts.groupby("claim")["verdict"].agg(["nunique", "size"])
-    checked_twice = by_claim[by_claim["size"] > 1]
-    agreeing = (checked_twice["nunique"] == 1).sum()
-
+def _claims_in_words(reach: pd.DataFrame) -> tuple[str, str]:
+    """How many of the claims hold in every setting, and what decides the others."""
+    words = reach["reach"]
+    hanging = reach[words.str.startswith("hangs on")]
+    in_all = (words == "seen in all").sum()
+    in_none = (words == "seen in none").sum()
+    others = len(reach) - in_all - in_none - len(hanging)
     caption = (
-        f"Of twelve claims, eleven on the tales and one on needles, {seen} are seen here and "
-        f"{not_seen} are not; of {undecided}, one can't tell. On Python's reference, {agreeing} of "
-        f"{len(checked_twice)} get the same verdict."
+        f"Of {len(reach)} claims, {in_all} are seen in every setting, {in_none} in none, "
+        f"{len(hanging)} hang on a setting, and {others} are open in a part of them. Where a claim "
+        "hangs on a setting, its dots have the color of what decides."
     )
     details = (
-        f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers "
-        "other seeds and other passages of the same kind of text, not other sizes of models."
+        "Diamonds have ALiBi's slopes scaled to L, and a hollow dot means that one can't tell. A "
+        f"line is the {LEVEL:.0%} interval over seeds and, on a text, blocks of it."
     )
     return caption, details
 
 
 def _published() -> pd.DataFrame:
-    """The published results on the tales, in which rotary with a window is also a method of its
-    own."""
+    """The published results in the main settings, in which rotary with a window is also a method of
+    its own."""
     table = study.published_results()
-    # Python's reference has the same labels, which would be drawn as further seeds.
-    table = table[table["task"] != "python reference"]
+    # The other settings have the same labels, which would be drawn as further seeds.
+    main_settings = [name for name, setting in study.SETTINGS.items() if not setting.factor]
+    table = table[table["setting"].isin(main_settings)]
     windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
     windowed = windowed.assign(label=WINDOWED_ROTARY, variant=AS_TRAINED)
     return pd.concat([table, windowed], ignore_index=True)

@@ -1,0 +1,208 @@
+"""The claims of the study on one line each: a dot with its interval for every setting."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+from plotly.basedatatypes import BaseFigure
+
+from alibi_viz.arguments import check_instance
+from alibi_viz.figures import theme
+from alibi_viz.measure.table import REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
+
+# A factor has its color in the rows of the claims that hang on it.
+FACTOR_COLORS = dict(
+    zip(
+        ("heads", "steps", "text", "optimizer", "learning rate", "slopes"),
+        theme.COLORS,
+        strict=False,
+    )
+)
+MAIN_SETTING = "the main setting"
+OTHER_SETTINGS = "other settings"
+# Where the words under the axis stand, as distances from the threshold
+_WORDS = {
+    -3.0: "clearly fails",
+    -0.2: "narrowly fails",
+    0.0: "threshold",
+    0.2: "narrowly holds",
+    3.0: "clearly holds",
+}
+_END = np.arcsinh(80.0)  # of the axis
+_GUESS_END = np.arcsinh(70.0)  # where guesses are marked, near the ends of the axis
+_GUESS_SYMBOLS = {
+    "seen here": (_GUESS_END, "triangle-right"),
+    "not seen here": (-_GUESS_END, "triangle-left"),
+    "can't tell": (0.0, "circle"),
+}
+_ROW = 30  # pixels for a claim
+_SPREAD = 0.64  # of the dots of a claim, as a share of its row
+
+
+def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
+    """Draw the verdicts of `study.verdict_table`: a line for each claim, a dot with its interval
+    for each setting.
+
+    To the right of the threshold a claim holds, to the left it doesn't. The axis shrinks large
+    distances: some are a hundred times as large as others. Where a claim hangs on a factor, the
+    settings that change it have its color; all other dots are gray. Diamonds have ALiBi's slopes
+    scaled to L, and a dot is hollow if one can't tell. Words on the right say how far each claim
+    reaches.
+
+    Args:
+        table: from `study.verdict_table`.
+        reach: its `study.reach_table`.
+    """
+    check_table("table", table, VERDICT_COLUMNS)
+    check_table("reach", reach, REACH_COLUMNS)
+    claims = list(reach["claim"])
+    figure = theme.blank(
+        height=120 + _ROW * len(claims),
+        margin={"l": 180, "r": 170, "t": 50, "b": 44},
+        legend={"y": 1.02},
+    )
+    points = _points(table, reach)
+    for name, color in {
+        OTHER_SETTINGS: theme.GRAY,
+        MAIN_SETTING: theme.GRAY,
+        **FACTOR_COLORS,
+    }.items():
+        of_name = points[points["group"] == name]
+        if not of_name.empty:
+            size = 12 if name == MAIN_SETTING else 8
+            _add_points(figure, of_name, name, color, size)
+
+    figure.add_vline(x=0, line={"color": theme.GRAY, "width": 1.5})
+    for place, words in enumerate(reach["reach"]):
+        figure.add_annotation(
+            x=1, xref="paper", xanchor="left", y=place, text=words, showarrow=False, xshift=8
+        )
+    distances = np.array(list(_WORDS))
+    figure.update_xaxes(
+        range=[-_END, _END],
+        tickvals=_shrink(distances),
+        ticktext=list(_WORDS.values()),
+        showgrid=False,
+    )
+    figure.update_yaxes(
+        tickvals=np.arange(len(claims)),
+        ticktext=claims,
+        range=[len(claims) - 0.5, -0.5],  # the first claim is at the top
+    )
+    return figure
+
+
+def _points(table: pd.DataFrame, reach: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts that have an interval, with the place (on the y axis), group and symbol of each.
+
+    The group is a factor that decides, "the main setting" or "other settings".
+    """
+    table = table.dropna(subset="low")
+    places = {claim: place for place, claim in enumerate(reach["claim"])}
+    deciding = dict(zip(reach["claim"], reach["hangs_on"], strict=True))
+    settings = list(table["setting"].unique())
+
+    rows = []
+    for row in table.itertuples():
+        group = deciding_factor(row, deciding[row.claim])
+        if not group:
+            group = OTHER_SETTINGS if row.factor or row.slopes == SCALED else MAIN_SETTING
+        lane = settings.index(row.setting) / max(1, len(settings) - 1) - 0.5
+        shape = "diamond" if row.slopes == SCALED else "circle"
+        hollow = "-open" if row.verdict == "can't tell" else ""
+        rows.append((places[row.claim] + _SPREAD * lane, group, shape + hollow))
+    columns = pd.DataFrame(rows, columns=["place", "group", "symbol"], index=table.index)
+    return table.join(columns)
+
+
+def deciding_factor(verdict: Any, hangs_on: Sequence[str]) -> str:
+    """Which of the factors that a claim hangs on a verdict differs in from the main one, or "".
+
+    `verdict` has the attributes factor and slopes, as a row of `study.verdict_table`.
+    """
+    if verdict.factor in hangs_on:
+        return str(verdict.factor)
+    if verdict.slopes == SCALED and "slopes" in hangs_on:
+        return "slopes"
+    return ""
+
+
+def _add_points(figure: go.Figure, points: pd.DataFrame, name: str, color: str, size: int) -> None:
+    """Add the points of a group with their intervals."""
+    margin = _shrink(points["margin"])
+    slopes = points["slopes"].map(lambda slopes: f", slopes {slopes}" if slopes else "")
+    settings = points["setting"] + slopes
+    figure.add_scatter(
+        x=margin,
+        y=points["place"],
+        mode="markers",
+        name=name,
+        marker={"color": color, "symbol": list(points["symbol"]), "size": size},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": _shrink(points["high"]) - margin,
+            "arrayminus": margin - _shrink(points["low"]),
+            "color": color,
+            "thickness": 1.5,
+            "width": 0,
+        },
+        customdata=np.column_stack(
+            [points["verdict"], settings, points["text"], points["numbers"]]
+        ),
+        hovertemplate=(
+            "<b>%{customdata[0]}</b>, %{customdata[1]}"
+            "<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
+        ),
+    )
+
+
+def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, str | None]) -> None:
+    """Mark in the figure of the claims what a reader guessed of each.
+
+    A triangle points to the reader's side, a circle means "can't tell". It is filled if the verdict
+    in the first setting of the table agrees.
+
+    Args:
+        figure: from `claims_figure`, plain or live.
+        table: the same table of verdicts.
+        guesses: {claim: verdict}, None for a claim without a guess.
+    """
+    check_instance("figure", figure, BaseFigure)  # plain or live
+    check_instance("guesses", guesses, Mapping)
+    check_table("table", table, VERDICT_COLUMNS)
+    in_figure = table.dropna(subset="low")
+    verdicts = in_figure.drop_duplicates("claim").set_index("claim")["verdict"]
+    claims = list(verdicts.index)
+
+    x: list[float] = []
+    y: list[int] = []
+    symbols: list[str] = []
+    texts: list[str] = []
+    for claim, guess in guesses.items():
+        if guess is None:
+            continue
+        side, symbol = _GUESS_SYMBOLS[guess]
+        x.append(side)
+        y.append(claims.index(claim))
+        symbols.append(symbol if guess == verdicts[claim] else f"{symbol}-open")
+        texts.append(f"{claim}: you guessed “{guess}”")
+
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="markers",
+        name="your guess (filled: right)",
+        showlegend=bool(x),
+        marker={"symbol": symbols, "size": 12, "color": theme.GREEN},
+        text=texts,
+        hoverinfo="text",
+    )
+
+
+def _shrink(margin: ArrayLike) -> NDArray[np.float64]:
+    """Linear up to about 0.1, logarithmic beyond."""
+    return np.arcsinh(np.asarray(margin, dtype=float) / 0.1)

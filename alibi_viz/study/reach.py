@@ -1,0 +1,126 @@
+"""How far each claim reaches: in which settings it is seen, and what decides where it isn't."""
+
+import pandas as pd
+
+from alibi_viz.measure.sentences import join
+from alibi_viz.measure.table import LEVEL, REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
+from alibi_viz.study.judge import CANT_TELL, KNOWN, NOT_SEEN, SEEN
+
+SLOPES = "slopes"  # the factor that every setting has: ALiBi's slopes, official or scaled to L
+
+
+def reach_table(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each claim of a `verdict_table`: what became of it in all of its settings.
+
+    Columns: claim, text, source, known, seen, not_seen and open (in how many settings, counted with
+    both kinds of slopes), hangs_on (a tuple of factors, such as ("heads", "slopes")), reach (in a
+    few words) and exceptions (the settings in which the verdict is another than in most).
+
+    A claim hangs on a factor if settings that differ only in this factor give opposite verdicts,
+    "seen here" and "not seen here".
+
+    >>> from alibi_viz import study
+    >>> table = study.verdict_table(study.published_results(by_block=True))
+    >>> reach = study.reach_table(table).set_index("claim")["reach"]
+    >>> reach["Sinusoidal falls apart"]
+    'seen in all'
+    """
+    check_table("table", table, VERDICT_COLUMNS)
+    rows = []
+    for claim, verdicts in table.dropna(subset="low").groupby("claim", sort=False):
+        counts = verdicts["verdict"].value_counts()
+        factors = _deciding_factors(verdicts)
+        first = verdicts.iloc[0]
+        rows.append(
+            {
+                "claim": claim,
+                "text": first["text"],
+                "source": first["source"],
+                "known": first["known"],
+                "seen": int(counts.get(SEEN, 0)),
+                "not_seen": int(counts.get(NOT_SEEN, 0)),
+                "open": int(counts.get(CANT_TELL, 0)),
+                "hangs_on": factors,
+                "reach": _reach(counts, factors),
+                "exceptions": _exceptions(verdicts),
+            }
+        )
+    return pd.DataFrame(rows, columns=list(REACH_COLUMNS))
+
+
+def _deciding_factors(verdicts: pd.DataFrame) -> tuple[str, ...]:
+    """The factors of which one alone turns a verdict on a claim into its opposite."""
+    factors = []
+    for factor in verdicts["factor"].unique():
+        # The main setting has no factor: all else is equal to it.
+        differing = verdicts[verdicts["factor"].isin(["", factor])]
+        if factor and _any_opposite(differing, by="slopes"):
+            factors.append(factor)
+    if _any_opposite(verdicts, by="setting"):
+        factors.append(SLOPES)
+    return tuple(factors)
+
+
+def _any_opposite(verdicts: pd.DataFrame, by: str) -> bool:
+    """Whether there are opposite verdicts among those that agree in this column."""
+    opposites = {SEEN, NOT_SEEN}
+    return any(opposites <= set(group["verdict"]) for _, group in verdicts.groupby(by))
+
+
+def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
+    """How far a claim reaches, in a few words."""
+    total = counts.sum()
+    seen = counts.get(SEEN, 0)
+    not_seen = counts.get(NOT_SEEN, 0)
+    if seen == total:
+        return "seen in all"
+    if not_seen == total:
+        return "seen in none"
+    if seen and not_seen:
+        return f"hangs on the {join(factors)}" if factors else "hangs on the setting"
+    if seen:
+        return f"seen in {seen} of {total}, else open"
+    if not_seen:
+        return f"not seen in {not_seen} of {total}, else open"
+    return "open"
+
+
+def _exceptions(verdicts: pd.DataFrame) -> str:
+    """Where the verdict is another than in most settings, such as "can't tell: AdamW"."""
+    most = verdicts["verdict"].mode()[0]
+    parts = []
+    for verdict in (SEEN, NOT_SEEN, CANT_TELL):
+        others = verdicts[verdicts["verdict"] == verdict]
+        if verdict != most and not others.empty:
+            parts.append(f"{verdict}: {join(_names(others))}")
+    return "; ".join(parts)
+
+
+def _names(verdicts: pd.DataFrame) -> list[str]:
+    """The settings of verdicts in words."""
+    names = []
+    for row in verdicts.itertuples():
+        name = str(row.setting)
+        names.append(f"{name} with scaled slopes" if row.slopes == SCALED else name)
+    return names
+
+
+def conclusion(table: pd.DataFrame) -> str:
+    """What all verdicts of `verdict_table` say together, in three sentences."""
+    check_table("table", table, (*VERDICT_COLUMNS, "holm"))
+    table = table.dropna(subset="low")  # without an interval: a claim that has too few results
+    if table.empty:
+        return "There are no results on any claim."
+    decided = table["p"] < 1 - LEVEL
+    survive = decided & (table["holm"] < 1 - LEVEL)
+    reach = reach_table(table)
+    is_seen_in_all = reach["reach"] == "seen in all"
+    is_hanging = reach["reach"].str.startswith("hangs on")
+    known = [f"{number} {name}" for name in KNOWN if (number := (reach["known"] == name).sum()) > 0]
+    return (
+        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's "
+        f"correction for testing all of them at once, {survive.sum()} still do.\n"
+        f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
+        f"{is_hanging.sum()} hang on one.\n"
+        f"What we knew of the results when we declared the settings: {join(known)}."
+    )
