@@ -20,7 +20,7 @@ from alibi_viz.arguments import check_positive_integers
 from alibi_viz.measure.table import SCALED
 from alibi_viz.study.judge import THESE_RESULTS
 from alibi_viz.study.records import table_by_setting
-from alibi_viz.train.results import read_records
+from alibi_viz.train.results import finished_records
 from alibi_viz.train.sweep import worker_pool
 
 
@@ -75,7 +75,7 @@ def _claims(options: argparse.Namespace) -> None:
     if options.results is None:
         _print_verdicts(study.published_results(by_block=True))
         return
-    records = read_records(options.results)
+    records = finished_records(options.results)
     _print_verdicts(table_by_setting(records, options.results, by_block=True))
     for record in records:
         if record["error"]:

@@ -38,12 +38,7 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     1
     """
     arguments.check_flag("by_block", by_block)
-    records = read_records(path)
-    if not records:
-        raise ValueError(
-            f"{str(path)!r} has no results: `compare` and `sweep` write them there as .json files"
-        )
-    return record_table(records, Path(path).name, by_block=by_block)
+    return record_table(finished_records(path), Path(path).name, by_block=by_block)
 
 
 def record_table(records: Iterable[Record], origin: str, *, by_block: bool = False) -> pd.DataFrame:
@@ -60,6 +55,16 @@ def record_table(records: Iterable[Record], origin: str, *, by_block: bool = Fal
                 blocks.append(block)
     table = results_table(rows)
     return table.assign(block=blocks) if by_block else table
+
+
+def finished_records(path: str | Path) -> list[Record]:
+    """As `read_records`, but raises ValueError if there are none."""
+    records = read_records(path)
+    if not records:
+        raise ValueError(
+            f"{str(path)!r} has no results: `compare` and `sweep` write them there as .json files"
+        )
+    return records
 
 
 def read_records(path: str | Path) -> list[Record]:

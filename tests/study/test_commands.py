@@ -11,38 +11,42 @@ from alibi_viz.study.__main__ import main
 from alibi_viz.study.records import PUBLISHED
 from alibi_viz.train.results import read_records
 
-TALES = PUBLISHED / "tales.jsonl.gz"
+ADAMW = PUBLISHED / "adamw.jsonl.gz"
 
 
 def verdict_lines(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith("- ")]
 
 
-def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
+def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["claims"]) == 0
     table = study.verdict_table(study.published_results(by_block=True))
     shown = capsys.readouterr().out
-    assert verdict_lines(shown) == [
-        f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]"
-        for row in table.itertuples()
-    ]
+    lines = verdict_lines(shown)
+    assert len(lines) == len(table)
+    for line, row in zip(lines, table.itertuples(), strict=True):
+        slopes = ", slopes scaled to L" if row.slopes == "scaled to L" else ""
+        assert line.startswith(f"- {row.setting}{slopes}, {row.verdict}: {row.claim}. {row.text} [")
+    for row in study.reach_table(table).itertuples():
+        assert f"= {row.claim}: {row.reach}.\n" in shown
     assert shown.endswith(f"{study.conclusion(table)}\n")
 
 
 def test_claims_about_a_file_are_judged_by_its_blocks(capsys: pytest.CaptureFixture[str]) -> None:
     main(["claims"])
     published = set(verdict_lines(capsys.readouterr().out))
-    assert main(["claims", str(TALES)]) == 0
-    of_tales = set(verdict_lines(capsys.readouterr().out))
-    assert len(published & of_tales) == 11, "the claims on the tales have the same intervals"
+    assert main(["claims", str(ADAMW)]) == 0
+    of_file = set(verdict_lines(capsys.readouterr().out))
+    assert of_file < published, "the claims have the same intervals"
 
 
 @pytest.fixture
 def results_of_mine(tmp_path: Path) -> Path:
     """A folder with one run on another text than the published ones, which diverged."""
-    record = read_records(TALES)[0]
+    record = read_records(ADAMW)[0]
+    record["run"]["steps"] = 123  # a run of no setting
     record["rows"] = [{**row, "text": "of mine"} for row in record["rows"]]
     record["error"] = "it diverged"
     (tmp_path / "run.json").write_text(json.dumps(record))
@@ -55,7 +59,7 @@ def test_claims_about_a_text_of_your_own_say_so(
     assert main(["claims", str(results_of_mine)]) == 0
     shown = capsys.readouterr()
     assert "these results are about another text than the published ones: of mine" in shown.err
-    assert shown.out.count("- your text, can't tell: ") == 12
+    assert shown.out.count("- your runs, can't tell: ") == len(study.CLAIMS)
     assert "too few seeds have all results: 1 of" in shown.out
 
 
@@ -72,11 +76,12 @@ def test_claims_names_runs_that_diverged(
         pytest.param(["claims", "nowhere.jsonl"], "nowhere.jsonl", id="no such file"),
         pytest.param(["claims", "."], "has no results", id="empty folder"),
         pytest.param(
-            ["reproduce", "--workers", "-1"],
+            ["--workers", "-1"],
             "workers must be an integer of at least 1, got -1",
             id="negative workers",
         ),
-        pytest.param(["reproduce", "tails"], "parts must be among search", id="unknown part"),
+        pytest.param(["--setting", "mine"], "settings must be among main", id="unknown setting"),
+        pytest.param(["--claim", "It holds"], "claims must be among ALiBi", id="unknown claim"),
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(
@@ -94,18 +99,32 @@ def test_bad_input_is_one_line_and_exits_with_2(
 
 
 def test_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "reproduce", Mock(side_effect=KeyboardInterrupt))
-    assert main(["reproduce"]) == 130
+    monkeypatch.setattr(study, "retrain", Mock(side_effect=KeyboardInterrupt))
+    assert main(["--workers", "1"]) == 130
 
 
-def test_options_of_reproduce_reach_the_study(
+def test_options_reach_the_study(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reproduce = Mock(return_value=study.published_results().head(0))
-    monkeypatch.setattr(study, "reproduce", reproduce)
-    assert main(["reproduce", "needle", "--seeds", "2", "--publish", "new", "--out", "runs"]) == 0
-    reproduce.assert_called_once_with(["needle"], None, "runs", seeds=2, publish="new")
+    retrain = Mock(return_value=study.published_results().head(0))
+    monkeypatch.setattr(study, "retrain", retrain)
+    options = ["--claim", "ALiBi holds", "--setting", "AdamW", "--seeds", "2", "--out", "runs"]
+    assert main([*options, "--workers", "1"]) == 0
+    retrain.assert_called_once_with(["ALiBi holds"], ["AdamW"], None, "runs", seeds=2, publish=None)
     assert "There are no results on any claim." in capsys.readouterr().out
+
+
+def test_only_the_claims_asked_for_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = study.published_results(by_block=True)
+    main_setting = results[results["setting"] == "main"]
+    monkeypatch.setattr(study, "retrain", Mock(return_value=main_setting))
+    assert main(["--claim", "ALiBi holds", "--workers", "1"]) == 0
+    lines = verdict_lines(capsys.readouterr().out)
+    assert len(lines) == 2
+    assert lines[0].startswith("- main, ")
+    assert lines[1].startswith("- main, slopes scaled to L, ")
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,9 @@ AT_MOST_HALF = claim(at_most=0.5)
     [
         pytest.param((0.60, 0.61, 0.62), "seen here", "not seen here", id="above"),
         pytest.param((0.30, 0.31, 0.32), "not seen here", "seen here", id="below"),
-        pytest.param((0.5, 0.5, 0.5), "seen here", "seen here", id="at the threshold"),
-        pytest.param((0.49996,) * 3, "seen here", "seen here", id="at the threshold, rounded"),
+        pytest.param((0.5, 0.5, 0.5), "can't tell", "can't tell", id="at the threshold"),
+        pytest.param((0.504,) * 3, "can't tell", "can't tell", id="decided by a third digit"),
+        pytest.param((0.506,) * 3, "seen here", "not seen here", id="barely decided"),
         pytest.param((0.49, 0.60, 0.70), "can't tell", "can't tell", id="on both sides"),
         pytest.param((0.9, 0.9), "can't tell", "can't tell", id="too few seeds"),
     ],
@@ -199,12 +200,12 @@ SEVERAL_STEPS = pd.concat(
     [
         pytest.param(
             ENOUGH.head(0),
-            "no results on 'longer sequences' of models trained on 'text'",
+            "no results on 'longer sequences'",
             id="no results",
         ),
         pytest.param(
             results(math.nan, math.nan, math.nan),
-            "no results on 'longer sequences' of models trained on 'text'",
+            "no results on 'longer sequences'",
             id="only missing values",
         ),
         pytest.param(
@@ -249,22 +250,106 @@ def test_the_values_are_no_part_of_the_text_of_a_verdict() -> None:
     assert "values" not in repr(judge_one(ENOUGH, AT_LEAST_HALF))
 
 
-# All claims in a table
+# One setting of several
+
+
+def test_only_the_rows_of_the_setting_are_judged() -> None:
+    table = pd.concat(
+        [
+            results(0.9, 0.9, 0.9).assign(setting="main"),
+            results(0.1, 0.1, 0.1).assign(setting="AdamW"),
+        ]
+    )
+    verdicts = [
+        study.judge(table, [AT_LEAST_HALF], setting=setting)[0].verdict
+        for setting in ("main", "AdamW")
+    ]
+    assert verdicts == ["seen here", "not seen here"]
 
 
 @pytest.mark.parametrize(
-    ("cells", "claims_judged"),
+    ("setting", "number"),
     [
-        pytest.param({"task": "text"}, {"tales": 12}, id="tales"),
-        pytest.param({"task": "python reference"}, {"Python's reference": 11}, id="python"),
-        pytest.param({"task": "needle", "question": "needle"}, {"tales": 12}, id="needle"),
+        ("main", len(study.CLAIMS) - 1),
+        ("Python's reference", len(study.CLAIMS) - 1),
+        ("needles", 1),
     ],
 )
-def test_claims_are_judged_in_each_setting_that_has_results(
-    cells: dict[str, str], claims_judged: dict[str, int]
+def test_claims_are_judged_where_models_are_trained_on_what_they_are_about(
+    setting: str, number: int
 ) -> None:
-    verdicts = study.verdict_table(results(0.9, 0.9, 0.9, **cells))
-    assert verdicts["setting"].value_counts().to_dict() == claims_judged
+    assert len(study.judge(ENOUGH, setting=setting)) == number
+
+
+# Slopes scaled to L
+
+
+def test_the_same_claim_is_about_scaled_slopes() -> None:
+    window = claim(
+        plus=[study.Term("rotary", 16, "window")], minus=[study.Term("alibi", 16)], at_most=0.05
+    )
+    scaled = window.with_scaled_slopes()
+    assert scaled is not None
+    assert scaled.labels == {"rotary", "alibi, scaled slopes"}
+    assert [term.times for term in scaled.minus] == [16]
+    assert scaled.threshold == 0.05
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param({"plus": [study.Term("rotary", 1)]}, id="not about ALiBi"),
+        pytest.param(
+            {
+                "plus": [study.Term("alibi", 1)],
+                "minus": [study.Term("alibi, scaled slopes", 1)],
+            },
+            id="about both",
+        ),
+    ],
+)
+def test_other_claims_have_no_version_with_scaled_slopes(terms: dict[str, Any]) -> None:
+    assert claim(**terms, at_least=0).with_scaled_slopes() is None
+
+
+# All claims in a table
+
+
+def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes() -> None:
+    table = pd.concat(
+        [
+            results(0.9, 0.8, 0.9, x=LENGTH),
+            results(0.5, 0.4, 0.5, x=LENGTH, label="alibi, scaled slopes"),
+            results(0.1, 0.1, 0.2, x=16 * LENGTH, label="none"),
+            results(0.9, 0.9, 0.9, x=16 * LENGTH),
+            results(0.5, 0.5, 0.5, x=16 * LENGTH, label="alibi, scaled slopes"),
+        ]
+    ).assign(setting="main")
+    tested = study.verdict_table(table).dropna(subset="low")
+    assert tested[["claim", "slopes", "verdict"]].to_numpy().tolist() == [
+        ["Positions aren't needed", "official", "seen here"],
+        ["Positions aren't needed", "scaled to L", "seen here"],
+        ["Slopes belong to the length", "official", "seen here"],
+    ]
+
+
+def test_settings_come_in_their_declared_order_with_their_factor() -> None:
+    table = pd.concat(
+        [
+            ENOUGH.assign(setting="mine"),
+            ENOUGH.assign(setting="AdamW"),
+            ENOUGH.assign(setting="main"),
+        ]
+    )
+    verdicts = study.verdict_table(table)
+    in_order = verdicts[["setting", "factor"]].drop_duplicates().to_numpy().tolist()
+    assert in_order == [["main", ""], ["AdamW", "optimizer"], ["mine", ""]]
+
+
+def test_results_without_settings_are_judged_on_all_claims() -> None:
+    verdicts = study.verdict_table(ENOUGH)
+    assert verdicts["setting"].unique().tolist() == ["these results"]
+    assert verdicts["claim"].tolist() == [claim.name for claim in study.CLAIMS]
 
 
 def test_without_results_there_is_no_verdict() -> None:
@@ -299,53 +384,6 @@ def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
 
 def test_holm_of_nothing_is_nothing() -> None:
     assert holm([]).tolist() == []
-
-
-# The conclusion
-
-
-@pytest.fixture
-def three_verdicts() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "known": ["blind", "blind", "afterwards"],
-            "low": [0.1, 0.1, 0.1],
-            "verdict": ["seen here", "not seen here", "can't tell"],
-            "p": [0.001, 0.04, 0.9],
-            "holm": [0.003, 0.08, 0.9],
-        }
-    )
-
-
-def test_the_conclusion_counts_what_survives_the_correction(three_verdicts: pd.DataFrame) -> None:
-    words = study.conclusion(three_verdicts)
-    assert "Of these 3 intervals, 2 exclude their threshold." in words
-    assert "After Holm's correction for testing all of them at once, 1 still do." in words
-
-
-def test_the_conclusion_says_what_was_known_before(three_verdicts: pd.DataFrame) -> None:
-    words = study.conclusion(three_verdicts)
-    assert words.endswith("blind 1 of 2, afterwards 0 of 1.")
-
-
-def test_a_claim_without_an_interval_is_no_part_of_the_conclusion(
-    three_verdicts: pd.DataFrame,
-) -> None:
-    three_verdicts.loc[0, "low"] = math.nan
-    words = study.conclusion(three_verdicts)
-    assert "Of these 2 intervals, 1 exclude their threshold." in words
-
-
-def test_without_any_interval_the_conclusion_is_that_there_are_no_results(
-    three_verdicts: pd.DataFrame,
-) -> None:
-    no_interval = three_verdicts.assign(low=math.nan)
-    assert study.conclusion(no_interval) == "There are no results on any claim."
-
-
-def test_without_verdicts_the_conclusion_is_that_there_are_no_results() -> None:
-    no_verdicts = study.verdict_table(results().head(0))
-    assert study.conclusion(no_verdicts) == "There are no results on any claim."
 
 
 # Wrong arguments
@@ -383,5 +421,10 @@ def test_missing_columns_are_named() -> None:
 
 
 def test_an_unknown_setting_is_named() -> None:
-    with pytest.raises(ValueError, match=r"setting must be among tales, .* got 'novels'"):
-        study.judge(ENOUGH, setting="novels")
+    with pytest.raises(ValueError, match=r"setting must be one of main, .* got 'novels'"):
+        study.judge(ENOUGH.assign(setting="main"), setting="novels")
+
+
+def test_an_unknown_question_is_named() -> None:
+    with pytest.raises(ValueError, match=r"question must be one of .* got 'why'"):
+        claim(at_least=0, question="why")

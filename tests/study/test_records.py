@@ -2,96 +2,163 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
 from alibi_viz import lab, study
-from alibi_viz.study import parts, records
-from alibi_viz.study.parts import part_runs
+from alibi_viz.study import SETTINGS, Setting, records
+from alibi_viz.study.records import table_by_setting
 from alibi_viz.train.results import read_records
 from alibi_viz.train.saved_models import SavedRun
 from tests.tables import SMALL
 
 # The published runs
 
-each_part = pytest.mark.parametrize("part", records.NAMES)
+each_setting = pytest.mark.parametrize("name", SETTINGS)
 
 
-@each_part
-def test_published_records_are_the_runs_of_today(part: str) -> None:
-    published = [record["run"] for record in records.published_records([part])]
-    today = [run.settings() for run in part_runs(part, records.published_rates())]
-    assert len(published) == len(today)
-    for settings in today:
-        assert settings in published
+@each_setting
+def test_published_records_are_the_runs_of_today(name: str) -> None:
+    published = [record["run"] for record in records.published_records([name])]
+    assert published == [run.settings() for run in SETTINGS[name].runs()]
 
 
-@each_part
-def test_no_published_run_failed(part: str) -> None:
-    for record in records.published_records([part]):
+@each_setting
+def test_no_published_run_failed(name: str) -> None:
+    for record in records.published_records([name]):
         assert record["error"] is None, record["run"]["label"]
 
 
-# Parts of the study that are trained again
+@each_setting
+def test_published_runs_name_the_commit_that_made_them(name: str) -> None:
+    for record in records.published_records([name]):
+        assert len(record["made_with"]["commit"]) == 12, "a clean checkout"
+
+
+def test_runs_of_your_own_are_in_no_setting_of_the_study(tmp_path: Path) -> None:
+    run = lab.Run("none", length=16, steps=4, longest=2, targets=1024, model=SMALL)
+    table = table_by_setting(lab.sweep([run], progress=False), "mine")
+    assert set(table["setting"]) == {"these results"}
+
+
+# Settings that are trained again
 
 
 @pytest.fixture
 def tiny_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A study of one part, with one tiny model."""
-    run = lab.Run("none", length=16, steps=4, longest=2, targets=1024, model=SMALL)
-    monkeypatch.setattr(parts, "PARTS", {"tiny": [run]})
-    monkeypatch.setattr(records, "NAMES", ("search", "tiny"))
-    monkeypatch.setattr(records, "published_rates", lambda: {("text", "none"): 4e-3})
+    """A study of two settings with two tiny models each."""
+    common = {"length": 16, "longest": 2, "targets": 1024, "model": SMALL}
+    settings = {}
+    for name, factor, steps in (("tiny", "", 4), ("longer", "steps", 5)):
+        models = (lab.Run("none", steps=steps, **common), lab.Run("alibi", steps=steps, **common))
+        settings[name] = Setting(name, factor, "A test.", 2, models)
+    monkeypatch.setattr(records, "SETTINGS", settings)
+
+
+def runs_in(folder: Path) -> list[tuple[str, int, int]]:
+    """(label, steps, seed) of the finished runs in a folder, sorted."""
+    runs = [record["run"] for record in read_records(folder)]
+    return sorted((run["label"], run["steps"], run["seed"]) for run in runs)
+
+
+@pytest.mark.usefixtures("tiny_study")
+def test_all_settings_are_trained(tmp_path: Path) -> None:
+    study.retrain(out=tmp_path)
+    assert runs_in(tmp_path) == [
+        (label, steps, seed) for label in ("alibi", "none") for steps in (4, 5) for seed in (0, 1)
+    ]
 
 
 @pytest.mark.usefixtures("tiny_study")
 def test_results_have_a_row_for_each_seed_length_and_block(tmp_path: Path) -> None:
-    results = study.reproduce(["tiny"], out=tmp_path, seeds=2)
-    longer = results[results["question"] == "longer sequences"]
-    runs = longer[["seed", "x"]].drop_duplicates()
-    assert runs.to_numpy().tolist() == [[0, 16], [0, 32], [1, 16], [1, 32]]
+    results = study.retrain(settings=["tiny"], out=tmp_path, seeds=1)
+    longer = results[(results["question"] == "longer sequences") & (results["label"] == "none")]
+    assert longer["x"].unique().tolist() == [16, 32]
     # A loss is saved for 16 blocks of the text. 1,024 targets are 32 sequences of 32 bytes, so
     # that each block has two.
-    assert longer.groupby(["seed", "x"])["block"].nunique().tolist() == [16, 16, 16, 16]
+    assert longer.groupby("x")["block"].nunique().tolist() == [16, 16]
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_a_part_takes_the_published_learning_rates(tmp_path: Path) -> None:
-    study.reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new", seeds=2)
-    runs = [record["run"] for record in read_records(tmp_path / "new" / "tiny.jsonl.gz")]
-    assert [run["seed"] for run in runs] == [0, 1]
-    assert [run["learning_rate"] for run in runs] == [4e-3, 4e-3]
+def test_a_claim_trains_its_models_in_the_main_setting(tmp_path: Path) -> None:
+    study.retrain(["ALiBi holds"], out=tmp_path, seeds=2)
+    assert runs_in(tmp_path) == [("alibi", 4, 0), ("alibi", 4, 1)]
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_a_part_takes_the_learning_rates_of_a_search_in_the_same_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_claim_trains_its_models_in_the_settings_asked_for(tmp_path: Path) -> None:
+    study.retrain(["Positions aren't needed"], ["longer"], out=tmp_path, seeds=1)
+    assert runs_in(tmp_path) == [("alibi", 5, 0), ("none", 5, 0)]
+
+
+def test_a_claim_about_alibi_is_trained_with_both_kinds_of_slopes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Four steps with the first rate learn nothing.
-    monkeypatch.setattr(parts, "TEXT_RATES", (1e-5, 2e-2))
-    study.reproduce(out=tmp_path / "out", publish=tmp_path / "new", seeds=1)
-    (record,) = read_records(tmp_path / "new" / "tiny.jsonl.gz")
-    assert record["run"]["learning_rate"] == 2e-2
+    trained: list[lab.Run] = []
+
+    def sweep(runs: list[lab.Run], *_: object, **__: object) -> Iterator[dict[str, object]]:
+        trained.extend(runs)
+        return iter(())
+
+    monkeypatch.setattr(records, "sweep", sweep)
+    study.retrain(["ALiBi holds", "Holding isn't remembering"], out=tmp_path, seeds=1)
+    assert [(run.label, run.task) for run in trained] == [
+        ("alibi", "text"),
+        ("alibi, scaled slopes", "text"),
+        ("alibi", "needle"),
+        ("alibi, scaled slopes", "needle"),
+    ]
+
+
+@pytest.mark.usefixtures("tiny_study")
+def test_records_are_published_in_a_file_for_each_setting(tmp_path: Path) -> None:
+    study.retrain(out=tmp_path / "out", publish=tmp_path / "new", seeds=2)
+    for name, steps in (("tiny", 4), ("longer", 5)):
+        runs = [record["run"] for record in read_records(tmp_path / "new" / f"{name}.jsonl.gz")]
+        assert [(run["label"], run["seed"], run["steps"]) for run in runs] == [
+            ("none", 0, steps),
+            ("alibi", 0, steps),
+            ("none", 1, steps),
+            ("alibi", 1, steps),
+        ]
 
 
 @pytest.mark.usefixtures("tiny_study")
 def test_a_second_call_trains_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = study.reproduce(["tiny"], out=tmp_path, seeds=2)
+    first = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
     monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
-    second = study.reproduce(["tiny"], out=tmp_path, seeds=2)
+    second = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
     pd.testing.assert_frame_equal(second, first)
 
 
-def test_an_unknown_part_is_refused_before_any_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(
+            {"claims": ["It holds"]}, "claims must be among ALiBi holds, .* got 'It", id="claim"
+        ),
+        pytest.param(
+            {"settings": ["mine"]}, "settings must be among main, .* got 'mine'", id="setting"
+        ),
+        pytest.param({"seeds": 0}, "seeds must be an integer of at least 1, got 0", id="seeds"),
+        pytest.param(
+            {"claims": ["ALiBi holds"], "publish": "new"},
+            "publish must be None for single claims, got 'new'",
+            id="half a file",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_training(
+    arguments: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
-    with pytest.raises(ValueError, match=r"parts must be among search, tales, .* got 'tails'"):
-        study.reproduce(["tales", "tails"], out=tmp_path)
+    with pytest.raises(ValueError, match=message):
+        study.retrain(**arguments, out=tmp_path)
     assert not list(tmp_path.iterdir())
 
 

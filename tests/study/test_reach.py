@@ -1,0 +1,180 @@
+"""How far a claim reaches, and which factor it hangs on."""
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from alibi_viz import study
+from alibi_viz.measure.table import VERDICT_COLUMNS
+
+SEEN = "seen here"
+NOT_SEEN = "not seen here"
+OPEN = "can't tell"
+
+
+def verdicts(*cells: tuple[str, str, str, str], claim: str = "A", **others: Any) -> pd.DataFrame:
+    """A table of verdicts on one claim: (setting, factor, slopes, verdict) for each."""
+    rows = []
+    for setting, factor, slopes, verdict in cells:
+        row: dict[str, Any] = dict.fromkeys(VERDICT_COLUMNS, "")
+        row |= {"claim": claim, "setting": setting, "factor": factor, "slopes": slopes}
+        row |= {"verdict": verdict, "low": 0.1, "known": "blind", "p": 0.01, "holm": 0.02}
+        rows.append(row | others)
+    return pd.DataFrame(rows, columns=[*VERDICT_COLUMNS, "holm"])
+
+
+def reach_of(*cells: tuple[str, str, str, str]) -> Any:
+    """The row of the only claim."""
+    (row,) = study.reach_table(verdicts(*cells)).itertuples()
+    return row
+
+
+MAIN_SEEN = ("main", "", "official", SEEN)
+SCALED_SEEN = ("main", "", "scaled to L", SEEN)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reach", "hangs_on"),
+    [
+        pytest.param([MAIN_SEEN, SCALED_SEEN], "seen in all", (), id="all"),
+        pytest.param(
+            [("main", "", "", NOT_SEEN), ("AdamW", "optimizer", "", NOT_SEEN)],
+            "seen in none",
+            (),
+            id="none",
+        ),
+        pytest.param([("main", "", "", OPEN)], "open", (), id="open"),
+        pytest.param(
+            [MAIN_SEEN, SCALED_SEEN, ("AdamW", "optimizer", "official", OPEN)],
+            "seen in 2 of 3, else open",
+            (),
+            id="partly open",
+        ),
+        pytest.param(
+            [("main", "", "", OPEN), ("AdamW", "optimizer", "", NOT_SEEN)],
+            "not seen in 1 of 2, else open",
+            (),
+            id="not seen or open",
+        ),
+        pytest.param(
+            [MAIN_SEEN, ("AdamW", "optimizer", "official", NOT_SEEN)],
+            "hangs on the optimizer",
+            ("optimizer",),
+            id="one factor",
+        ),
+        pytest.param(
+            [MAIN_SEEN, ("main", "", "scaled to L", NOT_SEEN)],
+            "hangs on the slopes",
+            ("slopes",),
+            id="slopes",
+        ),
+        pytest.param(
+            [
+                MAIN_SEEN,
+                ("main", "", "scaled to L", NOT_SEEN),
+                ("2 heads", "heads", "official", NOT_SEEN),
+            ],
+            "hangs on the heads and slopes",
+            ("heads", "slopes"),
+            id="two factors",
+        ),
+        pytest.param(
+            [
+                ("main", "", "", OPEN),
+                ("2 heads", "heads", "", SEEN),
+                ("8 heads", "heads", "", NOT_SEEN),
+            ],
+            "hangs on the heads",
+            ("heads",),
+            id="opposite without the main setting",
+        ),
+        pytest.param(
+            [
+                ("main", "", "", OPEN),
+                ("2 heads", "heads", "", SEEN),
+                ("AdamW", "optimizer", "", NOT_SEEN),
+            ],
+            "hangs on the setting",
+            (),
+            id="opposite in two factors",
+        ),
+    ],
+)
+def test_the_verdicts_in_all_settings_say_how_far_a_claim_reaches(
+    cells: list[tuple[str, str, str, str]], reach: str, hangs_on: tuple[str, ...]
+) -> None:
+    row = reach_of(*cells)
+    assert row.reach == reach
+    assert row.hangs_on == hangs_on
+
+
+def test_verdicts_are_counted() -> None:
+    row = reach_of(
+        MAIN_SEEN,
+        SCALED_SEEN,
+        ("AdamW", "optimizer", "official", OPEN),
+        ("2 heads", "heads", "official", NOT_SEEN),
+    )
+    assert (row.seen, row.not_seen, row.open) == (2, 1, 1)
+
+
+def test_exceptions_name_the_settings_that_differ_from_most() -> None:
+    row = reach_of(
+        MAIN_SEEN,
+        SCALED_SEEN,
+        ("AdamW", "optimizer", "official", SEEN),
+        ("AdamW", "optimizer", "scaled to L", OPEN),
+        ("2 heads", "heads", "official", NOT_SEEN),
+    )
+    assert row.exceptions == ("not seen here: 2 heads; can't tell: AdamW with scaled slopes")
+
+
+def test_a_verdict_without_results_counts_for_nothing() -> None:
+    table = pd.concat([verdicts(MAIN_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)])
+    (row,) = study.reach_table(table).itertuples()
+    assert row.reach == "seen in all"
+
+
+def test_claims_stay_in_the_order_of_the_table() -> None:
+    table = pd.concat([verdicts(MAIN_SEEN, claim="B"), verdicts(MAIN_SEEN, claim="A")])
+    assert study.reach_table(table)["claim"].tolist() == ["B", "A"]
+
+
+# The conclusion
+
+
+@pytest.fixture
+def three_claims() -> pd.DataFrame:
+    hangs = [MAIN_SEEN, ("AdamW", "optimizer", "official", NOT_SEEN)]
+    return pd.concat(
+        [
+            verdicts(MAIN_SEEN, claim="A"),
+            verdicts(*hangs, claim="B", holm=0.2, known="known before"),
+            verdicts(("main", "", "", OPEN), claim="C", p=0.9, holm=0.9),
+        ],
+        ignore_index=True,
+    )
+
+
+def test_the_conclusion_counts_what_survives_the_correction(three_claims: pd.DataFrame) -> None:
+    words = study.conclusion(three_claims)
+    assert "Of these 4 intervals, 3 exclude their threshold." in words
+    assert "After Holm's correction for testing all of them at once, 1 still do." in words
+
+
+def test_the_conclusion_says_how_far_claims_reach(three_claims: pd.DataFrame) -> None:
+    words = study.conclusion(three_claims)
+    assert "Of 3 claims, 1 are seen in all settings, and 1 hang on one." in words
+
+
+def test_the_conclusion_says_what_was_known_before(three_claims: pd.DataFrame) -> None:
+    assert study.conclusion(three_claims).endswith("2 blind and 1 known before.")
+
+
+def test_without_any_interval_the_conclusion_is_that_there_are_no_results(
+    three_claims: pd.DataFrame,
+) -> None:
+    no_interval = three_claims.assign(low=math.nan)
+    assert study.conclusion(no_interval) == "There are no results on any claim."

@@ -1,0 +1,86 @@
+"""The declared settings: what each changes in the main one, and which runs belong to it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.study import SETTINGS, Setting
+from alibi_viz.study.settings import MAIN, setting_of
+
+each_setting = pytest.mark.parametrize(
+    "setting", [pytest.param(setting, id=setting.name) for setting in SETTINGS.values()]
+)
+
+# Which fields of a run each factor changes
+FIELDS = {
+    "text": {"task"},
+    "heads": {"model"},
+    "steps": {"steps"},
+    "optimizer": {"optimizer", "learning_rate", "steps"},
+    "learning rate": {"learning_rate", "optimizer"},
+}
+
+
+def main_setting(setting: Setting) -> Setting:
+    """The setting without a factor that has models of the same kind."""
+    kind = "text" if setting.task == "python reference" else setting.task
+    return next(other for other in SETTINGS.values() if not other.factor and other.task == kind)
+
+
+@each_setting
+def test_a_setting_says_why_it_belongs_to_the_study(setting: Setting) -> None:
+    assert setting.reason.endswith(".")
+
+
+@each_setting
+def test_a_setting_changes_only_its_factor(setting: Setting) -> None:
+    if not setting.factor:
+        return
+    originals = {model.label: model.settings() for model in main_setting(setting).models}
+    for model in setting.models:
+        settings = model.settings()
+        original = originals[model.label]
+        changed = {name for name in settings if settings[name] != original[name]}
+        # The main setting tests its models with more changes after training.
+        assert changed - {"variants"} <= FIELDS[setting.factor]
+        assert changed - {"variants"}
+
+
+def test_main_settings_have_eight_seeds_and_the_others_five() -> None:
+    for setting in SETTINGS.values():
+        assert setting.seeds == (5 if setting.factor else 8), setting.name
+
+
+@each_setting
+def test_every_run_knows_its_setting_also_after_it_was_saved(setting: Setting) -> None:
+    for run in setting.runs():
+        saved = json.loads(json.dumps(run.settings()))
+        assert setting_of(saved) == setting.name
+
+
+@pytest.mark.parametrize(
+    "change", [{"steps": 401}, {"label": "mine"}, {"targets": 1024}, {"variants": None}]
+)
+def test_another_run_belongs_to_no_setting(change: dict[str, object]) -> None:
+    run = SETTINGS[MAIN].runs()[0]
+    assert setting_of(replace(run, **change).settings()) == ""
+
+
+def test_runs_are_ordered_by_seed() -> None:
+    setting = Setting("tiny", "", "A test.", 2, (lab.Run("alibi"), lab.Run("none")))
+    runs = [(run.label, run.seed) for run in setting.runs()]
+    assert runs == [("alibi", 0), ("none", 0), ("alibi", 1), ("none", 1)]
+
+
+def test_fewer_seeds_and_models_can_be_chosen() -> None:
+    runs = SETTINGS[MAIN].runs(seeds=1, labels=["rotary", "alibi"])
+    assert [(run.label, run.seed) for run in runs] == [("alibi", 0), ("rotary", 0)]
+
+
+def test_files_have_different_names_without_spaces() -> None:
+    names = [setting.file_name for setting in SETTINGS.values()]
+    assert len(set(names)) == len(names)
+    assert "pythons-reference.jsonl.gz" in names
+    assert "needles-with-2-heads-of-32.jsonl.gz" in names
