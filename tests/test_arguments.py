@@ -28,7 +28,7 @@ from tests.tables import SMALL
 # These are not called with bad arguments: they take anything, work for hours, or only write a file.
 UNTRIED_FUNCTIONS = {
     "if_written",
-    "reproduce",
+    "retrain",
     "train_published_models",
     "write_report",
     "write_vectors",
@@ -47,6 +47,7 @@ UNTRIED_CLASSES = {
     "KeyValueCache",
     "Position",
     "Report",
+    "Setting",
     "Term",
     "Text",
     "TrainingDiverged",
@@ -89,6 +90,7 @@ def two_slopes(*_: object) -> list[float]:
 
 RESULTS = study.published_results()
 TABLE = study.verdict_table(RESULTS)
+REACH = study.reach_table(TABLE)
 TEXT = lab.load_text()
 NEEDLE = lab.TASKS["needle"]
 MODEL = lab.make_model("alibi", **SMALL)
@@ -105,7 +107,7 @@ VALUES: dict[str, Any] = {
     "d_model": 16,
     "distance": 3,
     "distances": [3],
-    "figure": figures.forest_figure(TABLE),
+    "figure": figures.claims_figure(TABLE, REACH),
     "figures": {},
     "function": two_slopes,
     "guesses": {},
@@ -137,6 +139,7 @@ VALUES: dict[str, Any] = {
     "runs": [],
     "slopes": av.alibi_slopes(2),
     "source": TEXT,
+    "reach": REACH,
     "table": TABLE,
     "task": NEEDLE,
     "text": TEXT,

@@ -1,72 +1,143 @@
-"""The forest plot draws intervals; a guess is on its side of zero, and filled only if the first
-setting agrees."""
+"""The figure of the claims: a dot with its interval for each setting, in the color of the factor
+that decides; and the reader's guesses."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
-from alibi_viz.figures import forest_figure, mark_guesses
+from alibi_viz import study
+from alibi_viz.figures import claims_figure, mark_guesses
+from alibi_viz.figures.claims_plot import FACTOR_COLORS, MAIN_SETTING, OTHER_SETTINGS
+from alibi_viz.measure.table import VERDICT_COLUMNS
 
-ROWS = [
-    ("first", "A", "seen here", 0.1),
-    ("first", "B", "not seen here", 0.1),
-    ("second", "A", "can't tell", 0.1),
+# Claim A holds in all settings, claim B hangs on the optimizer.
+CELLS = [
+    ("main", "", "official", "A", "seen here", 0.1),
+    ("main", "", "scaled to L", "A", "seen here", 0.2),
+    ("main", "", "official", "B", "seen here", 0.1),
+    ("AdamW", "optimizer", "official", "A", "can't tell", 0.01),
+    ("AdamW", "optimizer", "official", "B", "not seen here", -0.1),
+    ("steps", "steps", "official", "B", "seen here", 3.0),
 ]
 TABLE = pd.DataFrame(
-    [*ROWS, ("second", "B", "can't tell", None)], columns=["setting", "claim", "verdict", "margin"]
-)
-TABLE = TABLE.assign(
-    low=0.05, high=0.2, text=TABLE["claim"] + " holds", numbers="0.1", source="", known="", p=0.01
-)
+    CELLS, columns=["setting", "factor", "slopes", "claim", "verdict", "margin"]
+).assign(text="It does.", source="", known="blind", numbers="as measured", p=0.01)
+TABLE = TABLE.assign(low=TABLE["margin"] - 0.05, high=TABLE["margin"] + 0.1)
 
 
-def test_points_are_those_of_the_table_and_guesses_point_to_their_side() -> None:
-    figure = forest_figure(TABLE)
-    looks = (True, 0, "circle"), (False, 1, "circle"), (True, 0, "diamond-open")
-    for point, (setting, claim, verdict, _), look in zip(figure.data, ROWS, looks, strict=True):
-        assert (
-            point.showlegend,
-            round(point.y[0]),
-            point.marker.symbol,
-            point.error_x.symmetric,
-        ) == (*look, False)
-        ends = [
-            point.x[0],
-            point.x[0] - point.error_x.arrayminus[0],
-            point.x[0] + point.error_x.array[0],
+def drawn(table: pd.DataFrame = TABLE) -> go.Figure:
+    return claims_figure(table, study.reach_table(table))
+
+
+def points(figure: go.Figure) -> list[tuple[str, float, int, str]]:
+    """(trace, x, row, symbol) of every dot."""
+    found = []
+    for trace in figure.data:
+        for x, y, symbol in zip(trace.x, trace.y, trace.marker.symbol, strict=True):
+            found.append((trace.name, round(float(x), 3), round(y), symbol))
+    return found
+
+
+def shrunk(margin: float) -> float:
+    """Where a margin is on the axis."""
+    return round(float(np.arcsinh(margin / 0.1)), 3)
+
+
+def test_every_verdict_is_a_dot_in_the_row_of_its_claim() -> None:
+    assert sorted(points(drawn())) == sorted(
+        [
+            (MAIN_SETTING, shrunk(0.1), 0, "circle"),
+            (OTHER_SETTINGS, shrunk(0.2), 0, "diamond"),
+            (MAIN_SETTING, shrunk(0.1), 1, "circle"),
+            (OTHER_SETTINGS, shrunk(0.01), 0, "circle-open"),
+            ("optimizer", shrunk(-0.1), 1, "circle"),
+            (OTHER_SETTINGS, shrunk(3.0), 1, "circle"),
         ]
-        assert ends == pytest.approx(np.arcsinh([1, 0.5, 2])), (
-            "the interval, on an axis that is linear up to 0.1"
-        )
-        hover = (
-            f"<b>{verdict}</b>, "
-            f"{setting}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>"
-        )
-        assert (point.hovertemplate, *point.customdata[0]) == (hover, f"{claim} holds", "0.1")
-    assert [at.text for at in figure.layout.annotations if not at.showarrow] == [
-        "◂ doesn't hold",
-        "holds ▸",
+    )
+
+
+def test_settings_have_the_color_of_the_factor_that_a_claim_hangs_on() -> None:
+    colors = {trace.name: trace.marker.color for trace in drawn().data}
+    assert colors["optimizer"] == FACTOR_COLORS["optimizer"]
+    assert colors[OTHER_SETTINGS] not in FACTOR_COLORS.values()
+
+
+def test_diamonds_have_the_color_of_slopes_if_a_claim_hangs_on_them() -> None:
+    hanging = TABLE.iloc[:2].assign(verdict=["seen here", "not seen here"])
+    assert [name for name, *_ in points(drawn(hanging))] == [MAIN_SETTING, "slopes"]
+
+
+def test_intervals_reach_from_low_to_high() -> None:
+    for trace in drawn().data:
+        lows = trace.x - trace.error_x.arrayminus
+        highs = trace.x + trace.error_x.array
+        margins = np.sinh(np.array(trace.x)) * 0.1
+        np.testing.assert_allclose(np.sinh(lows) * 0.1, margins - 0.05, atol=1e-9)
+        np.testing.assert_allclose(np.sinh(highs) * 0.1, margins + 0.1, atol=1e-9)
+
+
+def test_words_say_how_far_each_claim_reaches() -> None:
+    texts = {note.y: note.text for note in drawn().layout.annotations}
+    assert texts == {0: "seen in 2 of 3, else open", 1: "hangs on the optimizer"}
+
+
+def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line() -> None:
+    figure = drawn()
+    axis = figure.layout.xaxis
+    assert axis.ticktext == (
+        "clearly fails",
+        "narrowly fails",
+        "threshold",
+        "narrowly holds",
+        "clearly holds",
+    )
+    (line,) = figure.layout.shapes
+    assert line.x0 == line.x1 == axis.tickvals[2] == 0
+
+
+def test_the_first_claim_is_at_the_top() -> None:
+    axis = drawn().layout.yaxis
+    assert axis.ticktext == ("A", "B")
+    assert axis.range == (1.5, -0.5)
+
+
+def test_a_verdict_without_results_has_no_dot() -> None:
+    without = TABLE.assign(low=[np.nan, *TABLE["low"][1:]])
+    assert len(points(drawn(without))) == len(TABLE) - 1
+
+
+def test_hovering_shows_verdict_setting_and_numbers() -> None:
+    (trace,) = (trace for trace in drawn().data if trace.name == "optimizer")
+    assert trace.customdata.tolist() == [
+        ["not seen here", "AdamW, slopes official", "It does.", "as measured"]
     ]
-    x, y, (line,) = figure.layout.xaxis, figure.layout.yaxis, figure.layout.shapes
-    assert (
-        line.x0 == line.x1 == 0
-        and x.range == (*x.tickvals[::8],)
-        and [*x.tickvals] == sorted(x.tickvals)
-    )
-    steps = [f"{abs(at):g}" for at in (np.sinh(x.tickvals) / 10).round(9)]
-    assert [*x.ticktext] == steps == ["8", "2", "0.5", "0.1", "0", "0.1", "0.5", "2", "8"]
-    assert (*y.tickvals, *y.ticktext, *y.range) == (0, 1, "A", "B", 1.5, -0.5), (
-        "the first claim is at the top"
-    )
-    for guesses, xs, ys, symbols in (
+
+
+@pytest.mark.parametrize(
+    ("guesses", "x", "y", "symbols"),
+    [
         (("seen here", "can't tell"), [1, 0], [0, 1], ["triangle-right", "circle-open"]),
-        ((None, "not seen here"), [-1], [1], ["triangle-left"]),
-    ):
-        mark_guesses(figure, TABLE, dict(zip("AB", guesses, strict=True)))
-        marks, texts = figure.data[-1], [f"{'AB'[y]}: you guessed “{guesses[y]}”" for y in ys]
-        assert [[*np.sign(marks.x)], [*marks.y], [*marks.marker.symbol], [*marks.text]] == [
-            xs,
-            ys,
-            symbols,
-            texts,
-        ]
+        ((None, "not seen here"), [-1], [1], ["triangle-left-open"]),
+    ],
+)
+def test_a_guess_is_on_its_side_and_filled_if_the_main_setting_agrees(
+    guesses: tuple[str | None, ...], x: list[int], y: list[int], symbols: list[str]
+) -> None:
+    figure = drawn()
+    mark_guesses(figure, TABLE, dict(zip("AB", guesses, strict=True)))
+    marks: Any = figure.data[-1]
+    assert np.sign(marks.x).tolist() == x
+    assert list(marks.y) == y
+    assert list(marks.marker.symbol) == symbols
+    assert all("you guessed" in text for text in marks.text)
+
+
+def test_tables_with_missing_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="table must have the columns"):
+        claims_figure(TABLE.drop(columns=["factor"]), study.reach_table(TABLE))
+    with pytest.raises(ValueError, match="reach must have the columns"):
+        claims_figure(TABLE, TABLE)
+    assert set(VERDICT_COLUMNS) <= set(TABLE.columns)

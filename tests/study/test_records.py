@@ -145,7 +145,7 @@ def test_a_second_call_trains_nothing_again(
         pytest.param(
             {"settings": ["mine"]}, "settings must be among main, .* got 'mine'", id="setting"
         ),
-        pytest.param({"seeds": 0}, "seeds must be an integer of at least 1, got 0", id="seeds"),
+        pytest.param({"seeds": 0}, "seeds must be at least 1, got 0", id="seeds"),
         pytest.param(
             {"claims": ["ALiBi holds"], "publish": "new"},
             "publish must be None for single claims, got 'new'",
