@@ -175,13 +175,20 @@ function drawRace() {
   else if (race.guess) say("race-caption", "Stopped before both models were tested.");
 }
 
+/** A number with two digits and its sign; zero has none. */
+function signed(number) {
+  const digits = Math.abs(number).toFixed(2);
+  if (Number(digits) === 0) return digits;
+  return `${number > 0 ? "+" : "-"}${digits}`;
+}
+
 /** What the race showed, in two sentences. */
 function outcome(series, xs) {
   const rises = series.map(({ ys }) => ys.at(-1) - ys[0]);
   const words = ["alibi", "sinusoidal"].map((name) => `${Math.round(100 * (race[name] || 0))}%`);
   const fell = ["alibi", "sinusoidal"].filter((_, at) => rises[at] > 0.5), answer = fell.length ? fell.join() : "neither";
   const right = race.guess === answer ? "You guessed right" : "You guessed wrong";
-  const change = rises.map((rise) => `${rise > 0 ? "+" : ""}${rise.toFixed(2)}`);
+  const change = rises.map(signed);
   return `${right}: from ${xs[0]} to ${xs.at(-1)} bytes, ALiBi's loss changes by ${change[0]} bits per byte and that of sinusoidal `
     + `positions by ${change[1]}. Past the red line, ${words[0]} of ALiBi's words are words of the tales, and ${words[1]} of the other's.`;
 }

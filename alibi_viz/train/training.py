@@ -209,7 +209,7 @@ def train(
     }
     model.to(choose_device(device))
     optimizers = _optimizers(model, optimizer, learning_rate)
-    return _training_rows(model, training_batches, optimizers, steps, row)
+    return _training_rows(model, training_batches, optimizers, learning_rate, steps, row)
 
 
 def checked_rate(optimizer: str, learning_rate: float | None) -> float:
@@ -313,12 +313,12 @@ def _training_rows(
     model: LanguageModel,
     training_batches: Iterator[Batch],
     optimizers: Sequence[torch.optim.Optimizer],
+    learning_rate: float,
     steps: int,
     row: Row,
 ) -> Iterator[Row]:
     """Train on inputs and targets, each [batch, length]; `row` has what all rows share."""
     device = next(model.parameters()).device
-    learning_rate = optimizers[-1].defaults["lr"]  # that of AdamW
     is_random = draws_random_numbers(model)
     model.train()
     for step in range(1, steps + 1):
