@@ -4,7 +4,7 @@ import pandas as pd
 
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import LEVEL, REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
-from alibi_viz.study.judge import CANT_TELL, KNOWN, NOT_SEEN, SEEN
+from alibi_viz.study.judge import CANT_TELL, KNOWN, NOT_SEEN, OFFICIAL, SEEN
 
 SLOPES = "slopes"  # the factor that every setting has: ALiBi's slopes, official or scaled to L
 
@@ -92,17 +92,21 @@ def _exceptions(verdicts: pd.DataFrame) -> str:
     for verdict in (SEEN, NOT_SEEN, CANT_TELL):
         others = verdicts[verdicts["verdict"] == verdict]
         if verdict != most and not others.empty:
-            parts.append(f"{verdict}: {join(_names(others))}")
+            parts.append(f"{verdict}: {_places(others, verdicts)}")
     return "; ".join(parts)
 
 
-def _names(verdicts: pd.DataFrame) -> list[str]:
-    """The settings of verdicts in words."""
+def _places(some: pd.DataFrame, verdicts: pd.DataFrame) -> str:
+    """The settings of some verdicts on a claim in words."""
+    for slopes in (OFFICIAL, SCALED):
+        with_slopes = verdicts[verdicts["slopes"] == slopes]
+        if len(verdicts) > 2 and some.index.equals(with_slopes.index):
+            return f"slopes {slopes}"
     names = []
-    for row in verdicts.itertuples():
+    for row in some.itertuples():
         name = str(row.setting)
         names.append(f"{name} with scaled slopes" if row.slopes == SCALED else name)
-    return names
+    return join(names)
 
 
 def conclusion(table: pd.DataFrame) -> str:

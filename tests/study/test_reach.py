@@ -131,6 +131,17 @@ def test_exceptions_name_the_settings_that_differ_from_most() -> None:
     assert row.exceptions == ("not seen here: 2 heads; can't tell: AdamW with scaled slopes")
 
 
+def test_exceptions_with_all_scaled_slopes_are_said_in_short() -> None:
+    row = reach_of(
+        MAIN_SEEN,
+        ("main", "", "scaled to L", NOT_SEEN),
+        ("AdamW", "optimizer", "official", SEEN),
+        ("AdamW", "optimizer", "scaled to L", NOT_SEEN),
+        ("2 heads", "heads", "official", SEEN),
+    )
+    assert row.exceptions == "not seen here: slopes scaled to L"
+
+
 def test_a_verdict_without_results_counts_for_nothing() -> None:
     table = pd.concat([verdicts(MAIN_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)])
     (row,) = study.reach_table(table).itertuples()
