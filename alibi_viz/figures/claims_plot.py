@@ -61,7 +61,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     claims = list(reach["claim"])
     figure = theme.blank(
         height=120 + _ROW * len(claims),
-        margin={"l": 180, "r": 170, "t": 50, "b": 44},
+        margin={"l": 180, "r": 205, "t": 50, "b": 44},
         legend={"y": 1.02},
     )
     points = _points(table, reach)
@@ -77,8 +77,9 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
 
     figure.add_vline(x=0, line={"color": theme.GRAY, "width": 1.5})
     for place, words in enumerate(reach["reach"]):
+        text = f"<b>{words}</b>" if words.startswith("hangs on") else words
         figure.add_annotation(
-            x=1, xref="paper", xanchor="left", y=place, text=words, showarrow=False, xshift=8
+            x=1, xref="paper", xanchor="left", y=place, text=text, showarrow=False, xshift=8
         )
     distances = np.array(list(_WORDS))
     figure.update_xaxes(

@@ -81,7 +81,7 @@ def test_intervals_reach_from_low_to_high() -> None:
 
 def test_words_say_how_far_each_claim_reaches() -> None:
     texts = {note.y: note.text for note in drawn().layout.annotations}
-    assert texts == {0: "seen in 2 of 3, else open", 1: "hangs on the optimizer"}
+    assert texts == {0: "seen in 2 of 3, else open", 1: "<b>hangs on the optimizer</b>"}
 
 
 def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line() -> None:
