@@ -14,8 +14,9 @@ the error 1e-4, not 7e-7, at 4096 tokens. The kernels of a GPU add in another or
 backend is for half precision only.
 
 FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this
-way. New here are this order, and the split into coarse and fine parts that keeps half precision as
-exact as a mask (see `coordinates`).
+way. GRAPE (Zhang et al. 2025, arXiv 2512.07805, ICLR 2026) derives ALiBi and the forget gate as
+exact actions of matrices on extra coordinates. New here are this order, and the split into coarse
+and fine parts that keeps half precision as exact as a mask (see `coordinates`).
 """
 
 import math

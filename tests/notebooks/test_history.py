@@ -8,7 +8,15 @@ import pytest
 
 from tests.notebooks.lessons import FOLDER, read
 
-LISTS = ("Models with ALiBi", "What was measured", "Other ways to long texts")
+LISTS = (
+    "Who used it?",
+    "Is it better than other methods?",
+    "Where are the limits?",
+    "Can rotary be stretched?",
+    "Can a model learn the bias?",
+    "Can layers forget by decays?",
+    "Does every layer need positions?",
+)
 ENTRY = re.compile(
     r"<details( open)?><summary><b>(?P<name>.+?)</b>, (?P<month>\w+ \d{4})</summary>\n\n"
     r"(?P<text>.+?) \[Source\]\((?P<source>https://\S+)\)\n\n</details>"
