@@ -17,7 +17,7 @@ from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.relative import Alibi
-from alibi_viz.models.positions.rotary import ScaledRotary
+from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
 from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
@@ -47,10 +47,11 @@ def modify(
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed
     model can be changed again: the later change acts on the earlier one, so slopes halved twice are
-    a quarter. `rotary` and "interpolate" change earlier tokens as the text grows: our models then
-    refuse a cache, pretrained ones don't. Save the model itself, which has the same weights, and
-    change it again after loading. The copy of a compiled pretrained model isn't compiled. Call
-    `torch.compiler.reset()` before you compile it, or torch runs the code of the original.
+    a quarter. "interpolate" and the rules "pi", "ntk" and "yarn" change earlier tokens as the text
+    grows: our models then refuse a cache, pretrained ones don't. Save the model itself, which has
+    the same weights, and change it again after loading. The copy of a compiled pretrained model
+    isn't compiled. Call `torch.compiler.reset()` before you compile it, or torch runs the code of
+    the original.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without
@@ -64,8 +65,10 @@ def modify(
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao
             et al. 2023, arXiv 2309.17453, section 3.2), distances skip the tokens between sinks and
             window.
-        rotary: how rotary positions are scaled: "plain", "pi", "ntk" or "yarn", see
-            `models.positions.rotary`.
+        rotary: how rotary positions change beyond the training length: "plain", "pi", "ntk", "yarn"
+            or "rerope", see `models.positions.rotary`. The first four scale all angles. "rerope"
+            lets relative angles grow up to the largest of training, that of distance L - 1, and
+            no further (ReRoPE, Su 2023, https://kexue.fm/archives/9708).
         trained_length: the training length L, for "interpolate" and `rotary`; by default the
             model's `max_length`, to which `race` and `Run` set it, or what a pretrained model's
             configuration says (raise MPT's limit later).
@@ -270,8 +273,8 @@ class ChangedPosition(Position):
         # A cache would keep earlier tokens at a scale that a new token changes.
         if change.rotary is not None:
             rule, trained_length = change.rotary
-            self.rotated = ScaledRotary(config.head_dim, rule, trained_length)
-            self.supports_cache = rule == "plain"
+            self.rotated = rotary_with_rule(config.head_dim, rule, trained_length)
+            self.supports_cache = rule in ("plain", "rerope")
         elif change.interpolated_beyond is not None:
             self.supports_cache = False
 
@@ -282,6 +285,10 @@ class ChangedPosition(Position):
     @property
     def has_transform(self) -> bool:
         return self.rotated.has_transform
+
+    @property
+    def has_logits(self) -> bool:
+        return self.rotated.has_logits
 
     def is_defined_at(self, length: int) -> bool:
         return self.original.is_defined_at(length)
@@ -294,6 +301,9 @@ class ChangedPosition(Position):
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return self.rotated.transform(query, key)
+
+    def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
+        return self.rotated.logits(query, key, causal=causal)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         # All changes act on the bias of the unchanged method: what an earlier window hides, a later

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
+from alibi_viz.models.positions.rotary import RectifiedRotary
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
 from tests.reference import reference_attention
@@ -21,6 +22,14 @@ LENGTH = 40
 TOKENS = torch.arange(LENGTH)[None]
 PRETRAINED = ("bloom", "mpt", "falcon sdpa", "falcon eager")
 WITH_ALIBI = ("alibi", *PRETRAINED)
+
+
+class RectifiedRotary10(RectifiedRotary):
+    """ReRoPE as a method of its own, as if trained on 10 tokens."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__(head_dim, trained_length=10)
+
 
 every_position = pytest.mark.parametrize("position", list(POSITIONS))
 some_of_ours_and_every_pretrained = pytest.mark.parametrize(
@@ -233,13 +242,33 @@ def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
 
 # Rotary rules
 
-every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
+every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn", "rerope"])
 
 
 @every_rule
 def test_rules_change_nothing_up_to_the_training_length(rule: str) -> None:
     model = lab.make_model("rotary", max_length=LENGTH)
-    assert torch.equal(logits(lab.modify(model, rotary=rule)), logits(model))
+    changed = lab.modify(model, rotary=rule)
+    torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
+
+
+def test_angles_stop_at_the_training_length_in_every_layer() -> None:
+    model = lab.make_model(RectifiedRotary10, num_heads=4, d_model=64)
+    changed = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
+    torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
+
+
+def test_a_window_keeps_the_angles_stopped() -> None:
+    """A window of 20 sees keys on both sides of a distance of 10."""
+    stopped = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
+    windowed = lab.modify(stopped, window=20).transformer.position
+    query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
+    attended = windowed.attend(query, key, value, causal=True)
+
+    distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+    stopped_logits = RectifiedRotary(16, trained_length=10).logits(query, key)
+    expected_weights = stopped_logits.masked_fill(distance >= 20, -math.inf).softmax(-1)
+    torch.testing.assert_close(attended, expected_weights @ value, atol=1e-5, rtol=1e-4)
 
 
 @every_rule
@@ -255,7 +284,7 @@ def test_a_window_and_a_rule_act_together(rule: str) -> None:
     both = lab.modify(model_of("rotary"), window=4, rotary=rule, trained_length=20)
     assert not torch.allclose(logits(both), logits(ruled))
     # The first four tokens are within one window.
-    assert torch.equal(logits(both)[:, :4], logits(ruled)[:, :4])
+    torch.testing.assert_close(logits(both)[:, :4], logits(ruled)[:, :4], atol=1e-5, rtol=1e-5)
 
 
 # Several changes
@@ -270,6 +299,7 @@ INTERPOLATE: dict[str, Any] = {"slopes": "interpolate", "trained_length": 10}
 ROTARY_CHANGES: list[dict[str, Any]] = [
     {"window": 9},
     {"rotary": "yarn", "trained_length": 10},
+    {"rotary": "rerope", "trained_length": 10},
 ]
 
 
@@ -422,9 +452,12 @@ def test_a_change_by_length_supports_no_cache(position: str, change: dict[str, A
         model.generate(TOKENS, 1, use_cache=True)
 
 
-def test_the_plain_rotary_rule_supports_a_cache() -> None:
-    model = lab.modify(model_of("rotary"), rotary="plain")
-    assert model.generate(TOKENS, 1, use_cache=True).shape == (1, LENGTH + 1)
+@pytest.mark.parametrize("rule", ["plain", "rerope"])
+def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule: str) -> None:
+    model = lab.modify(model_of("rotary"), rotary=rule, trained_length=10)
+    with_cache = model.generate(TOKENS, 6, temperature=0, use_cache=True)
+    without_cache = model.generate(TOKENS, 6, temperature=0, use_cache=False)
+    assert torch.equal(with_cache, without_cache)
 
 
 @every_position
@@ -491,7 +524,7 @@ def test_factors_that_do_not_fit_are_refused(name: str, slopes: Any) -> None:
         ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
         ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
         ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
-        ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ("rotary", {"rotary": "linear"}, "must be one of plain, .*, yarn, rerope, got 'linear'"),
         (
             "alibi",
             {"slopes": "interpolate", "trained_length": 0},
