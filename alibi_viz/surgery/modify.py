@@ -1,4 +1,4 @@
-"""Change a trained model without training it: slopes, window, sinks, rotary rule.
+"""Change a trained model without training it: slopes, window, sinks, rotary rule, far line.
 
 `modify` checks its arguments, makes a `Change` of them, and puts that into a copy that shares every
 weight. In our models, a `ChangedPosition` takes the place of the position method; in those of
@@ -19,6 +19,7 @@ from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
+from alibi_viz.surgery.far_line import draw_far_line
 from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -36,6 +37,7 @@ def modify(
     sinks: int = 0,
     rotary: str | None = None,
     *,
+    far_slope: float | Sequence[float] | None = None,
     trained_length: int | None = None,
 ) -> Model:
     """A changed copy that shares every weight with the model, which stays as it is.
@@ -44,6 +46,7 @@ def modify(
         lab.modify(model, [0, 1, 1, 1])         # no bias in the first of four heads
         lab.modify(model, window=512, sinks=4)  # the first 4 tokens and the last 512 are seen
         lab.modify(model, rotary="yarn")
+        lab.modify(model, far_slope=0)          # ALiBi's line flat beyond the training length
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed
     model can be changed again: the later change acts on the earlier one, so slopes halved twice are
@@ -69,13 +72,17 @@ def modify(
             or "rerope", see `models.positions.rotary`. The first four scale all angles. "rerope"
             lets relative angles grow up to the largest of training, that of distance L - 1, and
             no further (ReRoPE, Su 2023, https://kexue.fm/archives/9708).
-        trained_length: the training length L, for "interpolate" and `rotary`; by default the
-            model's `max_length`, to which `race` and `Run` set it, or what a pretrained model's
-            configuration says (raise MPT's limit later).
+        far_slope: how much the bias falls per token beyond a distance of L - 1, the largest in
+            training: one number, or one per head. The line starts where the bias is at L - 1, and
+            `slopes` doesn't change how it falls. 0 makes ALiBi's line flat there; 1/16 brakes far
+            keys in methods without a bias. See `surgery.far_line`.
+        trained_length: the training length L, for "interpolate", `rotary` and `far_slope`; by
+            default the model's `max_length`, to which `race` and `Run` set it, or what a pretrained
+            model's configuration says (raise MPT's limit later).
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of
     range, and a change that doesn't apply to the position method. A changed MPT model refuses
-    padded batches with sinks or "interpolate".
+    padded batches with sinks, "interpolate" or a `far_slope`.
 
     >>> from alibi_viz import lab
     >>> alibi = lab.make_model("alibi")
@@ -107,16 +114,25 @@ def modify(
     if length is None:
         length = configured_length
     interpolates = _asks_to_interpolate(slopes)
-    needs_length = interpolates or rotary is not None
+    needs_length = interpolates or rotary is not None or far_slope is not None
     if needs_length or length is not None:
         check_positive_integers(trained_length=length)
 
+    factors: tuple[float, ...] = (1.0,)
+    if slopes is not None and not interpolates:
+        expected = '"interpolate", a number of at least 0'
+        factors = _numbers_per_head("slopes", slopes, num_heads, expected)
+    far_line = None
+    if far_slope is not None:
+        far_slopes = _numbers_per_head("far_slope", far_slope, num_heads, "a number of at least 0")
+        far_line = (far_slopes, length)
     change = Change(
-        factors=_factors_per_head(slopes, num_heads),
+        factors=factors,
         interpolated_beyond=length if interpolates else None,
         window=window,
         sinks=sinks,
         rotary=None if rotary is None else (rotary, length),
+        far_line=far_line,
     )
     if is_ours:
         return _with_changed_positions(model, change)
@@ -194,6 +210,8 @@ class Change:
     window: int | None = None
     sinks: int = 0
     rotary: tuple[str, int] | None = None  # the rule and the training length
+    # The slopes, one per head, and the training length
+    far_line: tuple[tuple[float, ...], int] | None = None
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Which keys the window keeps, bool [..., 1, query, key]; None for all.
@@ -209,6 +227,10 @@ class Change:
     def apply(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Change a bias [..., heads, 1 or query, key] between the positions of `visible`."""
         bias = self._multiply(bias, keys)
+        if self.far_line is not None:
+            far_slopes, trained_length = self.far_line
+            bias = draw_far_line(bias, queries, keys, far_slopes, trained_length)
+        # Last, because sinks have the bias of tokens that may be on the line
         if self.window is not None and self.sinks:
             bias = move_sinks(bias, queries, keys, self.window, self.sinks)
         return bias
@@ -239,9 +261,7 @@ class Change:
         if not any(self.factors):
             changes.append("bias dropped")
         elif set(self.factors) != {1.0}:
-            are_equal = len(set(self.factors)) == 1
-            factors = self.factors[:1] if are_equal else self.factors
-            changes.append("slopes times " + ", ".join(f"{factor:g}" for factor in factors))
+            changes.append(f"slopes times {_joined(self.factors)}")
         if self.interpolated_beyond is not None:
             changes.append(f"slopes interpolated beyond {self.interpolated_beyond}")
         if self.window is not None:
@@ -251,7 +271,18 @@ class Change:
         if self.rotary is not None:
             rule, _ = self.rotary
             changes.append(f"rotary rule {rule}")
+        if self.far_line is not None:
+            far_slopes, trained_length = self.far_line
+            words = _joined(far_slopes)
+            changes.append(f"far slope {words} beyond a distance of {trained_length - 1}")
         return ", ".join(changes)
+
+
+def _joined(numbers: tuple[float, ...]) -> str:
+    """Such as "1, 0.5"; a single number if all are equal."""
+    if len(set(numbers)) == 1:
+        numbers = numbers[:1]
+    return ", ".join(f"{number:g}" for number in numbers)
 
 
 class ChangedPosition(Position):
@@ -280,7 +311,7 @@ class ChangedPosition(Position):
 
     @property
     def has_bias(self) -> bool:
-        return self.original.has_bias
+        return self.original.has_bias or self.change.far_line is not None
 
     @property
     def has_transform(self) -> bool:
@@ -321,6 +352,8 @@ class ChangedPosition(Position):
         queries, keys = right_aligned(query_length, key_length, device=device)
 
         changes = changes_of(self)
+        if bias is None and any(change.far_line is not None for change in changes):
+            bias = torch.zeros(1, query_length, key_length, device=device)
         if bias is not None:
             for change in changes:
                 bias = change.apply(bias, queries, keys)
@@ -428,17 +461,19 @@ def _asks_to_interpolate(slopes: object) -> bool:
     return isinstance(slopes, str) and slopes == "interpolate"
 
 
-def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
-    """The factors of the bias, one per head, or a single 1 if `slopes` gives none."""
-    if slopes is None or _asks_to_interpolate(slopes):
-        return (1.0,)
+def _numbers_per_head(name: str, value: Any, heads: int, expected: str) -> tuple[float, ...]:
+    """One number per head, from one for all or one for each.
+
+    Raises ValueError for other shapes, and if a number is negative or not finite.
+    """
     try:
-        factors = torch.as_tensor(slopes, dtype=torch.float64)
+        numbers = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError):  # not numbers
-        factors = torch.tensor(math.nan)
-    has_right_shape = factors.shape in ((), (heads,))
-    has_right_values = bool((factors.isfinite() & (factors >= 0)).all())
+        numbers = torch.tensor(math.nan)
+    has_right_shape = numbers.shape in ((), (heads,))
+    has_right_values = bool((numbers.isfinite() & (numbers >= 0)).all())
     if not (has_right_shape and has_right_values):
-        expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
-        raise ValueError(f"slopes must be {expected}, got {slopes!r}")
-    return tuple(factors.expand(heads).tolist())
+        raise ValueError(
+            f"{name} must be {expected}, or one for each of {heads} heads, got {value!r}"
+        )
+    return tuple(numbers.expand(heads).tolist())
