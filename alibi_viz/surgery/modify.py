@@ -25,9 +25,23 @@ from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 Model = TypeVar("Model", bound=nn.Module)
 
 # The names in `evaluation_variants`: attention limited to a window of the training length L, or to
-# that and the first tokens; three rotary rules; ALiBi's slopes multiplied by L / L' on sequences of
-# L' > L.
-VARIANTS = ("window", "window and sinks", "pi", "ntk", "yarn", "slopes interpolated")
+# that and the first tokens; three rotary rules; rotary angles that stop at distance L - 1 (ReRoPE),
+# a brake on rotary's keys beyond it, and both at once; ALiBi's slopes multiplied by L / L' on
+# sequences of L' > L, and its line flat beyond distance L - 1.
+VARIANTS = (
+    "window",
+    "window and sinks",
+    "pi",
+    "ntk",
+    "yarn",
+    "angles stop",
+    "far brake",
+    "angles stop and far brake",
+    "slopes interpolated",
+    "flat beyond L",
+)
+# How much the "far brake" falls per token: ALiBi's second slope of four.
+FAR_BRAKE = 1 / 16
 
 
 def modify(
@@ -191,8 +205,16 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
         for rule in rules:
             variants[rule] = modify(model, rotary=rule, trained_length=length)
+        # Two causes of the rise beyond L, taken away one at a time and together
+        stops = modify(model, rotary="rerope", trained_length=length)
+        variants["angles stop"] = stops
+        variants["far brake"] = modify(model, far_slope=FAR_BRAKE, trained_length=length)
+        variants["angles stop and far brake"] = modify(
+            stops, far_slope=FAR_BRAKE, trained_length=length
+        )
     if model.config.position == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
+        variants["flat beyond L"] = modify(model, far_slope=0, trained_length=length)
     return variants
 
 

@@ -528,6 +528,9 @@ def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
 # Variants for evaluation
 
 
+SWITCHES = ["angles stop", "far brake", "angles stop and far brake"]
+
+
 def variants_of(position: str) -> list[str]:
     return list(evaluation_variants(model_of(position), 8))
 
@@ -535,9 +538,9 @@ def variants_of(position: str) -> list[str]:
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        ("alibi", ["window", "window and sinks", "slopes interpolated"]),
+        ("alibi", ["window", "window and sinks", "slopes interpolated", "flat beyond L"]),
         ("sinusoidal", []),
-        ("rotary", ["window", "pi", "ntk", "yarn"]),
+        ("rotary", ["window", "pi", "ntk", "yarn", *SWITCHES]),
         ("learned", []),
         ("none", ["window", "window and sinks"]),
         ("t5", ["window", "window and sinks"]),
@@ -561,7 +564,7 @@ def test_every_variant_has_its_name_in_the_table() -> None:
 
 def test_rotary_heads_of_two_channels_have_no_ntk() -> None:
     model = lab.make_model("rotary", d_model=16, num_heads=8)
-    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn"]
+    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn", *SWITCHES]
 
 
 def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() -> None:
@@ -569,6 +572,26 @@ def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() 
     is_visible = bias_of(variant, 1, 20)[0, 0].isfinite()
     expected = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19]
     assert is_visible.nonzero().flatten().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("position", "variant", "changes"),
+    [
+        ("rotary", "angles stop", ["rotary rule rerope"]),
+        ("rotary", "far brake", ["far slope 0.0625 beyond a distance of 7"]),
+        (
+            "rotary",
+            "angles stop and far brake",
+            ["rotary rule rerope", "far slope 0.0625 beyond a distance of 7"],
+        ),
+        ("alibi", "flat beyond L", ["far slope 0 beyond a distance of 7"]),
+    ],
+)
+def test_switches_change_what_their_names_say(
+    position: str, variant: str, changes: list[str]
+) -> None:
+    changed = evaluation_variants(model_of(position), 8)[variant]
+    assert [str(change) for change in changes_of(changed)] == changes
 
 
 # Decoding
