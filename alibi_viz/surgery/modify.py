@@ -1,4 +1,4 @@
-"""Change a trained model without training it: slopes, window, sinks, rotary rule.
+"""Change a trained model without training it: slopes, window, sinks, rotary rule, far line.
 
 `modify` checks its arguments, makes a `Change` of them, and puts that into a copy that shares every
 weight. In our models, a `ChangedPosition` takes the place of the position method; in those of
@@ -17,16 +17,31 @@ from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.relative import Alibi
-from alibi_viz.models.positions.rotary import ScaledRotary
+from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
+from alibi_viz.surgery.far_line import draw_far_line
 from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
 
 # The names in `evaluation_variants`: attention limited to a window of the training length L, or to
-# that and the first tokens; three rotary rules; ALiBi's slopes multiplied by L / L' on sequences of
-# L' > L.
-VARIANTS = ("window", "window and sinks", "pi", "ntk", "yarn", "slopes interpolated")
+# that and the first tokens; three rotary rules; rotary angles that stop at distance L - 1 (ReRoPE),
+# a brake on rotary's keys beyond it, and both at once; ALiBi's slopes multiplied by L / L' on
+# sequences of L' > L, and its line flat beyond distance L - 1.
+VARIANTS = (
+    "window",
+    "window and sinks",
+    "pi",
+    "ntk",
+    "yarn",
+    "angles stop",
+    "far brake",
+    "angles stop and far brake",
+    "slopes interpolated",
+    "flat beyond L",
+)
+# How much the "far brake" falls per token: ALiBi's second slope of four.
+FAR_BRAKE = 1 / 16
 
 
 def modify(
@@ -36,6 +51,7 @@ def modify(
     sinks: int = 0,
     rotary: str | None = None,
     *,
+    far_slope: float | Sequence[float] | None = None,
     trained_length: int | None = None,
 ) -> Model:
     """A changed copy that shares every weight with the model, which stays as it is.
@@ -44,13 +60,15 @@ def modify(
         lab.modify(model, [0, 1, 1, 1])         # no bias in the first of four heads
         lab.modify(model, window=512, sinks=4)  # the first 4 tokens and the last 512 are seen
         lab.modify(model, rotary="yarn")
+        lab.modify(model, far_slope=0)          # ALiBi's line flat beyond the training length
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed
     model can be changed again: the later change acts on the earlier one, so slopes halved twice are
-    a quarter. `rotary` and "interpolate" change earlier tokens as the text grows: our models then
-    refuse a cache, pretrained ones don't. Save the model itself, which has the same weights, and
-    change it again after loading. The copy of a compiled pretrained model isn't compiled. Call
-    `torch.compiler.reset()` before you compile it, or torch runs the code of the original.
+    a quarter. "interpolate" and the rules "pi", "ntk" and "yarn" change earlier tokens as the text
+    grows: our models then refuse a cache, pretrained ones don't. Save the model itself, which has
+    the same weights, and change it again after loading. The copy of a compiled pretrained model
+    isn't compiled. Call `torch.compiler.reset()` before you compile it, or torch runs the code of
+    the original.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without
@@ -64,15 +82,21 @@ def modify(
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao
             et al. 2023, arXiv 2309.17453, section 3.2), distances skip the tokens between sinks and
             window.
-        rotary: how rotary positions are scaled: "plain", "pi", "ntk" or "yarn", see
-            `models.positions.rotary`.
-        trained_length: the training length L, for "interpolate" and `rotary`; by default the
-            model's `max_length`, to which `race` and `Run` set it, or what a pretrained model's
-            configuration says (raise MPT's limit later).
+        rotary: how rotary positions change beyond the training length: "plain", "pi", "ntk", "yarn"
+            or "rerope", see `models.positions.rotary`. The first four scale all angles. "rerope"
+            lets relative angles grow up to the largest of training, that of distance L - 1, and
+            no further (ReRoPE, Su 2023, https://kexue.fm/archives/9708).
+        far_slope: how much the bias falls per token beyond a distance of L - 1, the largest in
+            training: one number, or one per head. The line starts where the bias is at L - 1, and
+            `slopes` doesn't change how it falls. 0 makes ALiBi's line flat there; 1/16 brakes far
+            keys in methods without a bias. See `surgery.far_line`.
+        trained_length: the training length L, for "interpolate", `rotary` and `far_slope`; by
+            default the model's `max_length`, to which `race` and `Run` set it, or what a pretrained
+            model's configuration says (raise MPT's limit later).
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of
     range, and a change that doesn't apply to the position method. A changed MPT model refuses
-    padded batches with sinks or "interpolate".
+    padded batches with sinks, "interpolate" or a `far_slope`.
 
     >>> from alibi_viz import lab
     >>> alibi = lab.make_model("alibi")
@@ -104,16 +128,25 @@ def modify(
     if length is None:
         length = configured_length
     interpolates = _asks_to_interpolate(slopes)
-    needs_length = interpolates or rotary is not None
+    needs_length = interpolates or rotary is not None or far_slope is not None
     if needs_length or length is not None:
         check_positive_integers(trained_length=length)
 
+    factors: tuple[float, ...] = (1.0,)
+    if slopes is not None and not interpolates:
+        expected = '"interpolate", a number of at least 0'
+        factors = _numbers_per_head("slopes", slopes, num_heads, expected)
+    far_line = None
+    if far_slope is not None:
+        far_slopes = _numbers_per_head("far_slope", far_slope, num_heads, "a number of at least 0")
+        far_line = (far_slopes, length)
     change = Change(
-        factors=_factors_per_head(slopes, num_heads),
+        factors=factors,
         interpolated_beyond=length if interpolates else None,
         window=window,
         sinks=sinks,
         rotary=None if rotary is None else (rotary, length),
+        far_line=far_line,
     )
     if is_ours:
         return _with_changed_positions(model, change)
@@ -172,8 +205,16 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
         for rule in rules:
             variants[rule] = modify(model, rotary=rule, trained_length=length)
+        # Two causes of the rise beyond L, taken away one at a time and together
+        stops = modify(model, rotary="rerope", trained_length=length)
+        variants["angles stop"] = stops
+        variants["far brake"] = modify(model, far_slope=FAR_BRAKE, trained_length=length)
+        variants["angles stop and far brake"] = modify(
+            stops, far_slope=FAR_BRAKE, trained_length=length
+        )
     if model.config.position == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
+        variants["flat beyond L"] = modify(model, far_slope=0, trained_length=length)
     return variants
 
 
@@ -191,6 +232,8 @@ class Change:
     window: int | None = None
     sinks: int = 0
     rotary: tuple[str, int] | None = None  # the rule and the training length
+    # The slopes, one per head, and the training length
+    far_line: tuple[tuple[float, ...], int] | None = None
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Which keys the window keeps, bool [..., 1, query, key]; None for all.
@@ -206,6 +249,10 @@ class Change:
     def apply(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Change a bias [..., heads, 1 or query, key] between the positions of `visible`."""
         bias = self._multiply(bias, keys)
+        if self.far_line is not None:
+            far_slopes, trained_length = self.far_line
+            bias = draw_far_line(bias, queries, keys, far_slopes, trained_length)
+        # Last, because sinks have the bias of tokens that may be on the line
         if self.window is not None and self.sinks:
             bias = move_sinks(bias, queries, keys, self.window, self.sinks)
         return bias
@@ -236,9 +283,7 @@ class Change:
         if not any(self.factors):
             changes.append("bias dropped")
         elif set(self.factors) != {1.0}:
-            are_equal = len(set(self.factors)) == 1
-            factors = self.factors[:1] if are_equal else self.factors
-            changes.append("slopes times " + ", ".join(f"{factor:g}" for factor in factors))
+            changes.append(f"slopes times {_joined(self.factors)}")
         if self.interpolated_beyond is not None:
             changes.append(f"slopes interpolated beyond {self.interpolated_beyond}")
         if self.window is not None:
@@ -248,7 +293,18 @@ class Change:
         if self.rotary is not None:
             rule, _ = self.rotary
             changes.append(f"rotary rule {rule}")
+        if self.far_line is not None:
+            far_slopes, trained_length = self.far_line
+            words = _joined(far_slopes)
+            changes.append(f"far slope {words} beyond a distance of {trained_length - 1}")
         return ", ".join(changes)
+
+
+def _joined(numbers: tuple[float, ...]) -> str:
+    """Such as "1, 0.5"; a single number if all are equal."""
+    if len(set(numbers)) == 1:
+        numbers = numbers[:1]
+    return ", ".join(f"{number:g}" for number in numbers)
 
 
 class ChangedPosition(Position):
@@ -270,18 +326,22 @@ class ChangedPosition(Position):
         # A cache would keep earlier tokens at a scale that a new token changes.
         if change.rotary is not None:
             rule, trained_length = change.rotary
-            self.rotated = ScaledRotary(config.head_dim, rule, trained_length)
-            self.supports_cache = rule == "plain"
+            self.rotated = rotary_with_rule(config.head_dim, rule, trained_length)
+            self.supports_cache = rule in ("plain", "rerope")
         elif change.interpolated_beyond is not None:
             self.supports_cache = False
 
     @property
     def has_bias(self) -> bool:
-        return self.original.has_bias
+        return self.original.has_bias or self.change.far_line is not None
 
     @property
     def has_transform(self) -> bool:
         return self.rotated.has_transform
+
+    @property
+    def has_logits(self) -> bool:
+        return self.rotated.has_logits
 
     def is_defined_at(self, length: int) -> bool:
         return self.original.is_defined_at(length)
@@ -294,6 +354,9 @@ class ChangedPosition(Position):
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return self.rotated.transform(query, key)
+
+    def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
+        return self.rotated.logits(query, key, causal=causal)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         # All changes act on the bias of the unchanged method: what an earlier window hides, a later
@@ -311,6 +374,8 @@ class ChangedPosition(Position):
         queries, keys = right_aligned(query_length, key_length, device=device)
 
         changes = changes_of(self)
+        if bias is None and any(change.far_line is not None for change in changes):
+            bias = torch.zeros(1, query_length, key_length, device=device)
         if bias is not None:
             for change in changes:
                 bias = change.apply(bias, queries, keys)
@@ -418,17 +483,19 @@ def _asks_to_interpolate(slopes: object) -> bool:
     return isinstance(slopes, str) and slopes == "interpolate"
 
 
-def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
-    """The factors of the bias, one per head, or a single 1 if `slopes` gives none."""
-    if slopes is None or _asks_to_interpolate(slopes):
-        return (1.0,)
+def _numbers_per_head(name: str, value: Any, heads: int, expected: str) -> tuple[float, ...]:
+    """One number per head, from one for all or one for each.
+
+    Raises ValueError for other shapes, and if a number is negative or not finite.
+    """
     try:
-        factors = torch.as_tensor(slopes, dtype=torch.float64)
+        numbers = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError):  # not numbers
-        factors = torch.tensor(math.nan)
-    has_right_shape = factors.shape in ((), (heads,))
-    has_right_values = bool((factors.isfinite() & (factors >= 0)).all())
+        numbers = torch.tensor(math.nan)
+    has_right_shape = numbers.shape in ((), (heads,))
+    has_right_values = bool((numbers.isfinite() & (numbers >= 0)).all())
     if not (has_right_shape and has_right_values):
-        expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
-        raise ValueError(f"slopes must be {expected}, got {slopes!r}")
-    return tuple(factors.expand(heads).tolist())
+        raise ValueError(
+            f"{name} must be {expected}, or one for each of {heads} heads, got {value!r}"
+        )
+    return tuple(numbers.expand(heads).tolist())

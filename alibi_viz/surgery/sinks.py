@@ -77,13 +77,17 @@ def move_sinks(bias: Tensor, queries: Tensor, keys: Tensor, window: int, sinks: 
 
     # The same columns in every head
     of_heads = (*bias.shape[:-1], -1)
-    source = _columns(new_place, keys).unsqueeze(-3).expand(of_heads)
-    target = _columns(own_place.expand(new_place.shape), keys).unsqueeze(-3).expand(of_heads)
+    source = columns_of(new_place, keys).unsqueeze(-3).expand(of_heads)
+    target = columns_of(own_place.expand(new_place.shape), keys).unsqueeze(-3).expand(of_heads)
     return bias.scatter(-1, target, bias.gather(-1, source))
 
 
-def _columns(positions: Tensor, keys: Tensor) -> Tensor:
-    """The column of the token at each position [..., query, sink]. Padding makes the two differ."""
+def columns_of(positions: Tensor, keys: Tensor) -> Tensor:
+    """The columns of the tokens at these positions [..., query, any]: int64 of the same shape.
+
+    The positions of the keys are int64 [..., key], in increasing order. Padding makes columns and
+    positions differ.
+    """
     flat = positions.flatten(-2).contiguous()
     columns = torch.searchsorted(keys, flat).view(positions.shape)
     return columns.clamp(max=keys.shape[-1] - 1)

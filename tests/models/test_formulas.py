@@ -1,5 +1,6 @@
 """Position methods compared with the formulas of their papers, as plain Python loops in float64."""
 
+import cmath
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +22,12 @@ from alibi_viz.models.positions.relative import (
     T5Buckets,
 )
 from alibi_viz.models.positions.rotary import (
-    ROTARY_RULES,
+    SCALING_RULES,
+    RectifiedRotary,
     Rotary,
     ScaledRotary,
     Xpos,
+    rotary_with_rule,
     yarn_frequencies,
 )
 from tests.attention.cases import normal
@@ -357,7 +360,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("rule", ROTARY_RULES)
+@pytest.mark.parametrize("rule", SCALING_RULES)
 def test_angles_follow_the_rule_beyond_the_training_length(rule: str) -> None:
     query = normal(1, 2, 3, DIM)
     key = normal(1, 2, 24, DIM, seed=1)
@@ -376,7 +379,7 @@ def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule: st
 
 
 @pytest.mark.parametrize("length", [3, 8])
-@pytest.mark.parametrize("rule", ROTARY_RULES)
+@pytest.mark.parametrize("rule", SCALING_RULES)
 def test_no_rule_changes_angles_up_to_the_training_length(rule: str, length: int) -> None:
     key = normal(1, 2, length, DIM)
     _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
@@ -432,13 +435,74 @@ def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length: 
         pytest.param(6, "linear", 8, "rule .* must be one of .*, got 'linear'", id="rule"),
         pytest.param(6, "pi", 0, "trained_length must be .* at least 1, got 0", id="length"),
         pytest.param(2, "ntk", 8, "head_dim must be above 2, got 2", id="one pair"),
+        pytest.param(7, "rerope", 8, "head_dim must be even, got 7", id="odd, rerope"),
+        pytest.param(6, "rerope", 0, "trained_length must be .* 1, got 0", id="length, rerope"),
     ],
 )
 def test_invalid_settings_of_rotary_positions_are_named(
     head_dim: int, rule: str, trained_length: int, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        ScaledRotary(head_dim, rule, trained_length)
+        rotary_with_rule(head_dim, rule, trained_length)
+
+
+def rectified_logit(query: Tensor, key: Tensor, distance: int, trained_length: int) -> float:
+    """The logit of one query and key [DIM], by ReRoPE from a distance of L - 1 on."""
+    farthest = trained_length - 1
+    turning_distance = max(-farthest, min(distance, farthest))
+    query = query.double()
+    key = key.double()
+    total = 0.0
+    for pair in range(DIM // 2):
+        first = pair
+        second = pair + DIM // 2
+        q = complex(query[first], query[second])
+        k = complex(key[first], key[second])
+        angle = turning_distance * 10000 ** (-2 * pair / DIM)
+        total += (q * k.conjugate() * cmath.exp(1j * angle)).real
+    return total / math.sqrt(DIM)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
+@pytest.mark.parametrize("query_length", [1, 5, 12])
+@pytest.mark.parametrize("trained_length", [1, 4, 11])
+def test_angles_of_rerope_stop_at_the_largest_distance_of_training(
+    trained_length: int, query_length: int, causal: bool
+) -> None:
+    length = 12
+    query = normal(1, 2, query_length, DIM)
+    key = normal(1, 2, length, DIM, seed=1)
+    logits = RectifiedRotary(DIM, trained_length).logits(query, key, causal=causal)
+    for head in range(2):
+        for row in range(query_length):
+            i = length - query_length + row
+            for j in range(length):
+                expected = rectified_logit(
+                    query[0, head, row], key[0, head, j], i - j, trained_length
+                )
+                if causal and j > i:
+                    expected = -math.inf
+                assert logits[0, head, row, j] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("length", [3, 8])
+def test_rerope_attends_as_plain_rotary_up_to_the_training_length(length: int) -> None:
+    query, key, value = normal(3, 2, 4, length, DIM)
+    rectified = RectifiedRotary(DIM, 8).attend(query, key, value, causal=True)
+    plain = Rotary(DIM).attend(query, key, value, causal=True)
+    torch.testing.assert_close(rectified, plain, atol=1e-6, rtol=1e-5)
+
+
+def test_rerope_attends_with_its_own_logits() -> None:
+    """Four heads share two heads of keys and values."""
+    query = normal(1, 4, 9, DIM)
+    key, value = normal(2, 1, 2, 9, DIM, seed=1)
+    position = RectifiedRotary(DIM, 4)
+    attended = position.attend(query, key, value, causal=True)
+    weights = position.logits(query, key).softmax(-1).to(value.dtype)
+    for head in range(4):
+        expected = weights[:, head] @ value[:, head // 2]
+        torch.testing.assert_close(attended[:, head], expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("i", "j"), [(5, 5), (6, 2), (100, 0), (2048, 1), (4096, 4000), (4096, 0)])

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
+from alibi_viz.models.positions.rotary import RectifiedRotary
+from alibi_viz.models.pretrained import family_of, hooked
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
 from tests.reference import reference_attention
@@ -21,6 +23,14 @@ LENGTH = 40
 TOKENS = torch.arange(LENGTH)[None]
 PRETRAINED = ("bloom", "mpt", "falcon sdpa", "falcon eager")
 WITH_ALIBI = ("alibi", *PRETRAINED)
+
+
+class RectifiedRotary10(RectifiedRotary):
+    """ReRoPE as a method of its own, as if trained on 10 tokens."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__(head_dim, trained_length=10)
+
 
 every_position = pytest.mark.parametrize("position", list(POSITIONS))
 some_of_ours_and_every_pretrained = pytest.mark.parametrize(
@@ -233,13 +243,33 @@ def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
 
 # Rotary rules
 
-every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
+every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn", "rerope"])
 
 
 @every_rule
 def test_rules_change_nothing_up_to_the_training_length(rule: str) -> None:
     model = lab.make_model("rotary", max_length=LENGTH)
-    assert torch.equal(logits(lab.modify(model, rotary=rule)), logits(model))
+    changed = lab.modify(model, rotary=rule)
+    torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
+
+
+def test_angles_stop_at_the_training_length_in_every_layer() -> None:
+    model = lab.make_model(RectifiedRotary10, num_heads=4, d_model=64)
+    changed = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
+    torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
+
+
+def test_a_window_keeps_the_angles_stopped() -> None:
+    """A window of 20 sees keys on both sides of a distance of 10."""
+    stopped = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
+    windowed = lab.modify(stopped, window=20).transformer.position
+    query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
+    attended = windowed.attend(query, key, value, causal=True)
+
+    distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+    stopped_logits = RectifiedRotary(16, trained_length=10).logits(query, key)
+    expected_weights = stopped_logits.masked_fill(distance >= 20, -math.inf).softmax(-1)
+    torch.testing.assert_close(attended, expected_weights @ value, atol=1e-5, rtol=1e-4)
 
 
 @every_rule
@@ -255,7 +285,143 @@ def test_a_window_and_a_rule_act_together(rule: str) -> None:
     both = lab.modify(model_of("rotary"), window=4, rotary=rule, trained_length=20)
     assert not torch.allclose(logits(both), logits(ruled))
     # The first four tokens are within one window.
-    assert torch.equal(logits(both)[:, :4], logits(ruled)[:, :4])
+    torch.testing.assert_close(logits(both)[:, :4], logits(ruled)[:, :4], atol=1e-5, rtol=1e-5)
+
+
+# The line beyond the training length
+
+FAR_SLOPES = [0.0, 0.5, 1.0, 2.0]
+
+
+def slopes_in_effect(name: str) -> Tensor:
+    """The slopes by which the bias of a model with ALiBi falls, float32 [heads]."""
+    model = model_of(name)
+    if name == "alibi":
+        slopes: Tensor = model.transformer.position.slopes
+        return slopes
+    family = family_of(model)
+    slopes = family.slopes(family.layers(model)[0])
+    # transformers adds Falcon's bias twice there.
+    return 2 * slopes if name == "falcon eager" else slopes
+
+
+@pytest.mark.parametrize("position", ["alibi", "kerple-log", "t5", "fire", "forget"])
+def test_far_line_continues_the_bias_from_the_last_distance_of_training(position: str) -> None:
+    length = 20
+    farthest = 9  # in sequences of 10 tokens
+    model = model_of(position)
+    x = torch.randn(1, length, 64)
+    original = model.transformer.position.bias(length, length, x).detach()
+    changed = lab.modify(model, far_slope=FAR_SLOPES).transformer.position
+    bias = changed.bias(length, length, x).detach()
+
+    for i in range(length):
+        for j in range(i + 1):
+            distance = i - j
+            if distance <= farthest:
+                expected = original[..., i, j]
+            else:
+                fall = torch.tensor(FAR_SLOPES) * (distance - farthest)
+                expected = original[..., i, i - farthest] - fall
+            torch.testing.assert_close(bias[..., i, j], expected)
+
+
+@pytest.mark.parametrize("position", ["none", "rotary", "xpos", "sinusoidal"])
+def test_far_line_of_a_method_without_a_bias_starts_at_zero(position: str) -> None:
+    braked = lab.modify(model_of(position), far_slope=0.5)
+    bias = bias_of(braked, 1, 13)[:, 0]
+    expected = [-1.5, -1.0, -0.5] + [0.0] * 10
+    assert bias.tolist() == [expected] * 4
+
+
+def test_far_line_falls_on_both_sides_for_encoders() -> None:
+    bias = bias_of(lab.modify(model_of("alibi"), far_slope=FAR_SLOPES), 13, 13)
+    slopes = model_of("alibi").transformer.position.slopes
+    three_beyond = -9 * slopes - 3 * torch.tensor(FAR_SLOPES)
+    torch.testing.assert_close(bias[:, 0, 12], three_beyond)
+    torch.testing.assert_close(bias[:, 12, 0], three_beyond)
+
+
+@pytest.mark.parametrize("name", WITH_ALIBI)
+def test_a_far_line_as_steep_as_alibi_changes_nothing(name: str) -> None:
+    model = model_of(name)
+    changed = lab.modify(model, far_slope=slopes_in_effect(name), trained_length=10)
+    torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*WITH_ALIBI, "rotary", "none"])
+def test_a_very_steep_far_line_is_a_window_of_the_training_length(name: str) -> None:
+    braked = lab.modify(model_of(name), far_slope=1e4, trained_length=10)
+    windowed = lab.modify(model_of(name), window=10)
+    torch.testing.assert_close(logits(braked), logits(windowed), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_every_layer_of_a_pretrained_model_receives_the_far_line(name: str) -> None:
+    changed = lab.modify(model_of(name), far_slope=0, trained_length=10)
+    family = family_of(changed)
+    biases = []
+
+    def keep(attention: Any, _args: Any, inputs: dict[str, Any]) -> None:
+        bias, _ = family.read(attention, inputs)
+        biases.append(bias)
+
+    with hooked(family.layers(changed), keep):
+        logits(changed)
+
+    steps_back = torch.arange(LENGTH - 1, -1, -1)
+    expected = -slopes_in_effect(name)[:, None] * steps_back.clamp(max=9)
+    assert len(biases) == len(family.layers(changed))
+    for bias in biases:
+        of_last_query = bias[0, :, -1]
+        relative = of_last_query - of_last_query[:, -1:]  # MPT counts from elsewhere
+        torch.testing.assert_close(relative, expected, atol=1e-4, rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+@torch.no_grad()
+def test_the_far_line_counts_no_padding(name: str) -> None:
+    model = lab.modify(model_of(name), far_slope=0, trained_length=4)
+    twelve_tokens = TOKENS[:, :12]
+    padding = torch.zeros(1, 18, dtype=torch.long)
+    padded = torch.cat((padding, twelve_tokens), dim=1)
+    is_real = torch.cat((padding, torch.ones_like(twelve_tokens)), dim=1)
+    output = model(padded, attention_mask=is_real).logits[:, 18:]
+    torch.testing.assert_close(output, model(twelve_tokens).logits, atol=1e-5, rtol=1e-4)
+
+
+def test_a_far_line_shows_no_key_that_the_law_hides() -> None:
+    windowed = lab.make_model(laws.window, max_length=4, num_heads=4, d_model=64)
+    bias = bias_of(lab.modify(windowed, far_slope=0), 1, 10)
+    first_head = bias[0, 0]  # which sees the last 8 tokens
+    assert first_head.tolist() == [-math.inf] * 2 + [0] * 8
+
+
+def test_multiplied_slopes_end_where_the_far_line_begins() -> None:
+    changed = lab.modify(model_of("alibi"), 2.0, far_slope=1.0)
+    slopes = model_of("alibi").transformer.position.slopes
+    bias = bias_of(changed, 1, 14)[:, 0]
+    torch.testing.assert_close(bias[:, 4], -2 * slopes * 9)  # at distance 9
+    torch.testing.assert_close(bias[:, 0], -2 * slopes * 9 - 4)  # at distance 13
+
+
+def test_sinks_have_the_bias_of_tokens_on_the_far_line() -> None:
+    flat = lab.modify(model_of("alibi"), window=15, sinks=2, far_slope=0)
+    slopes = model_of("alibi").transformer.position.slopes
+    bias = bias_of(flat, 1, 30)[:, 0]
+    torch.testing.assert_close(bias[:, :2], (-9 * slopes)[:, None].expand(4, 2))
+
+
+def test_stopped_angles_and_a_far_line_act_together() -> None:
+    changed = lab.modify(model_of("rotary"), rotary="rerope", far_slope=0.5)
+    query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
+    attended = changed.transformer.position.attend(query, key, value, causal=True)
+
+    distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+    far_line = -0.5 * (distance - 9).clamp(min=0)
+    stopped_logits = RectifiedRotary(16, trained_length=10).logits(query, key)
+    expected = (stopped_logits + far_line).softmax(-1) @ value
+    torch.testing.assert_close(attended, expected, atol=1e-5, rtol=1e-4)
 
 
 # Several changes
@@ -269,7 +435,9 @@ CHANGES: list[dict[str, Any]] = [
 INTERPOLATE: dict[str, Any] = {"slopes": "interpolate", "trained_length": 10}
 ROTARY_CHANGES: list[dict[str, Any]] = [
     {"window": 9},
-    {"rotary": "yarn", "trained_length": 10},
+    {"rotary": "yarn"},
+    {"rotary": "rerope"},
+    {"far_slope": [0, 0.5, 1, 2]},
 ]
 
 
@@ -360,6 +528,9 @@ def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
 # Variants for evaluation
 
 
+SWITCHES = ["angles stop", "far brake", "angles stop and far brake"]
+
+
 def variants_of(position: str) -> list[str]:
     return list(evaluation_variants(model_of(position), 8))
 
@@ -367,9 +538,9 @@ def variants_of(position: str) -> list[str]:
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        ("alibi", ["window", "window and sinks", "slopes interpolated"]),
+        ("alibi", ["window", "window and sinks", "slopes interpolated", "flat beyond L"]),
         ("sinusoidal", []),
-        ("rotary", ["window", "pi", "ntk", "yarn"]),
+        ("rotary", ["window", "pi", "ntk", "yarn", *SWITCHES]),
         ("learned", []),
         ("none", ["window", "window and sinks"]),
         ("t5", ["window", "window and sinks"]),
@@ -393,7 +564,7 @@ def test_every_variant_has_its_name_in_the_table() -> None:
 
 def test_rotary_heads_of_two_channels_have_no_ntk() -> None:
     model = lab.make_model("rotary", d_model=16, num_heads=8)
-    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn"]
+    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn", *SWITCHES]
 
 
 def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() -> None:
@@ -401,6 +572,26 @@ def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() 
     is_visible = bias_of(variant, 1, 20)[0, 0].isfinite()
     expected = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19]
     assert is_visible.nonzero().flatten().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("position", "variant", "changes"),
+    [
+        ("rotary", "angles stop", ["rotary rule rerope"]),
+        ("rotary", "far brake", ["far slope 0.0625 beyond a distance of 7"]),
+        (
+            "rotary",
+            "angles stop and far brake",
+            ["rotary rule rerope", "far slope 0.0625 beyond a distance of 7"],
+        ),
+        ("alibi", "flat beyond L", ["far slope 0 beyond a distance of 7"]),
+    ],
+)
+def test_switches_change_what_their_names_say(
+    position: str, variant: str, changes: list[str]
+) -> None:
+    changed = evaluation_variants(model_of(position), 8)[variant]
+    assert [str(change) for change in changes_of(changed)] == changes
 
 
 # Decoding
@@ -422,14 +613,18 @@ def test_a_change_by_length_supports_no_cache(position: str, change: dict[str, A
         model.generate(TOKENS, 1, use_cache=True)
 
 
-def test_the_plain_rotary_rule_supports_a_cache() -> None:
-    model = lab.modify(model_of("rotary"), rotary="plain")
-    assert model.generate(TOKENS, 1, use_cache=True).shape == (1, LENGTH + 1)
+@pytest.mark.parametrize("rule", ["plain", "rerope"])
+def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule: str) -> None:
+    model = lab.modify(model_of("rotary"), rotary=rule, trained_length=10)
+    with_cache = model.generate(TOKENS, 6, temperature=0, use_cache=True)
+    without_cache = model.generate(TOKENS, 6, temperature=0, use_cache=False)
+    assert torch.equal(with_cache, without_cache)
 
 
 @every_position
 def test_a_changed_model_decodes_with_a_cache(position: str) -> None:
-    model = lab.modify(lab.make_model(position, max_length=LENGTH), window=4)
+    model = lab.make_model(position, max_length=LENGTH)
+    model = lab.modify(model, window=4, far_slope=1.0, trained_length=3)
     with_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=True)
     without_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=False)
     assert torch.equal(with_cache, without_cache)
@@ -454,6 +649,14 @@ def test_a_changed_model_is_defined_where_the_method_is(position: str) -> None:
         ({"slopes": [1, 0, 1, 1]}, ["slopes times 1, 0, 1, 1"]),
         ({"slopes": 1.5, "window": 1, "sinks": 1}, ["slopes times 1.5, window of 1, sinks of 1"]),
         ({"slopes": "interpolate", "trained_length": 16}, ["slopes interpolated beyond 16"]),
+        (
+            {"far_slope": 0.5, "trained_length": 16},
+            ["far slope 0.5 beyond a distance of 15"],
+        ),
+        (
+            {"far_slope": [0, 1, 1, 1], "trained_length": 16},
+            ["far slope 0, 1, 1, 1 beyond a distance of 15"],
+        ),
     ],
     ids=str,
 )
@@ -467,9 +670,8 @@ def test_changes_are_described_in_their_order() -> None:
     assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
 
-@pytest.mark.parametrize("name", ["alibi", "bloom"])
-@pytest.mark.parametrize(
-    "slopes",
+per_head_mistakes = pytest.mark.parametrize(
+    "value",
     [
         pytest.param(-1.0, id="negative"),
         pytest.param([1.0, 2.0], id="too few"),
@@ -478,11 +680,24 @@ def test_changes_are_described_in_their_order() -> None:
         pytest.param("half", id="a word"),
     ],
 )
-def test_factors_that_do_not_fit_are_refused(name: str, slopes: Any) -> None:
+
+
+@pytest.mark.parametrize("name", ["alibi", "bloom"])
+@per_head_mistakes
+def test_factors_that_do_not_fit_are_refused(name: str, value: Any) -> None:
     with pytest.raises(
         ValueError, match=r"slopes must be .* a number of at least 0, or one for each of 4 heads"
     ):
-        lab.modify(model_of(name), slopes)
+        lab.modify(model_of(name), value)
+
+
+@pytest.mark.parametrize("name", ["rotary", "alibi", "bloom"])
+@per_head_mistakes
+def test_far_slopes_that_do_not_fit_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"far_slope must be a number of at least 0, or one for each of 4 heads"
+    ):
+        lab.modify(model_of(name), far_slope=value, trained_length=10)
 
 
 @pytest.mark.parametrize(
@@ -491,7 +706,7 @@ def test_factors_that_do_not_fit_are_refused(name: str, slopes: Any) -> None:
         ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
         ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
         ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
-        ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ("rotary", {"rotary": "linear"}, "must be one of plain, .*, yarn, rerope, got 'linear'"),
         (
             "alibi",
             {"slopes": "interpolate", "trained_length": 0},
@@ -505,6 +720,11 @@ def test_factors_that_do_not_fit_are_refused(name: str, slopes: Any) -> None:
         (
             "bloom",
             {"slopes": "interpolate"},
+            "trained_length must be an integer of at least 1, got None",
+        ),
+        (
+            "bloom",
+            {"far_slope": 0},
             "trained_length must be an integer of at least 1, got None",
         ),
     ],

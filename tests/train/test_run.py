@@ -102,7 +102,16 @@ def test_tests_are_rows_of_the_last_step(rows: pd.DataFrame) -> None:
 
 
 def test_model_is_tested_with_all_its_variants(rows: pd.DataFrame) -> None:
-    assert set(rows["variant"]) == {"as trained", "window", "pi", "ntk", "yarn"}
+    assert set(rows["variant"]) == {
+        "as trained",
+        "window",
+        "pi",
+        "ntk",
+        "yarn",
+        "angles stop",
+        "far brake",
+        "angles stop and far brake",
+    }
 
 
 # The questions of each task, saved and read

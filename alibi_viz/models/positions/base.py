@@ -65,6 +65,11 @@ class Position(nn.Module):
     def has_transform(self) -> bool:
         return type(self).transform is not Position.transform
 
+    @property
+    def has_logits(self) -> bool:
+        """Whether it has `logits` of its own, which no kernel of torch computes."""
+        return type(self).logits is not Position.logits
+
     @classmethod
     def summary(cls) -> str:
         """The first line of the docstring, for menus and help texts."""
@@ -130,6 +135,12 @@ class Position(nn.Module):
         Raises ValueError if the method is for decoders only and `causal` is False.
         """
         self.check_causal(causal)
+        if self.has_logits:
+            weights = self.weights(query, key, causal=causal, x=x).to(value.dtype)
+            queries_per_key = query.shape[1] // key.shape[1]
+            value = value.repeat_interleave(queries_per_key, dim=1)
+            return nn.functional.dropout(weights, dropout) @ value
+
         query, key = self.transform(query, key)
         query_length = query.shape[-2]
         key_length = key.shape[-2]
@@ -157,6 +168,15 @@ class Position(nn.Module):
             enable_gqa=query.shape[1] != key.shape[1],
         )
 
+    def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
+        """The logits before the bias: float32 [batch, heads, query, key].
+
+        They are q . k / sqrt(head_dim) after `transform`, and -inf where the mask hides a key.
+        Override it only for what `transform` can't express: all weights are then stored.
+        """
+        query, key = self.transform(query, key)
+        return attention_trace(query, key, None, causal=causal).logits.float()
+
     def weights(
         self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
     ) -> Tensor:
@@ -172,9 +192,8 @@ class Position(nn.Module):
                 [0.3333, 0.3333, 0.3333]])
         """
         self.check_causal(causal)
-        query, key = self.transform(query, key)
+        logits = self.logits(query, key, causal=causal)
         bias = self.bias(query.shape[-2], key.shape[-2], x)
-        logits = attention_trace(query, key, None, causal=causal).logits.float()
         if bias is not None:
             logits = logits + bias
         return logits.softmax(-1).float()

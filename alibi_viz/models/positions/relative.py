@@ -19,8 +19,8 @@ class Alibi(Position):
 
     In a decoder, which masks the keys j > i, this is -m (i - j).
 
-    A subclass may change `slopes`. One that changes the bias or the queries and keys attends as any
-    other method does, with a mask.
+    A subclass may change `slopes`. One that changes the bias, the queries and keys or the logits
+    attends as any other method does.
 
     Args:
         num_heads: number of heads.
@@ -49,8 +49,8 @@ class Alibi(Position):
     @property
     def _changes_more_than_slopes(self) -> bool:
         """Whether a subclass changes what `alibi_attention` would compute itself."""
-        own = type(self)
-        return own.bias is not Alibi.bias or own.transform is not Alibi.transform
+        has_own_bias = type(self).bias is not Alibi.bias
+        return has_own_bias or self.has_transform or self.has_logits
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         has_fixed_slopes = self.learned is None and type(self).slopes is Alibi.slopes

@@ -1,4 +1,4 @@
-"""Rotary positions (RoPE), the rules that scale them beyond the training length, and xPos.
+"""Rotary positions (RoPE), the rules that change them beyond the training length, and xPos.
 
 At length L', with training length L and s = L' / L, and without the fine-tuning that pi was
 designed for:
@@ -9,6 +9,11 @@ designed for:
           (bloc97 2023)
     yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention
           (Peng et al. 2023)
+
+A fourth rule scales nothing. It changes single pairs of query and key, those further apart than any
+pair in training:
+
+    rerope  relative angles stop growing at distance L - 1 (ReRoPE, Su 2023)
 """
 
 import math
@@ -21,7 +26,8 @@ from alibi_viz.arguments import check_choice, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models.positions.base import Config, Position
 
-ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
+SCALING_RULES = ("plain", "pi", "ntk", "yarn")
+ROTARY_RULES = (*SCALING_RULES, "rerope")
 BASE = 10000.0
 
 
@@ -134,7 +140,7 @@ class ScaledRotary(Rotary):
 
     def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
         super().__init__(head_dim)
-        check_choice("the rule of rotary positions", rule, ROTARY_RULES)
+        check_choice("the rule of rotary positions", rule, SCALING_RULES)
         check_positive_integers(trained_length=trained_length)
         if rule == "ntk" and head_dim <= 2:
             raise ValueError(
@@ -162,6 +168,80 @@ class ScaledRotary(Rotary):
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return Rotary.transform(self.for_length(key.shape[-2]), query, key)
+
+
+class RectifiedRotary(Rotary):
+    """Rotary positions whose relative angles stop growing at distance L - 1 (ReRoPE).
+
+    Two tokens at a distance of L or more get the angles of distance L - 1, the largest in training.
+    Up to the training length L, this is `Rotary`. Rotating each query and each key once, as
+    `transform` does, can't stop the angles. So `logits` computes a second product for far keys:
+    every query rotated as if at position L - 1, every key as if at 0.
+
+    Args:
+        head_dim: number of channels per head, even.
+        trained_length: the training length L.
+
+    Raises ValueError if `head_dim` is odd or the training length below 1.
+
+    Source: Su 2023, https://kexue.fm/archives/9708, and `rerope_patch.py` in
+    https://github.com/bojone/rerope. There, angles stop at the window w, which he chooses below the
+    training length. Here they stop at the last distance of training. His factor log(i) / log(L)
+    for queries beyond L is not part of this class.
+
+    >>> import torch
+    >>> from alibi_viz.models.positions.rotary import RectifiedRotary
+    >>> same = torch.ones(1, 1, 6, 2)  # equal queries and keys, so only the angles differ
+    >>> RectifiedRotary(2, trained_length=3).logits(same, same)[0, 0, 5]
+    tensor([-0.5885, -0.5885, -0.5885, -0.5885,  0.7641,  1.4142])
+    """
+
+    def __init__(self, head_dim: int, trained_length: int) -> None:
+        super().__init__(head_dim)
+        check_positive_integers(trained_length=trained_length)
+        self.trained_length = trained_length
+
+    def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
+        queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
+        distance = queries[:, None] - keys  # negative for later keys
+        farthest = self.trained_length - 1
+
+        logits = _scaled_products(*self.transform(query, key))
+        earlier = _scaled_products(self._rotated_to(farthest, query), key)
+        logits = torch.where(distance > farthest, earlier, logits)
+        if causal:
+            return logits.masked_fill(distance < 0, -math.inf)
+
+        later = _scaled_products(query, self._rotated_to(farthest, key))
+        return torch.where(distance < -farthest, later, logits)
+
+    def _rotated_to(self, position: int, vectors: Tensor) -> Tensor:
+        """All vectors [..., length, head_dim] rotated as if at this position."""
+        positions = torch.full(vectors.shape[-2:-1], position, device=vectors.device)
+        return self.rotate(vectors, positions, end=position + 1)
+
+
+def _scaled_products(query: Tensor, key: Tensor) -> Tensor:
+    """q . k / sqrt(head_dim): float32 [batch, heads, query, key].
+
+    Neighboring heads of queries may share one of keys. With `attention_trace`, which also computes
+    weights, attention would take three times as long.
+    """
+    queries_per_key = query.shape[1] // key.shape[1]
+    key = key.float().repeat_interleave(queries_per_key, dim=1)
+    scale = query.shape[-1] ** -0.5
+    return (query.float() * scale) @ key.transpose(-2, -1)
+
+
+def rotary_with_rule(head_dim: int, rule: str, trained_length: int) -> Rotary:
+    """Rotary positions that follow one of the `ROTARY_RULES` beyond the training length.
+
+    Raises ValueError for an unknown rule, and as `ScaledRotary` and `RectifiedRotary`.
+    """
+    check_choice("the rule of rotary positions", rule, ROTARY_RULES)
+    if rule == "rerope":
+        return RectifiedRotary(head_dim, trained_length)
+    return ScaledRotary(head_dim, rule, trained_length)
 
 
 class Xpos(Rotary):
