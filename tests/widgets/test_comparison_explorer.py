@@ -245,12 +245,12 @@ def test_a_method_can_take_the_place_of_another() -> None:
     assert message(app) == ""
 
 
-# The twelve claims
+# The claims in every setting
 
 
 @pytest.fixture(scope="module")
 def claims() -> ComparisonExplorer:
-    return ComparisonExplorer(question="twelve claims")
+    return ComparisonExplorer(question="claims")
 
 
 @pytest.fixture(scope="module")
@@ -259,26 +259,26 @@ def verdicts() -> pd.DataFrame:
 
 
 def points(figure: Any) -> list[tuple[str, float]]:
-    """The claim of each point of a forest plot, and where it is."""
+    """The numbers of each point of the figure, in words, and where it is."""
     found = []
     for trace in figure.data:
-        for x, (claim, _) in zip(trace.x, trace.customdata, strict=True):
-            found.append((claim, x))
+        for x, (*_, numbers) in zip(trace.x, trace.customdata, strict=True):
+            found.append((numbers, x))
     return found
 
 
 def test_every_published_verdict_is_drawn(
     claims: ComparisonExplorer, verdicts: pd.DataFrame
 ) -> None:
-    drawn = [claim for claim, _ in points(claims.figure)]
-    assert sorted(drawn) == sorted(verdicts["text"])
+    drawn = [numbers for numbers, _ in points(claims.figure)]
+    assert sorted(drawn) == sorted(verdicts.dropna(subset="low")["numbers"])
 
 
-def test_claims_that_hold_are_right_of_zero(
+def test_claims_that_hold_are_right_of_the_threshold(
     claims: ComparisonExplorer, verdicts: pd.DataFrame
 ) -> None:
-    right = {claim for claim, x in points(claims.figure) if x > 0}
-    assert right == set(verdicts[verdicts["margin"] > 0]["text"])
+    right = sorted(numbers for numbers, x in points(claims.figure) if x > 0)
+    assert right == sorted(verdicts[verdicts["margin"] > 0]["numbers"])
 
 
 def test_methods_cannot_be_chosen_for_the_claims(claims: ComparisonExplorer) -> None:
@@ -289,39 +289,35 @@ def test_methods_can_be_chosen_for_other_questions() -> None:
     assert not control(ComparisonExplorer(RESULTS), "s-more").disabled
 
 
-MADE_UP_VERDICTS = pd.DataFrame(
-    [
-        ("tales", "claim 1", "seen here"),
-        ("tales", "claim 2", "seen here"),
-        ("tales", "claim 3", "seen here"),
-        ("tales", "claim 4", "not seen here"),
-        ("tales", "claim 5", "not seen here"),
-        ("tales", "claim 6", "can't tell"),
-        ("python reference", "claim 1", "seen here"),
-        ("python reference", "claim 2", "seen here"),
-        ("python reference", "claim 3", "can't tell"),
-        ("python reference", "claim 4", "seen here"),
-        ("python reference", "claim 5", "not seen here"),
-    ],
-    columns=["setting", "claim", "verdict"],
-).assign(margin=0.1, low=0.05, high=0.2, p=0.01, text="", numbers="", source="", known="")
+MADE_UP_REACH = [
+    "seen in all",
+    "seen in all",
+    "seen in none",
+    "hangs on the heads",
+    "hangs on the heads and slopes",
+    "hangs on the setting",
+    "seen in 3 of 4, else open",
+]
 
 
-def made_up_verdicts(results: pd.DataFrame) -> pd.DataFrame:
-    return MADE_UP_VERDICTS
-
-
-def test_the_caption_counts_the_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "verdict_table", made_up_verdicts)
-    assert ComparisonExplorer(question="twelve claims").caption == (
-        "Of twelve claims, eleven on the tales and one on needles, 3 are seen here and 2 are not; "
-        "of 1, one can't tell. On Python's reference, 3 of 5 get the same verdict."
+def test_the_caption_counts_the_claims(
+    monkeypatch: pytest.MonkeyPatch, verdicts: pd.DataFrame
+) -> None:
+    reach = study.reach_table(verdicts).head(len(MADE_UP_REACH)).assign(reach=MADE_UP_REACH)
+    monkeypatch.setattr(study, "reach_table", lambda _: reach)
+    monkeypatch.setattr(
+        study, "verdict_table", lambda _: verdicts[verdicts["claim"].isin(reach["claim"])]
+    )
+    assert ComparisonExplorer(question="claims").caption == (
+        "Of 7 claims, 2 are seen in every setting, 1 in none, 3 hang on a setting, and 1 are open "
+        "in a part of them. Where a claim hangs on a setting, its dots have the color of what "
+        "decides."
     )
 
 
 def test_there_are_no_claims_on_results_of_your_own() -> None:
     with pytest.raises(BadValue, match="question must be one of"):
-        ComparisonExplorer(RESULTS, question="twelve claims")
+        ComparisonExplorer(RESULTS, question="claims")
 
 
 # Tables that are refused
