@@ -176,10 +176,13 @@ def test_race_in_the_page_is_tested_on_other_tales(data: dict[str, Any]) -> None
     assert race["config"] == build.RACE_MODEL
 
 
-def test_page_states_every_verdict_on_the_tales(page: str) -> None:
-    verdicts = study.verdict_table(study.published_results(by_block=True))
-    for row in verdicts.query("setting == 'tales'").itertuples():
-        assert f"<span>{escape(row.text)} <small>{row.numbers}</small></span>" in page
+def test_page_states_how_far_every_claim_reaches_with_a_dot_for_every_verdict(page: str) -> None:
+    verdicts = study.verdict_table(study.published_results(by_block=True)).dropna(subset="low")
+    for row in study.reach_table(verdicts).itertuples():
+        assert f"<strong>{escape(row.reach)}</strong>" in page
+        assert f"<span>{escape(row.text)}" in page
+    for row in verdicts.itertuples():
+        assert f"<title>{escape(f'{row.setting}: {row.verdict}, {row.numbers}')}</title>" in page
 
 
 def test_script_of_the_page_has_no_modules_which_browsers_refuse_from_files() -> None:
@@ -196,13 +199,28 @@ def test_a_picture_has_the_colors_of_its_weights_with_the_first_query_on_top() -
     np.testing.assert_allclose(pixels.reshape(-1, 3)[:5], colors, atol=1)
 
 
-def test_a_claim_has_an_interval_within_the_axis() -> None:
-    words = {"verdict": "seen here", "text": "It does.", "numbers": "1"}
-    claim = build._claim(pd.Series({**words, "margin": 0.1, "low": -8.0, "high": 8.0}))
-    assert claim == {**words, "x": pytest.approx(17.366, abs=1e-3), "low": -100, "high": 100}
-
-
-def test_a_claim_without_results_has_no_place_on_the_axis() -> None:
-    words = {"verdict": "not tested", "text": "It does.", "numbers": ""}
-    unknown = {"margin": np.nan, "low": np.nan, "high": np.nan}
-    assert build._claim(pd.Series({**words, **unknown})) == {**words, "x": None}
+def test_the_dots_of_a_claim_are_within_the_axis_and_marked_where_they_decide() -> None:
+    verdicts = pd.DataFrame(
+        {
+            "setting": ["main", "AdamW", "steps"],
+            "factor": ["", "optimizer", "steps"],
+            "slopes": "official",
+            "verdict": ["seen here", "not seen here", "can't tell"],
+            "numbers": ["+0.1", "-8", "unknown"],
+            "margin": [0.1, -8.0, np.nan],
+            "low": [0.0, -8.0, np.nan],
+            "high": [0.2, -7.0, np.nan],
+        }
+    )
+    words = {"text": "It does.", "reach": "hangs on the optimizer", "exceptions": "AdamW"}
+    claim = build._claim(pd.Series({**words, "hangs_on": ("optimizer",)}), verdicts)
+    main, adamw = claim.pop("dots")
+    assert claim == words
+    assert main == {
+        "x": pytest.approx(17.37),
+        "low": 0,
+        "high": pytest.approx(28.44),
+        "decides": False,
+        "title": "main: seen here, +0.1",
+    }
+    assert (adamw["x"], adamw["decides"]) == (-100, True)

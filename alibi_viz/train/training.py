@@ -209,7 +209,9 @@ def train(
     }
     model.to(choose_device(device))
     optimizers = _optimizers(model, optimizer, learning_rate)
-    return _training_rows(model, training_batches, optimizers, learning_rate, steps, row)
+    return _training_rows(
+        model, training_batches, optimizers, learning_rate=learning_rate, steps=steps, row=row
+    )
 
 
 def checked_rate(optimizer: str, learning_rate: float | None) -> float:
@@ -313,6 +315,7 @@ def _training_rows(
     model: LanguageModel,
     training_batches: Iterator[Batch],
     optimizers: Sequence[torch.optim.Optimizer],
+    *,
     learning_rate: float,
     steps: int,
     row: Row,
