@@ -176,6 +176,16 @@ def test_race_in_the_page_is_tested_on_other_tales(data: dict[str, Any]) -> None
     assert race["config"] == build.RACE_MODEL
 
 
+def test_race_in_the_page_has_the_yardsticks_of_its_tales(data: dict[str, Any]) -> None:
+    race = data["race"]
+    letters = np.array(list(race["training"].encode()))
+    counts = np.bincount(letters, minlength=256) + 0.5
+    bits = -np.log2(counts / counts.sum())
+    predicted = list(race["validation"][1:].encode())
+    assert race["yardsticks"]["letter frequencies"] == pytest.approx(bits[predicted].mean())
+    assert 3 < race["yardsticks"]["letter pairs"] < 3.5
+
+
 def test_page_states_how_far_every_claim_reaches_with_a_dot_for_every_verdict(page: str) -> None:
     verdicts = study.verdict_table(study.published_results(by_block=True)).dropna(subset="low")
     for row in study.reach_table(verdicts).itertuples():

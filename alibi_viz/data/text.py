@@ -5,6 +5,7 @@ Each has a training part and a validation part.
 
 import hashlib
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
 from alibi_viz.data.tales import Recall, write_tales
+from alibi_viz.data.yardsticks import losses_of_counting
 from alibi_viz.files import decode
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
@@ -106,6 +108,29 @@ class Text:
             return 0.0
         repeated = sum(validation[start : start + REPEAT] in train for start in starts)
         return repeated / len(starts)
+
+    @cached_property
+    def yardsticks(self) -> dict[str, float]:
+        """Bits per byte of two models that only count, to compare the losses of others with.
+
+        - letter frequencies: knows how often each byte occurs
+        - letter pairs: also knows how often each byte follows each other one
+
+        They count in the training part. Their cross-entropy is that on the validation part, without
+        its first byte. Counts are smoothed, because a byte that training never had would cost
+        infinitely many bits: half is added to the count of each byte, and after each byte five
+        pairs are added, divided like the letter frequencies. NaN if the validation part has fewer
+        than two bytes.
+
+        A trained model with a higher loss than these isn't ignorant: it is sure and wrong.
+
+        >>> from alibi_viz import lab
+        >>> for name, bits in lab.load_text().yardsticks.items():
+        ...     print(f"{name}: {bits:.2f}")
+        letter frequencies: 4.49
+        letter pairs: 3.29
+        """
+        return losses_of_counting(self.train, self.validation)
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
@@ -226,6 +251,25 @@ def python_text() -> Text:
     train, validation = _split(data, held_out=15)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     return Text(f"Python {version} reference", train, validation)
+
+
+@cache
+def find_built_in(fingerprint: str) -> Text | None:
+    """The tales or the reference of this Python, if the text has this fingerprint.
+
+    None for all other texts: nobody can tell from a fingerprint what they say.
+
+    >>> from alibi_viz.data.text import find_built_in
+    >>> find_built_in("5703b75f5f663a6b")
+    Text('tales', 600,000 bytes)
+    """
+    # The reference first, because it takes less time than writing the tales.
+    with suppress(ImportError):  # some distributions of Python leave it out
+        reference = python_text()
+        if reference.fingerprint == fingerprint:
+            return reference
+    tales = load_text()
+    return tales if tales.fingerprint == fingerprint else None
 
 
 def check_testable(text: Text, longest: int) -> None:

@@ -2,6 +2,7 @@
 
     mean   thick, with markers, and with bars for its interval from three seeds on
     seeds  thin, one line each, because a mean alone hides how much seeds differ
+    lines  gray and labeled: the training length, and losses to compare the curves with
 
 A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color,
 dash and marker of its slot, and traces without data are hidden. `draw` fills in the curves and the
@@ -9,7 +10,7 @@ loss while training.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,12 @@ import plotly.graph_objects as go
 from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.token_labels import literal
+from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
 from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
+MAX_YARDSTICKS = 2
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
 
 # Shares of the width. They are disjoint, because plotly draws no shapes where plots overlap.
@@ -57,6 +60,21 @@ class CurveShapes(NamedTuple):
     longer_than_training: go.layout.Shape
     training_length: go.layout.Shape
     chance: go.layout.Shape
+    # Of models that only count, beside the curves and beside the loss while training
+    first_yardstick: go.layout.Shape
+    second_yardstick: go.layout.Shape
+    first_yardstick_in_training: go.layout.Shape
+    second_yardstick_in_training: go.layout.Shape
+
+    @property
+    def yardsticks(self) -> list[go.layout.Shape]:
+        """The yardsticks beside the curves."""
+        return [self.first_yardstick, self.second_yardstick]
+
+    @property
+    def yardsticks_in_training(self) -> list[go.layout.Shape]:
+        """The yardsticks beside the loss while training."""
+        return [self.first_yardstick_in_training, self.second_yardstick_in_training]
 
 
 class CurveTitles(NamedTuple):
@@ -180,6 +198,8 @@ def blank(height: int) -> go.Figure:
         layer="below",
         label={"textposition": "start", "yanchor": "bottom", "font_size": 11},
     )
+    add_yardsticks(figure, MAX_YARDSTICKS, "x2", "y2")
+    add_yardsticks(figure, MAX_YARDSTICKS, "x", "y")
 
     # The order is that of `CurveTitles`.
     for text in ("", "Loss while training"):
@@ -236,6 +256,7 @@ def draw(
     last_tick = max(axes.ticks)
     x_ends = (first_tick / _PADDING, last_tick * _PADDING) if axes.log else (0, last_tick)
     plot_width = FULL_WIDTH if training is None else RIGHT
+    value_range = _value_range(axes, means, rows["value"])
 
     with figure.batch_update():
         for label, traces in zip(slots, traces_by_slot(figure), strict=True):
@@ -246,7 +267,14 @@ def draw(
                 traces.mean.visible = False
                 traces.seeds.visible = False
         _draw_lines(figure, axes, x_ends)
-        _draw_training(figure, slots, training, steps)
+        draw_yardsticks(
+            CurveShapes(*figure.layout.shapes).yardsticks,
+            axes.yardsticks,
+            value_range,
+            curves=_drawn_curves(axes, x_ends, means),
+            label_width=LABEL_WIDTH / (plot_width[1] - plot_width[0]),
+        )
+        _draw_training(figure, slots, training, steps, axes.yardsticks)
 
         title_x = 0 if training is None else RIGHT[0]
         CurveTitles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
@@ -258,9 +286,7 @@ def draw(
             ticktext=list(axes.ticks.values()),
             title_text=axes.x_title,
         )
-        figure.layout.yaxis2.update(
-            title_text=axes.unit, range=_value_range(axes, means, rows["value"])
-        )
+        figure.layout.yaxis2.update(title_text=axes.unit, range=value_range)
 
 
 def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
@@ -313,7 +339,11 @@ def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
 
 
 def _draw_training(
-    figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int
+    figure: go.Figure,
+    slots: Sequence[str],
+    losses: pd.DataFrame | None,
+    steps: int,
+    yardsticks: Mapping[str, float],
 ) -> None:
     """Draw the loss while training, averaged in groups of steps; hidden for None."""
     visible = losses is not None
@@ -336,6 +366,13 @@ def _draw_training(
         trace.update(x=x, y=y, name=literal(label), legendgroup=label)
         included += y.clip(_LOWEST_LOSS).tolist()
 
+    value_range = (0.97 * min(included), 1.03 * max(included))
+    draw_yardsticks(
+        CurveShapes(*figure.layout.shapes).yardsticks_in_training,
+        yardsticks if visible else {},
+        value_range,
+        places=["end"],  # where the loss has fallen below them
+    )
     CurveTitles(*figure.layout.annotations).training.visible = visible
     figure.layout.xaxis.update(
         domain=LEFT if visible else HIDDEN,
@@ -344,7 +381,7 @@ def _draw_training(
         title_text="step",
     )
     figure.layout.yaxis.update(
-        range=np.log10([0.97 * min(included), 1.03 * max(included)]).tolist(),
+        range=np.log10(value_range).tolist(),
         visible=visible,
         title_text=unit,
     )
@@ -365,6 +402,18 @@ def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> N
     chance = axes.chance if axes.chance is not None else 0
     shapes.chance.update(x0=length, x1=right, y0=chance, y1=chance, visible=has_chance)
     shapes.chance.label.text = f" chance, {chance:.1%}"
+
+
+def _drawn_curves(axes: Axes, x_ends: tuple[float, float], means: pd.DataFrame) -> list[Curve]:
+    """The means of the labels, as they run through the plot."""
+    scale = np.log if axes.log else np.asarray
+    left, right = scale(np.array(x_ends, dtype=float))
+    curves = []
+    for _, curve in means.dropna(subset="mean").groupby(level="label"):
+        points = curve.sort_values("x")
+        x = scale(points["x"].to_numpy(float))
+        curves.append(Curve((x - left) / (right - left), points["mean"].to_numpy(float)))
+    return curves
 
 
 def _value_range(

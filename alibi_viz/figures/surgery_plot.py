@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
 
 BEFORE = "as trained"
 AFTER = "changed"
@@ -45,6 +46,13 @@ class SurgeryShapes(NamedTuple):
     training_length_of_distances: go.layout.Shape
     training_length_of_losses: go.layout.Shape
     longer_than_training: go.layout.Shape
+    first_yardstick: go.layout.Shape
+    second_yardstick: go.layout.Shape
+
+    @property
+    def yardsticks(self) -> list[go.layout.Shape]:
+        """The losses of models that only count."""
+        return [self.first_yardstick, self.second_yardstick]
 
 
 def blank() -> go.Figure:
@@ -74,6 +82,7 @@ def blank() -> go.Figure:
     figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
     figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
+    add_yardsticks(figure, 2, "x2", "y2")
 
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
     figure.update_yaxes(
@@ -94,6 +103,8 @@ def draw(
     unit: str,
     before: tuple[Losses, ArrayLike],
     after: tuple[Losses, ArrayLike] = ({}, ()),
+    *,
+    yardsticks: Mapping[str, float] | None = None,
 ) -> None:
     """Draw a model before and after a change into a figure from `blank`, plain or live.
 
@@ -104,6 +115,7 @@ def draw(
         before: the losses {length: bits per byte}, NaN where the model isn't defined; and the mean
             distance in tokens of the keys that each head attends to, [layers, heads].
         after: the same of the changed model; nothing by default.
+        yardsticks: at most two losses to compare with, such as `Text.yardsticks`.
 
     >>> from alibi_viz.figures.surgery_plot import blank, draw
     >>> figure = blank()
@@ -145,7 +157,15 @@ def draw(
             ticktext=[_length_label(tested, length) for tested in lengths],
             title_text=f"length of the test sequences, {unit}",
         )
-        figure.layout.yaxis2.range = _loss_range([*losses_before.values(), *losses_after.values()])
+        loss_range = _loss_range([*losses_before.values(), *losses_after.values()])
+        figure.layout.yaxis2.range = loss_range
+        draw_yardsticks(
+            shapes.yardsticks,
+            yardsticks or {},
+            loss_range,
+            curves=[_drawn_curve(losses, length_range) for losses in (losses_before, losses_after)],
+            label_width=2 * LABEL_WIDTH,  # the plot has about half of the page
+        )
 
 
 def _add_series(
@@ -180,6 +200,14 @@ def _draw_losses(line: go.Scatter, losses: Losses) -> None:
         y=np.array(list(defined.values())),
         showlegend=bool(losses),
     )
+
+
+def _drawn_curve(losses: Losses, length_range: NDArray[np.float64]) -> Curve:
+    """The losses as they run through the plot, whose axis has these logarithms at its ends."""
+    defined = {length: bits for length, bits in losses.items() if np.isfinite(bits)}
+    left, right = length_range
+    shares = (np.log10(list(defined)) - left) / (right - left)
+    return Curve(shares, np.array(list(defined.values())))
 
 
 def _draw_distances(

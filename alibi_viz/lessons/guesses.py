@@ -25,6 +25,7 @@ from traitlets import HasTraits
 from alibi_viz.arguments import as_list, check_choice, check_instance, check_number
 from alibi_viz.figures import theme
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
+from alibi_viz.figures.yardstick_lines import FONT_SIZE, label
 from alibi_viz.files import write
 from alibi_viz.lessons.text_panels import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, below, button, row
@@ -217,6 +218,7 @@ def guess_curve(
     at: Sequence[float] = (),
     name: str = "measured",
     others: Mapping[str, Sequence[float]] | None = None,
+    yardsticks: Mapping[str, float] | None = None,
     x_title: str = "",
     y_title: str = "",
     why: str = "",
@@ -233,6 +235,8 @@ def guess_curve(
         low, high: the range of the guess and of the axis, which widens if the truth lies outside.
         at: the values of x that the reader sets; by default the last two.
         others: {name: y}, more curves that are drawn with the truth.
+        yardsticks: {name: y}, such as `Text.yardsticks` for losses: gray lines to compare with,
+            which are there before the guess. Those outside of the axis are left out.
 
     Raises ValueError for other values of x, for curves of another length, and if `low` isn't less
     than `high`.
@@ -242,6 +246,7 @@ def guess_curve(
     check_number("low", low)
     check_number("high", high, "a finite number above low", lambda end: low < end < math.inf)
     check_instance("others", {} if others is None else others, Mapping)
+    check_instance("yardsticks", {} if yardsticks is None else yardsticks, Mapping)
     x = as_list("x", x, "numbers", float | int)
     truth = as_list("truth", truth, "numbers", float | int)
     at = as_list("at", at, "numbers", float | int) or x[-2:]
@@ -306,7 +311,7 @@ def guess_curve(
     guess = Guess(key, question, why, value, reveal, inputs)
 
     # The figure comes last, as in `App`.
-    picture = _curves(curves, x, at)
+    picture = _add_yardsticks(_curves(curves, x, at), yardsticks or {}, (low, high))
     picture.update_layout(
         xaxis_title_text=x_title, yaxis_title_text=y_title, yaxis_range=[low, high]
     )
@@ -386,6 +391,38 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
         ticktext=[f"{value:,}" for value in x],
     )
     return figure.update_traces(cliponaxis=False)
+
+
+def _add_yardsticks(
+    figure: go.Figure, yardsticks: Mapping[str, float], value_range: tuple[float, float]
+) -> go.Figure:
+    """Add a gray line and its label for each yardstick within the range of the axis."""
+    low, high = value_range
+    ends = [10**logarithm for logarithm in figure.layout.xaxis.range]
+    for name, bits in yardsticks.items():
+        if not low <= bits <= high:
+            continue
+        # A trace, because the reader could drag a shape.
+        figure.add_scatter(
+            name=label(name, bits),
+            mode="lines",
+            x=ends,
+            y=[bits, bits],
+            line=theme.DOTTED,
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        figure.add_annotation(
+            text=label(name, bits),
+            font_size=FONT_SIZE,
+            showarrow=False,
+            xref="paper",
+            x=0,
+            xanchor="left",
+            y=bits,
+            yanchor="bottom",
+        )
+    return figure
 
 
 def _describe_close(close: int, points: int) -> str:

@@ -254,6 +254,8 @@ class Question:
     tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends
     note: str = ""  # a sentence on how to read the values
     log: bool = True  # whether the horizontal axis is one of tokens
+    # Whether the values are losses per byte, which can be compared with the yardsticks of a text
+    is_loss: bool = False
     task: str = "text"  # what the models are trained on
     # How models may be changed before they are measured: "as trained", or `VARIANTS` in surgery
     variants: tuple[str, ...] = (AS_TRAINED,)
@@ -297,8 +299,11 @@ class Question:
             sentences.append(self.note)
         return sentences
 
-    def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
-        """The axes of its figure, for values at `xs`."""
+    def axes(self, length: int, xs: Sequence[int] = (), text: Text | None = None) -> Axes:
+        """The axes of its figure, for values at `xs`.
+
+        If the values are losses, they have the yardsticks of the text, unless that is unknown.
+        """
         words: dict[str, Any] = {
             "title": self.title,
             "x_title": self.x_title,
@@ -310,7 +315,10 @@ class Question:
 
         ticks = _length_ticks(length, xs or evaluation_lengths(length))
         chance = TASKS[self.task].chance if self.task in TASKS else None
-        return Axes(**words, **scale, ticks=ticks, length=length, chance=chance)
+        yardsticks = text.yardsticks if self.is_loss and text is not None else {}
+        return Axes(
+            **words, **scale, ticks=ticks, length=length, chance=chance, yardsticks=yardsticks
+        )
 
 
 def _step_ticks(last: int) -> dict[int, str]:

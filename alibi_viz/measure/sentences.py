@@ -199,6 +199,42 @@ def best_at_both_ends(question: Any, rows: pd.DataFrame) -> list[str]:
     return told
 
 
+def compared_with_counting(
+    question: Any, rows: pd.DataFrame, yardsticks: Mapping[str, float]
+) -> list[str]:
+    """What models need that only count, and which labels need more at the largest x.
+
+    A label is named if in every seed it needs more than both of them at the largest x, and less at
+    its smallest. `yardsticks` are those of `Text.yardsticks`, or empty.
+    """
+    if rows.empty or not yardsticks:
+        return []
+    frequencies = yardsticks["letter frequencies"]
+    pairs = yardsticks["letter pairs"]
+    highest = max(frequencies, pairs)
+    longest = rows["x"].max()
+
+    def becomes_worse(curve: pd.Series) -> float:
+        if longest not in curve:
+            return math.nan
+        return float(curve.iloc[0] < highest < curve[longest])
+
+    sentences = [
+        f"A model that knows only letter frequencies needs {frequencies:.2f} {question.unit}, and "
+        f"one that knows letter pairs {pairs:.2f}."
+    ]
+    worse = [
+        quoted(label) for label, by_seed in every_seed(rows, becomes_worse).items() if all(by_seed)
+    ]
+    if worse:
+        needs, pronoun = ("needs", "it isn't") if len(worse) == 1 else ("need", "they aren't")
+        sentences.append(
+            f"With {question.at(longest)} {join(worse)} {needs} more than either: {pronoun} "
+            "ignorant, but sure and wrong."
+        )
+    return sentences
+
+
 def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold, from values that are rises: those at the last x."""
     return outcome_sentences(every_seed(rows, _last_value), worst_seed=False)

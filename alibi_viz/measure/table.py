@@ -5,7 +5,7 @@ Training, races and questions yield its rows; captions, figures, judges and file
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -159,4 +159,7 @@ class Axes(Scale):
     # The training length, drawn as a dotted line with everything beyond it shaded
     length: int | None = None
     chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
+    # At most two losses of models that only count, such as `Text.yardsticks`: drawn as horizontal
+    # lines if they lie within the axis, which isn't stretched for them
+    yardsticks: Mapping[str, float] = field(default_factory=dict)
     log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

@@ -60,6 +60,7 @@ def page_data() -> dict[str, Any]:
         "characters": "".join(sorted(set(training))),
         "training": training,
         "validation": validation,
+        "yardsticks": _yardsticks(training, validation),
     }
     return {
         "models": {name: _packed(study.published_model(name).model) for name in MODELS},
@@ -68,6 +69,15 @@ def page_data() -> dict[str, Any]:
         "race": {**race, "config": RACE_MODEL, "settings": RACE},
         "colors": COLORS,
     }
+
+
+def _yardsticks(training: str, validation: str) -> dict[str, float]:
+    """What the race's text costs models that only count, {name: bits per byte}."""
+    train, held_out = (
+        torch.frombuffer(bytearray(part.encode()), dtype=torch.uint8)
+        for part in (training, validation)
+    )
+    return lab.Text("tales", train, held_out).yardsticks
 
 
 def _packed(model: LanguageModel) -> dict[str, Any]:

@@ -166,7 +166,9 @@ function drawRace() {
     race[name] = knownWords(texts.map((text) => text.slice(within)), race.known);
   }
   $("curve").replaceChildren(curve(xs, series, length));
-  fillTable("race-table", ["bytes", ...xs], series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]));
+  const ofModels = series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]);
+  const ofCounting = Object.entries(data.race.yardsticks).map(([name, bits]) => [`${name} alone`, ...xs.map(() => bits.toFixed(2))]);
+  fillTable("race-table", ["bytes", ...xs], series.length ? [...ofModels, ...ofCounting] : []);
   if (race.workers.length) say("race-caption", "Training. Both read the same batches, 32 bytes at a time.");
   else if (series.length === 2 && series.some(({ step }) => step < steps)) say("race-caption",
     `Stopped: ALiBi was tested at step ${series[0].step} of ${steps}, sinusoidal positions at step ${series[1].step}. `
@@ -206,6 +208,14 @@ function curve(xs, series, length) {
   svg.append(el("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "bytes of text; the loss is in bits per byte"));
   svg.append(el("line", { x1: px(length), x2: px(length), y1: 10, y2: height - bottom, class: "trained" }));
   svg.append(el("text", { x: px(length) + 6, y: 24 }, "longer than in training →"));
+  // What models need that only count, beside what was tested: not above the plot, nor at its top, where other words stand. The
+  // names of the curves stand at their right ends, so these stand in the middle.
+  const middle = (px(xs[0]) + px(xs.at(-1))) / 2;
+  for (const [name, bits] of Object.entries(data.race.yardsticks)) {
+    if (!series.length || bits > 0.85 * top) continue;
+    svg.append(el("line", { x1: left, x2: width - 8, y1: py(bits), y2: py(bits), class: "yardstick" }));
+    svg.append(el("text", { x: middle, y: py(bits) - 5, "text-anchor": "middle", class: "small" }, `${name} alone, ${bits.toFixed(2)}`));
+  }
   for (const { name, ys, className } of series) {
     const path = ys.map((y, n) => `${n ? "L" : "M"}${px(xs[n])},${py(y)}`).join("");
     svg.append(el("path", { d: path, class: `curve ${className}` }));

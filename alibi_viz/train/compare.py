@@ -1,7 +1,7 @@
 """Compare position methods over several seeds: one table, a verdict for each pair, a figure."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from alibi_viz.arguments import check_integer
+from alibi_viz.data.text import Text
 from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, learned_by_heart, quoted
@@ -51,6 +52,7 @@ class MethodComparison:
         methods: the names of the methods.
         run: the settings that all runs share.
         text: the name of the text.
+        yardsticks: the losses of models that only count in the text, see `Text.yardsticks`.
         failures: sentences on runs whose training diverged; they are left out of all means.
     """
 
@@ -59,6 +61,7 @@ class MethodComparison:
     run: Run = field(repr=False)
     text: str
     failures: tuple[str, ...] = ()
+    yardsticks: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def seeds(self) -> int:
@@ -82,8 +85,14 @@ class MethodComparison:
             lines = "one seed"
         else:
             lines = "every run failed"
-        # The vertical axis includes nothing but the values.
-        return replace(axes, title=f"{axes.title}: {lines}", low=None, high=None)
+        return replace(
+            axes,
+            title=f"{axes.title}: {lines}",
+            # The vertical axis includes nothing but the values.
+            low=None,
+            high=None,
+            yardsticks=self.yardsticks,
+        )
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -191,6 +200,7 @@ def compare(
         )
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
     source = common.source()
+    assert isinstance(source, Text)  # of the task "text"
     runs = []
     for seed in range(seeds):
         for name in names:
@@ -209,7 +219,14 @@ def compare(
             failures.append(f"{label}, seed {seed}, is left out: {record['error']}.")
     origin = "live" if out is None else Path(out).name
     table = record_table(records, origin)
-    return MethodComparison(table, tuple(names), common, source.name, tuple(failures))
+    return MethodComparison(
+        table,
+        tuple(names),
+        common,
+        source.name,
+        tuple(failures),
+        yardsticks=source.yardsticks,
+    )
 
 
 def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:

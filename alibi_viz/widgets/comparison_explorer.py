@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz import study
+from alibi_viz.data.text import find_built_in
 from alibi_viz.figures import claims_figure
 from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure import sentences as say
@@ -149,13 +150,19 @@ class ComparisonExplorer(App):
         results = self.results
         labels = set(results["label"])
         shown = [name for name in self.methods if name in labels]
-        lengths = self._table.loc[self._table["question"] == question.name, "length"]
-        length = int(lengths.mode()[0])  # the most common one
-        axes = question.axes(length, sorted(results["x"].unique()))
+        answers = self._table[self._table["question"] == question.name]
+        length = int(answers["length"].mode()[0])  # the most common one
+        # They are on one text, of which they have the fingerprint.
+        text = find_built_in(answers["text"].iloc[0]) if question.is_loss else None
+        axes = question.axes(length, sorted(results["x"].unique()), text)
         slots = picture.assign_slots(shown, picture.COMMON_METHODS)
         picture.draw(self.figure, slots, axes, results)
 
-        lines = [*self._notes(question, shown), *question.findings(results)]
+        lines = [
+            *self._notes(question, shown),
+            *question.findings(results),
+            *say.compared_with_counting(question, results, axes.yardsticks),
+        ]
         sentences = say.sentences(lines)
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 

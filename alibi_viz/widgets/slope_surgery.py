@@ -1,7 +1,7 @@
 """SlopeSurgery: change a trained model without training it, and see its loss at every length."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +54,8 @@ class Subject(NamedTuple):
     has_slopes: bool
     has_sinks: bool  # whether the first tokens can stay visible beside a window
     evaluate: Callable[[Any], Evaluation]  # the model, or a changed copy
+    # Of the text it is evaluated on, see `Text.yardsticks`; empty if its tokens aren't bytes
+    yardsticks: Mapping[str, float]
 
 
 class DescribedChange(NamedTuple):
@@ -94,6 +96,7 @@ def own_subject(
         has_slopes=position.has_bias,
         has_sinks=has_sinks(model),
         evaluate=evaluate,
+        yardsticks=text.yardsticks,
     )
 
 
@@ -145,6 +148,7 @@ def pretrained_subject(
         has_slopes=True,
         has_sinks=True,
         evaluate=evaluate,
+        yardsticks={},
     )
 
 
@@ -325,7 +329,13 @@ class SlopeSurgery(App):
         for control in self._sinks_controls:
             control.disabled = not subject.has_sinks
         curves = [(evaluation.losses, evaluation.distance) for evaluation in lines]
-        picture.draw(self.figure, subject.length, subject.unit, *curves)
+        picture.draw(
+            self.figure,
+            subject.length,
+            subject.unit,
+            *curves,
+            yardsticks=subject.yardsticks,
+        )
         return _describe(subject, words, before, after)
 
     def _windows(self) -> tuple[int | None, ...]:

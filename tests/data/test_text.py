@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.data.text import STRETCH, Text, check_testable
+from alibi_viz.data.text import STRETCH, Text, check_testable, find_built_in
 
 # 390 kB
 LINES = "\n".join(
@@ -54,6 +55,24 @@ def test_a_missing_reference_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(ImportError, match="pydoc_data"):
         lab.python_text()
+
+
+@pytest.mark.parametrize("load", [lab.load_text, lab.python_text], ids=["tales", "python"])
+def test_a_built_in_text_is_found_by_its_fingerprint(load: Callable[[], Text]) -> None:
+    text = load()
+    found = find_built_in(text.fingerprint)
+    assert found is not None
+    assert (found.name, parts(found)) == (text.name, parts(text))
+
+
+def test_no_other_text_is_found_by_its_fingerprint() -> None:
+    assert find_built_in(lab.load_text("to be").fingerprint) is None
+
+
+def test_without_the_reference_the_tales_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    tales = lab.load_text()
+    assert find_built_in.__wrapped__(tales.fingerprint) is tales
 
 
 def test_your_own_text_has_no_recorded_facts() -> None:

@@ -1,6 +1,7 @@
 """Curves are drawn completely: means, intervals, seeds and losses are read back from the figure."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from alibi_viz.figures import curve_plot as picture
 from alibi_viz.figures.curve_plot import (
     MAX_METHODS,
     MAX_POINTS,
+    CurveShapes,
     SlotTraces,
     assign_slots,
     curve_figure,
@@ -247,14 +249,18 @@ def figure_of(question: str, points: dict[int, float], length: int = 32) -> go.F
     return curve_figure(table(question, {"a": [points]}), axes)
 
 
+def shapes_of(figure: go.Figure) -> CurveShapes:
+    return CurveShapes(*figure.layout.shapes)
+
+
 def test_keys_beyond_the_training_length_are_shaded() -> None:
-    shade, line, _ = figure_of("needle", {32: 1.0, 512: 0.5}).layout.shapes
-    assert shade.x0 == 32
-    assert (line.x0, line.x1) == (32, 32)
+    shapes = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5}))
+    assert shapes.longer_than_training.x0 == 32
+    assert (shapes.training_length.x0, shapes.training_length.x1) == (32, 32)
 
 
 def test_the_level_of_chance_is_marked_with_its_share() -> None:
-    _, _, chance = figure_of("needle", {32: 1.0, 512: 0.5}).layout.shapes
+    chance = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5})).chance
     assert (chance.y0, chance.y1) == (1 / 16, 1 / 16)
     assert chance.label.text == " chance, 6.2%"
 
@@ -318,6 +324,101 @@ def test_two_values_of_one_point_are_refused() -> None:
     axes = lab.find_question("gap").axes(32, [9])
     with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
         curve_figure(pd.concat([rows, rows]), axes)
+
+
+# Losses of models that only count
+
+YARDSTICKS = {"letter frequencies": 4.492, "letter pairs": 3.292}
+
+
+def compared(losses: dict[int, float], yardsticks: dict[str, float] = YARDSTICKS) -> go.Figure:
+    """The losses of one method, "a", beside yardsticks."""
+    axes = lab.find_question("longer sequences").axes(32, sorted(losses))
+    axes = replace(axes, yardsticks=yardsticks)
+    return curve_figure(table("longer sequences", {"a": [losses]}), axes)
+
+
+def lines(shapes: list[go.layout.Shape]) -> dict[str, float]:
+    """{label: height} of the lines that are shown."""
+    shown = {}
+    for shape in shapes:
+        if shape.visible:
+            assert shape.y0 == shape.y1
+            shown[shape.label.text.strip()] = shape.y0
+    return shown
+
+
+def test_yardsticks_within_the_axis_are_labeled_lines() -> None:
+    figure = compared({32: 1.0, 512: 6.0})
+    assert lines(shapes_of(figure).yardsticks) == {
+        "letter frequencies alone, 4.49": 4.492,
+        "letter pairs alone, 3.29": 3.292,
+    }
+
+
+def test_a_yardstick_above_the_axis_is_not_drawn() -> None:
+    figure = compared({32: 1.0, 512: 3.4})
+    assert figure.layout.yaxis2.range == (0, 3.5)
+    assert lines(shapes_of(figure).yardsticks) == {"letter pairs alone, 3.29": 3.292}
+
+
+def test_the_axis_is_not_stretched_for_yardsticks() -> None:
+    figure = compared({32: 1.0, 512: 0.9})
+    assert figure.layout.yaxis2.range == (0, 2)
+    assert lines(shapes_of(figure).yardsticks) == {}
+
+
+def test_without_yardsticks_those_of_an_earlier_drawing_disappear() -> None:
+    figure = compared({32: 1.0, 512: 6.0})
+    rows = table("longer sequences", {"a": [{32: 1.0, 512: 6.0}]})
+    draw(figure, assign_slots(["a"]), axes_of(rows), rows)
+    assert lines(shapes_of(figure).yardsticks) == {}
+
+
+def test_a_yardstick_without_a_number_is_not_drawn() -> None:
+    figure = compared({32: 1.0, 512: 6.0}, {"letter pairs": math.nan})
+    assert lines(shapes_of(figure).yardsticks) == {}
+
+
+def test_the_loss_while_training_has_yardsticks_of_its_own() -> None:
+    rows = table("longer sequences", {"a": [{1: 8.0, 2: 4.0}]})
+    axes = replace(lab.find_question("longer sequences").axes(64), yardsticks=YARDSTICKS)
+    figure = picture.blank(400)
+    draw(figure, assign_slots(["a"]), axes, rows[:0], training=rows, steps=2)
+    shapes = shapes_of(figure)
+    assert list(lines(shapes.yardsticks_in_training).values()) == [4.492, 3.292]
+    assert lines(shapes.yardsticks) == {}, "the axis of the tests ends at 2 bits"
+
+
+def test_without_the_loss_while_training_it_has_no_yardsticks() -> None:
+    shapes = shapes_of(compared({32: 1.0, 512: 6.0}))
+    assert lines(shapes.yardsticks_in_training) == {}
+
+
+@pytest.mark.parametrize(
+    ("losses", "place"),
+    [
+        pytest.param({32: 1.0, 128: 1.0, 512: 6.0}, "start", id="rises at the end"),
+        pytest.param({32: 3.3, 128: 1.0, 512: 1.0}, "middle", id="falls from there"),
+        pytest.param({32: 3.3, 128: 3.3, 512: 1.0}, "end", id="falls at the end"),
+    ],
+)
+def test_a_label_stands_where_no_curve_runs(losses: dict[int, float], place: str) -> None:
+    figure = compared(losses, {"letter pairs": 3.2})
+    assert shapes_of(figure).first_yardstick.label.textposition == place
+
+
+@pytest.mark.parametrize(
+    ("bits", "side"),
+    [
+        pytest.param(1.5, "bottom", id="above its line"),
+        pytest.param(1.95, "top", id="below its line, at the end of the plot"),
+    ],
+)
+def test_a_label_stays_inside_the_plot(bits: float, side: str) -> None:
+    figure = compared({32: 1.0, 512: 1.0}, {"letter pairs": bits})
+    assert figure.layout.yaxis2.range == (0, 2)
+    assert shapes_of(figure).first_yardstick.label.yanchor == side
 
 
 # Slots

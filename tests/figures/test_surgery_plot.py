@@ -76,6 +76,27 @@ def test_the_training_length_is_marked_in_both_plots_and_what_is_longer_is_shade
     assert shapes.longer_than_training.x1 == pytest.approx(right_end)
 
 
+def test_yardsticks_within_the_axis_of_losses_are_labeled_lines():
+    figure = blank()
+    draw(
+        figure,
+        TRAINING_LENGTH,
+        "bytes",
+        before=(LOSSES, DISTANCES),
+        yardsticks={"letter frequencies": 4.5, "letter pairs": 3.25},
+    )
+    assert figure.layout.yaxis2.range == (2, 4)
+    pairs, frequencies = SurgeryShapes(*figure.layout.shapes).yardsticks
+    assert (pairs.visible, pairs.y0, pairs.y1) == (True, 3.25, 3.25)
+    assert pairs.label.text.strip() == "letter pairs alone, 3.25"
+    assert not frequencies.visible
+
+
+def test_without_yardsticks_there_are_no_such_lines():
+    shapes = SurgeryShapes(*before_and_after().layout.shapes)
+    assert not any(shape.visible for shape in shapes.yardsticks)
+
+
 def test_lengths_and_distances_are_on_logarithmic_axes_and_losses_on_a_linear_one():
     layout = before_and_after().layout
     assert layout.xaxis2.type == "log"

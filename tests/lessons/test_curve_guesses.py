@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from ipywidgets import FloatSlider
 
@@ -122,6 +123,32 @@ def test_variants_of_a_method_have_its_color_and_another_dash() -> None:
 def test_another_method_has_another_color() -> None:
     figure = figure_of(with_others())
     assert named_trace(figure, "alibi").line.color != named_trace(figure, "rotary").line.color
+
+
+# Yardsticks
+
+
+def with_yardsticks() -> Guess:
+    """The same, with a line within the axis, which ends at 5, and one above it."""
+    return curve(yardsticks={"letter frequencies": 5.1, "letter pairs": 3.292})
+
+
+def test_a_yardstick_within_the_axis_is_a_line_before_the_guess() -> None:
+    figure = figure_of(with_yardsticks())
+    _, line = [trace for trace in figure.data if trace.visible is not False]
+    assert np.log10(line.x) == pytest.approx(figure.layout.xaxis.range)
+    assert line.y == (3.292, 3.292)
+
+
+def test_a_yardstick_is_labeled_beside_its_line_only() -> None:
+    figure = figure_of(with_yardsticks())
+    (words,) = figure.layout.annotations
+    assert (words.text, words.y) == ("letter pairs alone, 3.29", 3.292)
+    assert named_trace(figure, "letter pairs alone, 3.29").showlegend is False
+
+
+def test_a_yardstick_cannot_be_dragged() -> None:
+    assert len(figure_of(with_yardsticks()).layout.shapes) == 2, "the circles of two points"
 
 
 # The reader moves the points

@@ -94,6 +94,25 @@ def test_the_axes_of_a_task_show_the_level_of_guessing(name: str) -> None:
     assert find_question(name).axes(16).chance == lab.TASKS[name].chance
 
 
+LOSSES = ("longer sequences", "by position", "same targets", "sliding windows")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_axes_of_losses_have_the_yardsticks_of_the_text(name: str) -> None:
+    assert find_question(name).axes(16, text=TEXT).yardsticks == TEXT.yardsticks
+
+
+def test_the_axes_of_losses_on_an_unknown_text_have_no_yardsticks() -> None:
+    assert main_question("text").axes(16).yardsticks == {}
+
+
+@pytest.mark.parametrize(
+    "name", [question.name for question in QUESTIONS if question.name not in LOSSES]
+)
+def test_values_that_are_no_losses_have_no_yardsticks(name: str) -> None:
+    assert find_question(name).axes(16, text=TEXT).yardsticks == {}
+
+
 @pytest.mark.parametrize(
     ("length", "xs", "ticks"),
     [

@@ -12,6 +12,7 @@ from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.measure.sentences import (
     TIE,
     best_at,
+    compared_with_counting,
     join,
     learned_by_heart,
     outcome,
@@ -223,6 +224,53 @@ def test_the_best_is_told_for_the_longest_and_the_shortest_sequences() -> None:
         "alibi holds (+0.01 at most); rotary fails (+1.60). "
         "With sequences of 128 bytes alibi is best. With sequences of 32 bytes rotary is best."
     )
+
+
+YARDSTICKS = {"letter frequencies": 4.5, "letter pairs": 3.25}
+
+
+def compared(**curves: list[dict[int, float]]) -> list[str]:
+    """What is said of losses on longer sequences, compared with models that only count."""
+    rows = table("longer sequences", curves)
+    return compared_with_counting(lab.find_question("longer sequences"), rows, YARDSTICKS)
+
+
+def test_the_needs_of_models_that_only_count_are_told() -> None:
+    assert compared(alibi=[{32: 1.0, 64: 4.4}]) == [
+        "A model that knows only letter frequencies needs 4.50 bits per byte, and one that knows "
+        "letter pairs 3.25."
+    ]
+
+
+def test_a_model_that_becomes_worse_than_letter_frequencies_is_sure_and_wrong() -> None:
+    _, sentence = compared(none=[{32: 1.0, 64: 4.6}], alibi=[{32: 1.0, 64: 1.0}])
+    assert sentence == (
+        "With sequences of 64 bytes none needs more than either: it isn't ignorant, but sure and "
+        "wrong."
+    )
+
+
+def test_several_models_that_become_worse_share_a_sentence() -> None:
+    _, sentence = compared(none=[{32: 1.0, 64: 4.6}], rotary=[{32: 1.0, 64: 7.0}])
+    assert sentence.startswith("With sequences of 64 bytes none and rotary need more than either:")
+    assert sentence.endswith("they aren't ignorant, but sure and wrong.")
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param([{32: 1.0, 64: 4.6}, {32: 1.0, 64: 4.4}], id="in one seed of two"),
+        pytest.param([{32: 4.7, 64: 4.9}], id="it has learned nothing yet"),
+        pytest.param([{32: 1.0, 64: math.nan}], id="not defined"),
+    ],
+)
+def test_a_model_may_not_be_called_sure_and_wrong(seeds: list[dict[int, float]]) -> None:
+    assert len(compared(none=seeds, alibi=[{32: 1.0, 64: 1.0}])) == 1
+
+
+def test_nothing_is_compared_on_an_unknown_text() -> None:
+    rows = table("longer sequences", {"none": [{32: 1.0, 64: 4.6}]})
+    assert compared_with_counting(lab.find_question("longer sequences"), rows, {}) == []
 
 
 def test_gaps_are_rises_at_the_last_step() -> None:

@@ -75,6 +75,10 @@ def test_axes_say_what_is_drawn(
     assert axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
 
 
+def test_axes_have_the_yardsticks_of_the_text(comparison: MethodComparison, text: Path) -> None:
+    assert comparison.axes.yardsticks == lab.load_text(text).yardsticks
+
+
 def test_the_vertical_axis_includes_nothing_but_the_values() -> None:
     of_one_value = compared({"alibi": {64: [5.0]}})
     figure = figures.curve_figure(of_one_value.rows, of_one_value.axes)

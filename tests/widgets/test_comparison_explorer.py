@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from alibi_viz import study
-from alibi_viz.figures.curve_plot import traces_by_slot
+from alibi_viz import lab, study
+from alibi_viz.figures.curve_plot import CurveShapes, traces_by_slot
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.tables import table
@@ -152,6 +152,25 @@ def test_the_caption_says_what_holds_in_every_seed(
     app = ComparisonExplorer(RESULTS, **options)
     assert app.caption == caption
     assert app.details == details
+
+
+# Yardsticks
+
+
+def yardsticks(text: str) -> list[float]:
+    """The heights of the lines beside losses up to 5, on a text with this fingerprint."""
+    rows = table("longer sequences", {"none": [{64: 1.0, 256: 5.0}]}, length=64, text=text)
+    shapes = CurveShapes(*ComparisonExplorer(rows).figure.layout.shapes)
+    return [shape.y0 for shape in shapes.yardsticks if shape.visible]
+
+
+def test_losses_on_a_built_in_text_have_its_yardsticks() -> None:
+    tales = lab.load_text()
+    assert yardsticks(tales.fingerprint) == list(tales.yardsticks.values())
+
+
+def test_losses_on_an_unknown_text_have_no_yardsticks() -> None:
+    assert yardsticks("0123456789abcdef") == []
 
 
 # What is offered

@@ -12,6 +12,7 @@ from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import (
     best_at_both_ends,
+    compared_with_counting,
     join,
     learned_by_heart,
     outcome,
@@ -62,7 +63,7 @@ def caption(
     # Open details would close whenever their text changes, so a running race has none.
     if race.state == "running" or not race.complete:
         return summary, ""
-    details = [*lines[2:], *_training_facts(race)]
+    details = [*lines[2:], *_yardsticks(race, question, results), *_training_facts(race)]
     return summary, " ".join(details)
 
 
@@ -211,6 +212,13 @@ def _judge_guesses(race: RaceState, rises_by_method: Mapping[str, Sequence[float
     if wrong:
         clauses.append(f"wrong about {join(wrong)}")
     return f"You guessed {join(clauses)}." if clauses else ""
+
+
+def _yardsticks(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
+    """What losses can be compared with; nothing for values that are no losses."""
+    if not question.is_loss or not isinstance(race.source, lab.Text):
+        return []
+    return compared_with_counting(question, results, race.source.yardsticks)
 
 
 def _training_facts(race: RaceState) -> list[str]:

@@ -309,7 +309,7 @@ class LengthLab(App):
         question = self._question
         race = self._shown
         results = race.results(question)
-        axes = question.axes(race.length, sorted(results["x"].unique()))
+        axes = question.axes(race.length, sorted(results["x"].unique()), race.text_read)
         losses = race.losses if question is race.main else None
         picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
 

@@ -82,6 +82,11 @@ class RaceState:
         return lab.load_text() if self.text is None else self.text
 
     @property
+    def text_read(self) -> lab.Text | None:
+        """The text that the models train on, None for a task."""
+        return None if self.task in lab.TASKS else self._text_or_built_in
+
+    @property
     def slots(self) -> list[str]:
         """The method in each slot of the figure."""
         return assign_slots(self.methods, COMMON_METHODS)

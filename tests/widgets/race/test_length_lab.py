@@ -226,6 +226,19 @@ def test_chance_is_drawn_on_a_task(on_task: LengthLab) -> None:
     assert shapes.chance.y0 == lab.TASKS[on_task.question].chance
 
 
+def test_the_loss_while_training_is_compared_with_models_that_only_count(
+    raced: LengthLab,
+) -> None:
+    shapes = CurveShapes(*raced.figure.layout.shapes)
+    heights = [shape.y0 for shape in shapes.yardsticks_in_training]
+    assert heights == list(TEXT.yardsticks.values())
+
+
+def test_a_race_on_a_task_has_no_yardsticks(on_task: LengthLab) -> None:
+    shapes = CurveShapes(*on_task.figure.layout.shapes)
+    assert not any(shape.visible for shape in shapes.yardsticks_in_training)
+
+
 def test_a_race_on_a_task_is_kept_while_a_question_about_the_text_is_open() -> None:
     app = trained(methods=["none"], question="needle")
     means = app.means
