@@ -141,7 +141,9 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
 
     optimizers = _optimizers(model, "muon", RACE["rate"])
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
-    rows = _training_rows(model, pairs, optimizers, steps, {"seed": 0})
+    rows = _training_rows(
+        model, pairs, optimizers, learning_rate=RACE["rate"], steps=steps, row={"seed": 0}
+    )
     expected = torch.tensor([row["value"] for row in rows])
 
     as_lists = [window.tolist() for window in windows]
