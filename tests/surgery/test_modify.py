@@ -478,6 +478,19 @@ def test_a_narrower_window_replaces_a_wider_one(name: str) -> None:
     torch.testing.assert_close(logits(narrowed), logits(narrow))
 
 
+def test_a_later_rotary_rule_replaces_stopped_angles() -> None:
+    stopped = lab.modify(model_of("rotary"), rotary="rerope")
+    replaced = lab.modify(stopped, rotary="yarn")
+    yarn = lab.modify(model_of("rotary"), rotary="yarn")
+    assert torch.equal(logits(replaced), logits(yarn))
+
+
+def test_a_later_factor_of_0_drops_the_far_line_of_a_method_without_a_bias() -> None:
+    braked = lab.modify(model_of("rotary"), far_slope=1.0)
+    dropped = lab.modify(braked, 0)
+    torch.testing.assert_close(logits(dropped), logits(model_of("rotary")), atol=1e-5, rtol=1e-5)
+
+
 def test_a_wider_window_does_not_show_what_a_narrower_one_hides() -> None:
     narrow = lab.modify(model_of("alibi"), window=4, sinks=1)
     widened = lab.modify(narrow, window=9, sinks=1)
