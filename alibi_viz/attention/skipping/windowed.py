@@ -11,7 +11,9 @@ b_j. The kernel adds -m b_j as a mask of a single row. -m a_i multiplies all wei
 the same factor, so it changes only l.
 
 A large l has few digits left for the shares of the tiles. So what all keys have in common, which
-changes no weight, is subtracted from them before.
+changes no weight, is subtracted first (`_centered`). With a common logit of 1024, the error of the
+query's gradient falls from 5% of the largest element to 1e-6 (600 tokens, logits that differ by
+0.03).
 
 In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of
 the tiles add up. The gradient of the slope comes from two *silent channels*. With g_ij for the
