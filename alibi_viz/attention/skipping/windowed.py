@@ -415,6 +415,11 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs, spans)
+    # Centered keys have both signs: with them, an infinite query has logits of NaN, also where in
+    # full attention all are -inf.
+    sum_of_queries = inputs.query.sum(dtype=exact_dtype(inputs.query.dtype))
+    if not bool(sum_of_queries.isfinite()):
+        return MASK.attend(inputs)
     settings = _Settings(spans=spans, causal=inputs.causal, scale=inputs.scaling)
     return _Windowed.apply(settings, inputs.query, inputs.key, inputs.value, inputs.slopes)
 
