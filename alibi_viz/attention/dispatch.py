@@ -49,7 +49,8 @@ def alibi_attention(
         slopes: [heads], or None for no bias. They may require a gradient. (Forward mode and second
             derivatives, of any tensor, need "eager".)
         causal: mask the keys after each query. If False, the bias is the symmetric -m |i - j|.
-        key_padding_mask: bool [batch, key], True for a real token.
+        key_padding_mask: bool [batch, key], True for a real token. Padding must be finite: with
+            NaN or inf in padded keys or values, most backends return NaN for real tokens, too.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend;
             for packed documents, `document[:, None] == document`.
         positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default.
@@ -74,6 +75,11 @@ def alibi_attention(
             within their spans. Ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
+
+    The tolerance bounds the output of "windowed", not its gradients. In float32 with the default,
+    output and gradients of query, key and value were within 5e-6 of the largest element of each
+    for logits with a standard deviation of up to 1, even around a common 16,384. (There, the errors
+    of "mask" were 1e-3.) Logits that differ more have larger errors with both.
 
     Raises TypeError and ValueError that name the tensor, its shape and the expected axes, or the
     backend.

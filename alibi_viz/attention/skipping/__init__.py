@@ -5,6 +5,13 @@ limited amount. So in a head with a steep slope, all keys beyond some distance t
 weight than the rounding of the output, and skipping them changes nothing that the dtype can show.
 With equal content, eight heads and 4096 tokens, this leaves out 65% of the pairs of query and key.
 
+How exact: the keys beyond the spans change an output by at most 2^-23 of the largest value in
+float32 (see `tolerance` of `alibi_attention`); the rest is rounding. For gradients no bound is
+proved. Measured against float64, with 600 and 2304 tokens, output and gradients of query, key and
+value are within 5e-6 of the largest element of each in float32, for logits with a standard
+deviation of up to 1 around a common value of up to 16,384. Logits that differ more have larger
+errors, as they have with a mask.
+
 Three steps, one file each:
 
 1. `spans`: how far each head has to look. A bound on the content of any key (Cauchy-Schwarz, from a

@@ -322,3 +322,88 @@ def test_a_tolerance_changes_the_output_by_at_most_twice_its_share(tolerance: fl
     error = float((output - expected(q, k, v, slopes)).abs().max())
     assert error <= 2 * tolerance * float(v.abs().max())
     assert error > 1e-12, "nothing is left out"
+
+
+# Keys with a large component in common
+
+
+def with_common_logit(
+    common: float,
+    *,
+    spread: float,
+    key_heads: int = 2,
+    length: int = 600,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> list[Tensor]:
+    """Query, key, value and slopes: the content of all pairs is `common`, plus about `spread`."""
+    # The same numbers in all tokens, of another sign in each channel
+    channel = math.sqrt(common) / 64**0.25
+    signs = normal(1, key_heads, 1, 64, seed=seed).sign()
+    deviation = spread / max(1.0, channel)
+    query, key, value = normal(3, 1, 2, length, 64, seed=seed + 1)
+    query = channel * signs + deviation * query
+    key = channel * signs + deviation * key[:, :key_heads]
+    slopes = torch.tensor([2.0**-8, 2.0**-5])
+    return [query.to(dtype), key.to(dtype), value[:, :key_heads].to(dtype), slopes]
+
+
+def largest_errors(tensors: list[Tensor], backend: str, **options: Any) -> list[float]:
+    """The largest errors of the output and of the gradients of query, key and value.
+
+    Each is relative to the largest element of the same tensor in float64.
+    """
+    results = output_and_gradients(tensors, backend, learned=False, **options)
+    in_float64 = [tensor.double() for tensor in tensors]
+    exact = output_and_gradients(in_float64, "eager", learned=False, **options)
+    errors = []
+    for result, reference in zip(results, exact, strict=True):
+        error = (result.double() - reference).abs().max() / reference.abs().max()
+        errors.append(float(error))
+    return errors
+
+
+@settings(max_examples=40)
+@given(
+    common=st.sampled_from([0, 64, 1024, 16384]),
+    spread=st.sampled_from([0.03, 0.3, 1.0]),
+    key_heads=st.sampled_from([1, 2]),
+    causal=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_a_common_component_of_the_keys_costs_no_digits(
+    common: float, spread: float, key_heads: int, *, causal: bool, seed: int
+) -> None:
+    tensors = with_common_logit(common, spread=spread, key_heads=key_heads, seed=seed)
+    assert max(largest_errors(tensors, "windowed", causal=causal)) < 5e-6
+
+
+def test_a_huge_first_key_costs_the_others_no_digits() -> None:
+    """Its weights are 0, but it moves the mean of the keys far from all others."""
+    query, key, value, slopes = with_common_logit(0, spread=1.0)
+    query[..., 0] = query[..., 0].abs()
+    key[:, :, 0, 0] = -1e4
+    errors = largest_errors([query, key, value, slopes], "windowed", causal=False)
+    assert max(errors) < 3e-6
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_in_half_precision_a_common_component_does_not_spoil_the_gradients(
+    dtype: torch.dtype,
+) -> None:
+    tensors = with_common_logit(1024, spread=1.0, dtype=dtype)
+    errors = largest_errors(tensors, "windowed")
+    assert max(errors) < 5 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_in_half_precision_keys_with_a_large_range_are_as_exact_as_with_the_mask(
+    dtype: torch.dtype,
+) -> None:
+    """Subtracting anything from them would round them."""
+    query, key, value, slopes = with_common_logit(64, spread=1.0, dtype=dtype)
+    key[:, :, ::2] *= -1
+    windowed = largest_errors([query, key, value, slopes], "windowed")
+    masked = largest_errors([query, key, value, slopes], "mask")
+    for error, error_of_mask in zip(windowed, masked, strict=True):
+        assert error <= 2 * error_of_mask
