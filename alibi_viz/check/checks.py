@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import arguments
-from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
+from alibi_viz.check.call import Failures, Unusable, call, on_the_cpu, to_tensor, try_each
 from alibi_viz.check.content import Content, check_outputs, name_content
 from alibi_viz.check.explain import diagnose, wrong_observations
 from alibi_viz.check.plan import (
@@ -112,7 +112,7 @@ def slopes(
         relative_tolerance = max(relative_tolerance, torch.finfo(dtype).eps)
         return value.flatten()
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         slopes_by_call, failures = try_each(read, calls)
         findings = failures.findings(calls)
         if slopes_by_call:
@@ -178,7 +178,7 @@ def bias(
 
         return examine_bias(read, subject, calls, expected)
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         report = run()
         if looks_rounded:
             report = _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
@@ -292,7 +292,7 @@ def attention(
         report = examine_attention(reader, subject, calls, expected, group_size)
         return report, reader.looks_rounded
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         sides = _sides(padding)
         report, looks_rounded = run(layout, sides)
         if report.ok or "does not finish" in _names(report):
