@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import permutations
 from typing import Any
 
@@ -403,6 +403,7 @@ def _check_arguments(
     if not callable(slopes):
         arguments.check_choice("slopes", slopes, SCHEMES)
 
+    @cache  # the search for a rule needs them hundreds of times
     def reference(heads: int) -> Tensor:
         if isinstance(slopes, str):
             value = alibi_slopes(heads, slopes)
