@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -45,6 +46,16 @@ class Unusable(Exception):
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+def on_the_cpu() -> AbstractContextManager[Any]:
+    """Within it, new tensors are on the CPU, whatever the caller has set.
+
+    `torch.device` makes each call of torch slower, so it is entered only if another one is set.
+    """
+    if torch.get_default_device().type == "cpu":
+        return nullcontext()
+    return torch.device("cpu")
 
 
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import permutations
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import arguments
-from alibi_viz.check.call import Failures, Unusable, call, to_tensor, try_each
+from alibi_viz.check.call import Failures, Unusable, call, on_the_cpu, to_tensor, try_each
 from alibi_viz.check.content import Content, check_outputs, name_content
 from alibi_viz.check.explain import diagnose, wrong_observations
 from alibi_viz.check.plan import (
@@ -112,7 +112,7 @@ def slopes(
         relative_tolerance = max(relative_tolerance, torch.finfo(dtype).eps)
         return value.flatten()
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         slopes_by_call, failures = try_each(read, calls)
         findings = failures.findings(calls)
         if slopes_by_call:
@@ -178,7 +178,7 @@ def bias(
 
         return examine_bias(read, subject, calls, expected)
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         report = run()
         if looks_rounded:
             report = _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
@@ -276,6 +276,10 @@ def attention(
         )
     expected = Expectation(reference, causal, window=window, scale=scale, softcap=softcap)
 
+    def plan(layout: str, sides: Sequence[str]) -> list[Call]:
+        batches = (3, 1) if "b" in layout else (3,)
+        return attention_plan(num_heads, decoding, length, head_dims, sides, batches=batches)
+
     def run(
         layout: str,
         sides: Sequence[str],
@@ -284,15 +288,24 @@ def attention(
         first_only: bool = False,
     ) -> tuple[Report, bool]:
         """The report, and whether the outputs look rounded."""
-        batches = (3, 1) if "b" in layout else (3,)
-        calls = attention_plan(num_heads, decoding, length, head_dims, sides, batches=batches)
+        calls = plan(layout, sides)
         if first_only:
             calls = calls[:1]
         reader = AttentionReader(function, layout, dtype, convert, seconds, read_dtype)
         report = examine_attention(reader, subject, calls, expected, group_size)
         return report, reader.looks_rounded
 
-    with torch.device("cpu"):
+    def begins_right(layout: str) -> bool:
+        """Whether the weights of the first call are right; what is wrong with them isn't asked."""
+        reader = AttentionReader(function, layout, dtype, convert, seconds)
+        first_call = plan(layout, sides=())[0]
+        try:
+            observations = reader.observe(first_call)
+        except Unusable:
+            return False
+        return not wrong_observations(observations, expected)
+
+    with on_the_cpu():
         sides = _sides(padding)
         report, looks_rounded = run(layout, sides)
         if report.ok or "does not finish" in _names(report):
@@ -303,7 +316,7 @@ def attention(
                 of_side, _ = run(layout, [side])
                 if of_side.ok:
                     return of_side
-        with_other_layout = _try_other_layouts(run, layout, sides, report)
+        with_other_layout = _try_other_layouts(run, begins_right, layout, sides, report)
         if with_other_layout is not None:
             return with_other_layout
         is_half_precision = dtype.itemsize == 2
@@ -336,20 +349,34 @@ def _sides(padding: object) -> tuple[str, ...]:
 
 
 def _try_other_layouts(
-    run: Callable[..., tuple[Report, bool]], layout: str, sides: Sequence[str], report: Report
+    run: Callable[..., tuple[Report, bool]],
+    begins_right: Callable[[str], bool],
+    layout: str,
+    sides: Sequence[str],
+    report: Report,
 ) -> Report | None:
     """The report with another order of the axes, if that explains more than `report`.
 
     None if no other order does.
     """
+
+    def of_first_call(order: str) -> Report:
+        return run(order, (), first_only=True)[0]
+
     orders = ["".join(axes) for axes in permutations(layout)]
-    orders = [order for order in orders if order.index("d") == layout.index("d")]
+    others = [order for order in orders if order.index("d") == layout.index("d")]
+    others.remove(layout)
     # Most orders fail the first call.
-    first_call = {order: run(order, (), first_only=True)[0] for order in orders}
-    is_unclear = not _is_explained(first_call[layout]) and len(report.findings) > 1
-    for order in sorted(orders, key=lambda order: len(first_call[order].findings)):
-        if order == layout or not _is_explained(first_call[order]):
-            continue
+    is_unclear = len(report.findings) > 1 and not _is_explained(of_first_call(layout))
+    if is_unclear:
+        first_reports = {order: of_first_call(order) for order in others}
+        likely = [order for order in others if _is_explained(first_reports[order])]
+        likely.sort(key=lambda order: len(first_reports[order].findings))
+    else:
+        # Only an order without any fault would say more: the faults of others aren't looked for.
+        likely = [order for order in others if begins_right(order)]
+
+    for order in likely:
         other, _ = run(order, sides)
         if not _is_explained(other):
             continue
@@ -403,6 +430,7 @@ def _check_arguments(
     if not callable(slopes):
         arguments.check_choice("slopes", slopes, SCHEMES)
 
+    @cache  # the search for a rule needs them hundreds of times
     def reference(heads: int) -> Tensor:
         if isinstance(slopes, str):
             value = alibi_slopes(heads, slopes)

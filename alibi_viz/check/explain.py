@@ -6,6 +6,7 @@ One explanation of all calls is preferred to one of all wrong calls, and that to
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -94,9 +95,23 @@ class _Evidence:
         ]
         return cls(observations, clues, expected)
 
-    def bias(self, n: int, rule: Rule, slopes: Tensor, rows: Rows) -> Tensor:
-        """The bias of a rule in some rows of observation n, float64 [heads, rows, key]."""
-        places = Places.of(self.observations[n].probe, rows)
+    # The places that all rules are tried at, of each observation
+
+    @cached_property
+    def last_row(self) -> list[Places]:
+        return [Places.of(observation.probe, [-1]) for observation in self.observations]
+
+    @cached_property
+    def few_rows(self) -> list[tuple[list[int], Places]]:
+        """A few rows, and their places."""
+        few_rows = []
+        for observation in self.observations:
+            rows = _few_rows(observation.probe)
+            few_rows.append((rows, Places.of(observation.probe, rows)))
+        return few_rows
+
+    def bias(self, n: int, rule: Rule, slopes: Tensor, places: Places) -> Tensor:
+        """The bias of a rule at some places of observation n, float64 [heads, query, key]."""
         return self.expected.bias_of(rule, slopes, places, self.clues[n])
 
     def fit(self, rule: Rule) -> dict[Group, Tensor]:
@@ -108,7 +123,7 @@ class _Evidence:
         variance: dict[Group, Tensor] = {}
         for n, observation in enumerate(self.observations):
             heads = observation.probe.num_heads
-            unit_bias = self.bias(n, rule, torch.ones(heads), rows=[-1])
+            unit_bias = self.bias(n, rule, torch.ones(heads), self.last_row[n])
             unit_bias = unit_bias.expand(heads, -1, -1)[:, 0]  # [heads, key]
             log_weights = observation.log_weights[:, -1]  # [heads, key]
             readable = observation.visible & unit_bias.isfinite()
@@ -128,18 +143,20 @@ class _Evidence:
     def agrees(self, rule: Rule, slopes: ByGroup) -> bool:
         """Whether all observed weights are those of the rule's biases."""
 
-        def fits(n: int, rows: Rows) -> bool:
+        def fits(n: int, rows: Rows, places: Places) -> bool:
             observation = self.observations[n]
-            bias = self.bias(n, rule, slopes[_group(observation)], rows)
+            bias = self.bias(n, rule, slopes[_group(observation)], places)
             # Rows without any key agree with everything.
             sees_a_key = bias.isfinite().any(-1).any(-1)
             return bool(sees_a_key.all()) and observation.agrees(bias, rows)
 
-        numbers = range(len(self.observations))
-        for n in numbers:
-            if not fits(n, _few_rows(self.observations[n].probe)):
+        for n, (rows, places) in enumerate(self.few_rows):
+            if not fits(n, rows, places):
                 return False
-        return all(fits(n, ALL_ROWS) for n in numbers)
+        for n, observation in enumerate(self.observations):
+            if not fits(n, ALL_ROWS, Places.of(observation.probe)):
+                return False
+        return True
 
 
 def _group(observation: Observation) -> Group:

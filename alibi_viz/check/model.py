@@ -15,7 +15,7 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
-from alibi_viz.check.call import CannotCheck
+from alibi_viz.check.call import CannotCheck, on_the_cpu
 from alibi_viz.check.checks import examine_attention
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
 from alibi_viz.check.plan import SHORT, attention_plan
@@ -119,7 +119,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         subject = f"{type(model).__name__}, layer {layer}"
         return examine_attention(reader, subject, calls, expected)
 
-    with torch.device("cpu"):
+    with on_the_cpu():
         read_dtype = torch.bfloat16 if is_rounded else torch.float32
         report = examine(min(length, longest), divisor=1.0, read_dtype=read_dtype)
         findings = {finding.name: finding for finding in report.findings}

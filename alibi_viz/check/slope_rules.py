@@ -49,7 +49,15 @@ class Tolerance:
     absolute: float = 0.0
 
     def allows(self, slopes: Tensor, expected: Tensor) -> bool:
-        return torch.allclose(slopes, expected, rtol=self.relative, atol=self.absolute)
+        return bool(self.allows_each(slopes, expected))
+
+    def allows_each(self, slopes: Tensor, expected: Tensor) -> Tensor:
+        """Whether the slopes [heads] may be those of a rule, for one rule or several.
+
+        `expected` is [..., heads]; returns bool [...].
+        """
+        is_close = torch.isclose(slopes, expected, rtol=self.relative, atol=self.absolute)
+        return is_close.all(-1)
 
 
 def name_slopes(
@@ -67,10 +75,7 @@ def name_slopes(
         has_bias = bool(correct.any())
         return [Finding("no bias", evidence)] if has_bias else []
 
-    explanations = []
-    for faults, predicted in _explanations(slopes, expected, tolerance.absolute):
-        if tolerance.allows(observed, predicted):
-            explanations.append(faults)
+    explanations = list(_explanations(slopes, expected, tolerance))
     if explanations:
         fewest = min(explanations, key=lambda faults: _cost(faults, factors))
         return [Finding(_name_in_report(fault, factors), evidence) for fault in fewest]
@@ -142,40 +147,42 @@ def _name_in_report(fault: str, factors: bool) -> str:
 
 
 def _explanations(
-    slopes: ByGroup, expected: Expectation, smallest: float
-) -> Iterator[tuple[FaultNames, Tensor]]:
-    """Names of faults and the slopes that they give, for all groups one after another.
-
-    The likeliest come first. Slopes up to `smallest` count as none.
-    """
+    slopes: ByGroup, expected: Expectation, tolerance: Tolerance
+) -> Iterator[FaultNames]:
+    """The names of the faults that give the slopes of all groups. The likeliest come first."""
     observed = torch.cat(list(slopes.values()))
-    named_factors = list(_factors(slopes))
-    for scheme_faults, scheme in _schemes(slopes, expected.slopes, smallest):
+    names_of_factors, factors = _factors(slopes)
+    for scheme_faults, scheme in _schemes(slopes, expected.slopes, tolerance.absolute):
         try:
-            exact = [scheme(group) for group in slopes]
+            exact = torch.cat([scheme(group) for group in slopes])
         except Exception:  # the caller's own slopes may be known for these numbers of heads only
             continue
         for rounding_faults, dtype in _ROUNDINGS:
-            rounded = torch.cat([values.to(dtype).double() for values in exact])
+            rounded = exact.to(dtype).double()
             faults = (*scheme_faults, *rounding_faults)
-            for factor_faults, factor in named_factors:
-                if not set(faults) & set(factor_faults):
-                    yield (*faults, *factor_faults), factor * rounded
+            fits = tolerance.allows_each(observed, factors * rounded)
+            for factor_faults, is_right in zip(names_of_factors, fits.tolist(), strict=True):
+                if is_right and not set(faults) & set(factor_faults):
+                    yield (*faults, *factor_faults)
 
             fitted = float(observed @ rounded / (rounded @ rounded))  # by least squares
             if not math.isfinite(fitted):  # all slopes of this scheme are 0
                 continue
-            sign = ("sign reversed",) if fitted < 0 else ()
-            yield (*faults, *sign, "bias multiplied"), fitted * rounded
+            if tolerance.allows(observed, fitted * rounded):
+                sign = ("sign reversed",) if fitted < 0 else ()
+                yield (*faults, *sign, "bias multiplied")
 
 
-def _factors(slopes: ByGroup) -> Iterator[tuple[FaultNames, Tensor]]:
-    """Factors of a bias, one per slope, with the names of their faults: first the positive ones."""
+def _factors(slopes: ByGroup) -> tuple[list[FaultNames], Tensor]:
+    """The names of faults that multiply a bias, and what by: [faults, heads of all groups].
+
+    The positive factors come first.
+    """
+    heads_of_groups = torch.tensor([group.num_heads for group in slopes])
 
     def per_slope(factor: Callable[[Group], float]) -> Tensor:
-        return torch.cat(
-            [torch.full_like(values, factor(group)) for group, values in slopes.items()]
-        )
+        of_groups = torch.tensor([factor(group) for group in slopes], dtype=torch.float64)
+        return of_groups.repeat_interleave(heads_of_groups)
 
     is_known = _knows_head_dim(slopes)
     unchanged: tuple[FaultNames, Tensor] = ((), per_slope(lambda _: 1.0))
@@ -191,9 +198,8 @@ def _factors(slopes: ByGroup) -> Iterator[tuple[FaultNames, Tensor]]:
     # With guessed sizes, twice the factor of one is that of another.
     for faults, factor in [unchanged, *(scaled if is_known else [])]:
         positive.append((("added twice", *faults), 2 * factor))
-    yield from positive
-    for faults, factor in positive:
-        yield ("sign reversed", *faults), -factor
+    named = positive + [(("sign reversed", *faults), -factor) for faults, factor in positive]
+    return [faults for faults, _ in named], torch.stack([factor for _, factor in named])
 
 
 def _knows_head_dim(slopes: ByGroup) -> bool:

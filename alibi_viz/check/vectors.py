@@ -33,7 +33,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable
+from alibi_viz.check.call import Unusable, on_the_cpu
 from alibi_viz.check.checks import examine_attention, examine_bias, slopes
 from alibi_viz.check.plan import Call, Probe
 from alibi_viz.check.probe import AttentionReader, Observation, read_bias
@@ -114,7 +114,7 @@ def check_vectors(path: str | Path) -> Report:
     document = _read(path)
     tables = _tables(path, document)
     reports = []
-    with torch.device("cpu"):
+    with on_the_cpu():
         if "slopes" in tables:
             reports.append(slopes(_look_up(tables["slopes"]), num_heads=_HEADS))
         for causal in (True, False):

@@ -23,7 +23,8 @@ from alibi_viz.files import decode
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
 MAX_BYTES = 20_000_000
-# The name of a string or bytes.
+# The names of the built-in text, and of a string or bytes.
+BUILT_IN = "tales"
 YOURS = "your text"
 # A text of your own is divided into stretches of at least so many bytes. The last tenth of each is
 # for validation.
@@ -224,7 +225,7 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     train_tales, _ = write_tales(train, 2 * seed)
     validation_tales, recalls = write_tales(validation, 2 * seed + 1)
     return Text(
-        name="tales" if seed == 0 else f"tales, seed {seed}",
+        name=BUILT_IN if seed == 0 else f"{BUILT_IN}, seed {seed}",
         train=_to_tensor(train_tales[:train].encode()),
         validation=_to_tensor(validation_tales[:validation].encode()),
         recalled=tuple(recall for recall in recalls if recall.stop <= validation),

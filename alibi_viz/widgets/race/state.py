@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from alibi_viz import lab
+from alibi_viz.data.text import BUILT_IN
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.questions import Question, main_question
@@ -75,7 +76,9 @@ class RaceState:
         """What the models train on, in words."""
         if self.task in lab.TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
-        return f"sequences of {self.length} bytes of {self._text_or_built_in.name}"
+        # The built-in text is written when a race starts, not for its name.
+        name = BUILT_IN if self.text is None else self.text.name
+        return f"sequences of {self.length} bytes of {name}"
 
     @property
     def _text_or_built_in(self) -> lab.Text:

@@ -71,6 +71,14 @@ def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
     two_seeds.seed = FIRST_SEED
 
 
+def test_the_built_in_text_is_named_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_text() -> lab.Text:
+        raise AssertionError("writing the text takes longer than opening the app")
+
+    monkeypatch.setattr(lab, "load_text", load_text)
+    assert f"sequences of {LENGTH} bytes of {TEXT.name}" in small().caption
+
+
 # The numbers
 
 
