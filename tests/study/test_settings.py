@@ -83,4 +83,4 @@ def test_files_have_different_names_without_spaces() -> None:
     names = [setting.file_name for setting in SETTINGS.values()]
     assert len(set(names)) == len(names)
     assert "pythons-reference.jsonl.gz" in names
-    assert "needles-with-2-heads-of-32.jsonl.gz" in names
+    assert "needles-with-adamw.jsonl.gz" in names
