@@ -1,6 +1,7 @@
 """The claims of the study on one line each: a dot with its interval for every setting."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _GUESS_SYMBOLS = {
     "can't tell": (0.0, "circle"),
 }
 _ROW = 30  # pixels for a claim
+_WORDS_WIDTH = 30  # characters of a line of words on the right
 _SPREAD = 0.64  # of the dots of a claim, as a share of its row
 
 
@@ -77,9 +79,18 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
 
     figure.add_vline(x=0, line={"color": theme.GRAY, "width": 1.5})
     for place, words in enumerate(reach["reach"]):
-        text = f"<b>{words}</b>" if words.startswith("hangs on") else words
+        text = "<br>".join(wrap(words, _WORDS_WIDTH))
+        if words.startswith("hangs on"):
+            text = f"<b>{text}</b>"
         figure.add_annotation(
-            x=1, xref="paper", xanchor="left", y=place, text=text, showarrow=False, xshift=8
+            x=1,
+            xref="paper",
+            xanchor="left",
+            xshift=8,
+            y=place,
+            text=text,
+            align="left",
+            showarrow=False,
         )
     distances = np.array(list(_WORDS))
     figure.update_xaxes(
@@ -104,14 +115,15 @@ def _points(table: pd.DataFrame, reach: pd.DataFrame) -> pd.DataFrame:
     table = table.dropna(subset="low")
     places = {claim: place for place, claim in enumerate(reach["claim"])}
     deciding = dict(zip(reach["claim"], reach["hangs_on"], strict=True))
-    settings = list(table["setting"].unique())
+    settings = table.groupby("claim")["setting"].unique().map(list)
 
     rows = []
     for row in table.itertuples():
         group = deciding_factor(row, deciding[row.claim])
         if not group:
             group = OTHER_SETTINGS if row.factor or row.slopes == SCALED else MAIN_SETTING
-        lane = settings.index(row.setting) / max(1, len(settings) - 1) - 0.5
+        of_claim = settings[row.claim]
+        lane = (of_claim.index(row.setting) + 0.5) / len(of_claim) - 0.5
         shape = "diamond" if row.slopes == SCALED else "circle"
         hollow = "-open" if row.verdict == "can't tell" else ""
         rows.append((places[row.claim] + _SPREAD * lane, group, shape + hollow))
