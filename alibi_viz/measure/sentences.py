@@ -215,9 +215,9 @@ def compared_with_counting(
     longest = rows["x"].max()
 
     def becomes_worse(curve: pd.Series) -> float:
-        if longest not in curve:
+        if curve.empty or curve.index[-1] != longest:
             return math.nan
-        return float(curve.iloc[0] < highest < curve[longest])
+        return float(curve.iloc[0] < highest < curve.iloc[-1])
 
     sentences = [
         f"A model that knows only letter frequencies needs {frequencies:.2f} {question.unit}, and "

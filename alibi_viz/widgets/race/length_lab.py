@@ -309,7 +309,9 @@ class LengthLab(App):
         question = self._question
         race = self._shown
         results = race.results(question)
-        axes = question.axes(race.length, sorted(results["x"].unique()), race.text_read)
+        # The built-in text isn't written, which takes half a second, before it has been read.
+        text = None if results.empty else race.text_read
+        axes = question.axes(race.length, sorted(results["x"].unique()), text)
         losses = race.losses if question is race.main else None
         picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
 
