@@ -147,6 +147,7 @@ def _content() -> dict[str, Any]:
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
         "runs": results.groupby(["setting", "label", "seed"]).ngroups,
         "settings": results["setting"].nunique(),
+        "factors": [factor for factor in verdicts["factor"].unique() if factor],
         "claims": [
             _claim(row, verdicts[verdicts["claim"] == row["claim"]]) for _, row in reach.iterrows()
         ],
