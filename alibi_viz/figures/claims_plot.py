@@ -40,7 +40,7 @@ _GUESS_SYMBOLS = {
     "can't tell": (0.0, "circle"),
 }
 _ROW = 30  # pixels for a claim
-_WORDS_WIDTH = 30  # characters of a line of words on the right
+_WORDS_WIDTH = 26  # characters of a line of words on the right
 _SPREAD = 0.64  # of the dots of a claim, as a share of its row
 
 
