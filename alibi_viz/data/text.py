@@ -275,7 +275,7 @@ def find_built_in(fingerprint: str) -> Text | None:
 
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models can be tested on sequences of `longest` bytes of the text."""
-    needed = longest + 2
+    needed = longest + 2  # the byte that follows the longest sequence, and one to spare
     if len(text.validation) < needed:
         hint = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
         raise ValueError(

@@ -110,7 +110,7 @@ def _places(some: pd.DataFrame, verdicts: pd.DataFrame) -> str:
 
 
 def conclusion(table: pd.DataFrame) -> str:
-    """What all verdicts of `verdict_table` say together, in three sentences."""
+    """What all verdicts of `verdict_table` say together, in a few sentences."""
     check_table("table", table, (*VERDICT_COLUMNS, "holm"))
     table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     if table.empty:
@@ -120,11 +120,16 @@ def conclusion(table: pd.DataFrame) -> str:
     reach = reach_table(table)
     is_seen_in_all = reach["reach"] == "seen in all"
     is_hanging = reach["reach"].str.startswith("hangs on")
-    known = [f"{number} {name}" for name in KNOWN if (number := (reach["known"] == name).sum()) > 0]
     return (
         f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's "
         f"correction for testing all of them at once, {survive.sum()} still do.\n"
         f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
         f"{is_hanging.sum()} hang on one.\n"
-        f"What we knew of the results when we declared the settings: {join(known)}."
+        f"What we knew of the results when we declared the settings: {_known_before(reach)}."
     )
+
+
+def _known_before(reach: pd.DataFrame) -> str:
+    """How many claims there are by what was known, such as "2 blind and 1 known before"."""
+    counts = reach["known"].value_counts()
+    return join([f"{counts[known]} {known}" for known in KNOWN if known in counts])

@@ -191,7 +191,7 @@ def test_another_text_can_be_entered_after_an_unreadable_one() -> None:
 def shortest_text(small_models: None) -> LengthLab:
     """A race on a text whose validation part has 130 bytes.
 
-    That is a sequence of the longest length, 128, and two bytes more for "same targets".
+    That is a sequence of the longest length, 128, the byte that follows it, and one to spare.
     """
     # The validation part is the last tenth, but begins at the start of a line if one is near.
     one_line = ENGLISH.replace("\n", " ")
