@@ -33,7 +33,7 @@ help: ## list the targets
 
 install: $(VENV)/.installed ## create .venv with everything except what only the tests need
 
-lab: install ## open JupyterLab with the first lesson (LESSON=01_slopes.ipynb PORT=8888 ARGS="--no-browser")
+lab: install ## open JupyterLab with the first lesson (LESSON=01_the_line.ipynb PORT=8888 ARGS="--no-browser")
 	$(PY) -m jupyterlab notebooks --LabApp.default_url=/lab/tree/$(LESSON) --ip=127.0.0.1 --port=$(PORT) $(ROOT) $(ARGS)
 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
@@ -89,10 +89,10 @@ models: $(VENV)/.installed ## train the models that ship with the package again 
 	rm -rf models && $(PY) -m alibi_viz.study models --out models
 	rm -rf alibi_viz/study/published/models && mv models alibi_viz/study/published/models
 
-notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs and pictures (ONLY=01_slopes)
+notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs and pictures (ONLY=01_the_line)
 	$(PY) -m tests.notebooks.execute $(ONLY)
 
-screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the notebooks and the README (ONLY=01_slopes)
+screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the notebooks and the README (ONLY=01_the_line)
 	$(PY) -m tests.notebooks.pictures $(ONLY)
 
 clean: ## remove .venv and the caches

@@ -182,7 +182,7 @@ def encoder(length: int) -> list[Row]:
 
 @torch.no_grad()
 def backends(length: int) -> list[Row]:
-    """All backends of causal attention, for a single sequence: the table of lesson 12."""
+    """All backends of causal attention, for a single sequence: the table of lesson 10."""
     q, k, v = qkv(length, 64, batch=1)
     mask = AlibiBias(HEADS, causal=True)(length)[None]
     implementations: dict[str, Implementation] = {

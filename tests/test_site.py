@@ -51,7 +51,7 @@ def lessons(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def slopes_lesson(lessons: dict[str, str]) -> str:
-    return lessons["01_slopes"]
+    return lessons["01_the_line"]
 
 
 def image(source: str) -> Image.Image:
@@ -89,7 +89,7 @@ def test_one_bug_has_keys_up_to_2048(page: str) -> None:
 def test_page_links_every_lesson_and_the_report(page: str, lessons: dict[str, str]) -> None:
     for name in [*lessons, "report"]:
         assert f'href="lessons/{name}.html"' in page
-    assert '04_a_zoo_of_positions.html">A zoo of positions</a></li>' in page
+    assert '03_clocks.html">A zoo of positions</a></li>' in page
 
 
 def test_each_lesson_links_the_one_before_and_the_one_after(lessons: dict[str, str]) -> None:

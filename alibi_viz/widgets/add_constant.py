@@ -1,4 +1,4 @@
-"""The app of lesson 2 on what a softmax ignores: `AddConstant`."""
+"""The app of lesson 1 on what a softmax ignores: `AddConstant`."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -24,7 +24,7 @@ class AddConstant(App):
     """
 
     why = Why(
-        "Each row has its own softmax.", "02_biases", "Three ways to write the same attention"
+        "Each row has its own softmax.", "01_the_line", "Three ways to write the same attention"
     )
     where = ChoiceOf(("row", "column"), "row")
     index = Count(4, min=0, max=TOKENS - 1)

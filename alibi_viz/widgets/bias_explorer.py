@@ -81,7 +81,7 @@ class BiasExplorer(HasHead, App):
         "Up to a constant in each row, the bias depends only on the distance. With ALiBi, each "
         "step back multiplies the weight by the same factor, e^-slope: a steep head keeps a "
         "narrow band, a flat one a wide band.",
-        "02_biases",
+        "01_the_line",
         "All heads at once",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width

@@ -64,7 +64,7 @@ class ComparisonExplorer(App):
     why = Why(
         "A single seed may be an exception. So a curve is drawn for every seed, and the interval "
         "of the mean says how far chance alone could have moved it.",
-        "06_train_short_test_long",
+        "09_the_study",
         "Your race and the published seeds",
     )
     question = ChoiceFrom("views", "longer sequences")

@@ -42,7 +42,7 @@ class Forgetting(App):
         square_root: whether a second curve shows the law -m sqrt(d), with the same slope m.
     """
 
-    why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
+    why = Why("Forgetting at a constant rate is a half-life.", "01_the_line", "What a slope does")
     half_life = Count(4, min=1, max=32)
     text = ShortText(SENTENCE)
     square_root = Flag(False)

@@ -1,4 +1,4 @@
-"""The app of lesson 4 on what position methods make of the distance: `PositionZoo`."""
+"""The app of lesson 3 on what position methods make of the distance: `PositionZoo`."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ class PositionZoo(App):
 
     why = Why(
         "Only what training showed is known to work.",
-        "04_a_zoo_of_positions",
+        "03_clocks",
         "One picture for each",
     )
     method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")

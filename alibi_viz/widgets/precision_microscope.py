@@ -52,7 +52,7 @@ class PrecisionMicroscope(App):
     why = Why(
         "The larger a number, the fewer digits after the point a dtype can keep. Keys whose "
         "biases are rounded to the same number count as equally far away.",
-        "12_for_implementers",
+        "10_for_implementers",
         "Round last",
     )
     dtype = ChoiceOf(tuple(DTYPES), "bfloat16")

@@ -199,7 +199,7 @@ class SlopeSurgery(App):
     why = Why(
         "The changed model has the same weights as the one before. So all differences between the "
         "lines come from the change.",
-        "07_surgery",
+        "04_surgery",
         "Steeper or flatter slopes",
     )
     subject = ChoiceFrom("subjects", "alibi")

@@ -93,7 +93,7 @@ class SpotTheBug(App):
     why = Why(
         "Where all content is equal, only the bias decides the weights. So a wrong bias shows in "
         "them, although the code runs without an error.",
-        "09_spot_the_bug",
+        "07_spot_the_bug",
         "What a correct picture looks like",
     )
     redraw_to_fit = True  # the size of the pictures depends on the width

@@ -1,4 +1,4 @@
-"""The app of lesson 3 on content against distance: `TugOfWar`."""
+"""The app of lesson 2 on content against distance: `TugOfWar`."""
 
 import math
 
@@ -27,7 +27,7 @@ class TugOfWar(App):
 
     why = Why(
         "Content and bias add up, so they compete.",
-        "03_attention",
+        "02_content_against_distance",
         "How much content does distance outweigh?",
     )
     head = Count(3, min=1, max=8)

@@ -14,7 +14,7 @@ error:
 errors in outputs. Two processes run the tests, each file in one of them. All tests of a process
 share server and browser, and those in test_apps.py one tab with all apps. A `notebook` is a tab of
 its own. `show` uses a kernel that tests share, which is reset after each test. A lesson, opened by
-`notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
+`notebook.open("01_the_line")`, has a kernel of its own, as for a reader.
 """
 
 import os

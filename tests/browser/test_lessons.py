@@ -53,12 +53,12 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
 
 
 def test_stored_pictures_are_replaced_by_apps(notebook: NotebookPage) -> None:
-    notebook.open("01_slopes")
+    notebook.open("01_the_line")
     pictures = notebook.page.locator(".jp-OutputArea img")
     apps = notebook.page.locator(".alibi-app")
     expect(pictures.first).to_be_visible()
     expect(apps).to_have_count(0)
-    stored_apps = list(app_outputs(read(NOTEBOOKS / "01_slopes.ipynb")))
+    stored_apps = list(app_outputs(read(NOTEBOOKS / "01_the_line.ipynb")))
     notebook.run_all()
     expect(apps).to_have_count(len(stored_apps))
     expect(notebook.app().locator(".js-plotly-plot .main-svg").first).to_be_visible()

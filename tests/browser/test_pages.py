@@ -58,7 +58,7 @@ def test_lesson_page_has_formulas_and_described_pictures(
 
 
 @pytest.mark.parametrize(
-    "name", ["index.html", "lessons/08_wins_and_losses.html", "api/alibi_viz.html"]
+    "name", ["index.html", "lessons/09_the_study.html", "api/alibi_viz.html"]
 )
 def test_focus_is_visible_wherever_the_tab_key_leads(page: Page, site: Path, name: str) -> None:
     page.goto((site.parent / name).as_uri())

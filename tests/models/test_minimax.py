@@ -1,4 +1,4 @@
-"""The decays of MiniMax-01's layers are ALiBi's slopes, as lesson 11 says."""
+"""The decays of MiniMax-01's layers are ALiBi's slopes, as lesson 6 says."""
 
 import torch
 from torch import Tensor

@@ -2,7 +2,7 @@
 pictures.py).
 
     make notebooks                 every notebook
-    make notebooks ONLY=01_slopes  one of them
+    make notebooks ONLY=01_the_line  one of them
 
 Widget state, widget views, times and the Python version are left out, because they differ from run
 to run or become stale.

@@ -2,7 +2,7 @@
 those of the README.
 
     make screenshots                 every lesson
-    make screenshots ONLY=01_slopes  one of them
+    make screenshots ONLY=01_the_line  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the
 code up to its cell runs in JupyterLab, and the app shown last is captured. An app with a Train

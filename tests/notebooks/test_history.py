@@ -1,4 +1,4 @@
-"""What lesson 11 tells in Markdown: lists in the order of time with sources, and a decision
+"""What lesson 6 tells in Markdown: lists in the order of time with sources, and a decision
 tree."""
 
 import datetime
@@ -24,8 +24,8 @@ ENTRY = re.compile(
 
 
 def cell_with(words: str) -> str:
-    """The Markdown cell of lesson 11 that starts with these words."""
-    cells = read(FOLDER / "11_what_happened_next.ipynb").cells
+    """The Markdown cell of lesson 6 that starts with these words."""
+    cells = read(FOLDER / "06_what_happened_next.ipynb").cells
     (source,) = [cell.source for cell in cells if cell.source.startswith(words)]
     return str(source)
 

@@ -10,7 +10,7 @@ import alibi_viz as av
 from alibi_viz import lessons
 from tests.notebooks.lessons import FOLDER, code_cells, read
 
-NOTEBOOK = read(FOLDER / "10_build_it_yourself.ipynb")
+NOTEBOOK = read(FOLDER / "08_build_it_yourself.ipynb")
 PROSE = "\n".join(cell.source for cell in NOTEBOOK.cells if cell.cell_type == "markdown")
 SOLUTIONS = re.findall(
     r"<summary><b>Solution</b></summary>\n\n```python\n(.*?)```", PROSE, re.DOTALL

@@ -1,5 +1,5 @@
 """What the lesson "Start here" says after its race. The published models are from this race, which
-lesson 6 runs."""
+lesson 9 runs."""
 
 from alibi_viz import lab, study
 from alibi_viz.measure.continuations import known_words

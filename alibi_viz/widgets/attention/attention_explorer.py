@@ -69,7 +69,7 @@ class AttentionExplorer(HasHead, TextApp):
     why = Why(
         "Content and bias are added before the softmax. So they compete, and a key further back "
         "needs more content for the same weight.",
-        "03_attention",
+        "02_content_against_distance",
         "See the sum",
     )
     head = Count(3, min=1, max=MAX_DRAWN_HEADS)

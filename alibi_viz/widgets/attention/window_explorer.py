@@ -39,7 +39,7 @@ class WindowExplorer(TextApp):
     why = Why(
         "A steep slope leaves distant keys so little weight that leaving them out changes the "
         "result no more than rounding does.",
-        "12_for_implementers",
+        "10_for_implementers",
         "Skip far keys",
     )
     is_slow = True  # all weights of 4,096 tokens take a second

@@ -153,7 +153,7 @@ class LengthLab(App):
         "On longer sequences of a text, the same bytes are predicted at every length, and only "
         "their context changes. So a line that rises there means that longer sequences make the "
         "predictions worse.",
-        "06_train_short_test_long",
+        "09_the_study",
         "How length is tested",
     )
     methods = Methods("known_methods", ("alibi", "sinusoidal", "rotary"), most=picture.MAX_METHODS)

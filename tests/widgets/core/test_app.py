@@ -23,7 +23,7 @@ PATIENCE = 30  # seconds until a test gives up: no result depends on them
 class Doubling(App):
     """Draws powers of two. It refuses to draw 13 of them big, with `error`."""
 
-    why = Why("Each power is twice the one before.", "01_slopes", "The rule")
+    why = Why("Each power is twice the one before.", "01_the_line", "The rule")
     count = Count(8, min=1, max=64)
     color = ChoiceOf(("red", "blue"), None, allow_none=True)
     big = Flag(False)

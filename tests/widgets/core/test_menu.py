@@ -22,7 +22,7 @@ def shorter(distance: float) -> float:
 class Drawer(App):
     """Its last letters and its functions can be chosen."""
 
-    why = Why("A menu needs a trait.", "01_slopes", "The rule")
+    why = Why("A menu needs a trait.", "01_the_line", "The rule")
     count = Count(3, min=1, max=6)
     letter = ChoiceFrom("letters", "e")
     function = Any(window).tag(state=True)

@@ -14,7 +14,7 @@ from tests.widgets.race.small_race import control, controls
 class Clock(App):
     """Its hours can be played."""
 
-    why = Why("Time passes.", "01_slopes", "The rule")
+    why = Why("Time passes.", "01_the_line", "The rule")
     hour = Count(3, min=1, max=12)
 
     def blank(self) -> go.Figure:
