@@ -169,6 +169,7 @@ VALUES_OF_FUNCTION: dict[tuple[str, str], Any] = {
     ("length_curve", "model"): BLOOM,
     ("model", "model"): BLOOM,
     ("published_model", "name"): "alibi",
+    ("switches_figure", "rows"): RESULTS.query("setting == 'main' and label == 'rotary'"),
     ("try_repair", "name"): "case 1",
     ("window_table", "source"): MODEL,
     ("window_table", "text"): "to be or not",

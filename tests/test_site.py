@@ -186,6 +186,40 @@ def test_race_in_the_page_has_the_yardsticks_of_its_tales(data: dict[str, Any]) 
     assert 3 < race["yardsticks"]["letter pairs"] < 3.5
 
 
+# Which of the two boxes are checked in each state
+SWITCHES = {
+    "as trained": "false false",
+    "far brake": "false true",
+    "angles stop": "true false",
+    "angles stop and far brake": "true true",
+}
+
+
+def published_mean(question: str, state: str, x: int) -> float:
+    """Of the rotary models of the study, in a state of the two switches."""
+    results = study.published_results()
+    is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
+    is_answer = (results["question"] == question) & (results["variant"] == state)
+    return float(results[is_rotary & is_answer & (results["x"] == x)]["value"].mean())
+
+
+@pytest.mark.parametrize("state", SWITCHES)
+def test_each_state_of_the_two_switches_has_its_published_numbers(page: str, state: str) -> None:
+    cells = re.findall(r'data-state="(.*?)".*?<strong>(.*?)</strong> far keys get (.*?)<', page)
+    numbers = {boxes: (bits, far_share) for boxes, bits, far_share in cells}
+    bits = published_mean("longer sequences", state, 1024)
+    far_share = published_mean("attention beyond L", state, 1024)
+    assert numbers[SWITCHES[state]] == (f"{bits:.2f}", f"{far_share:.0%}")
+
+
+def test_only_both_switches_together_bring_the_loss_back_as_the_page_says(page: str) -> None:
+    assert "only both together bring the loss back to what it is on texts of 64 bytes" in page
+    trained = published_mean("longer sequences", "as trained", 64)
+    at_1024 = {state: published_mean("longer sequences", state, 1024) for state in SWITCHES}
+    repaired = [state for state, bits in at_1024.items() if bits <= trained]
+    assert repaired == ["angles stop and far brake"]
+
+
 def test_page_states_how_far_every_claim_reaches_with_a_dot_for_every_verdict(page: str) -> None:
     verdicts = study.verdict_table(study.published_results(by_block=True)).dropna(subset="low")
     for row in study.reach_table(verdicts).itertuples():

@@ -22,6 +22,7 @@ _MODULES = {
     "mark_guesses": "claims_plot",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives
+    "switches_figure": "switches_plot",  # one rotary model with two switches, four losses
     "weights_html": "matrices_html",  # attention weights side by side
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

@@ -19,9 +19,11 @@ from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.claims_plot import deciding_factor
 from alibi_viz.figures.png import png_source
+from alibi_viz.figures.switches_plot import CELLS, switch_outcomes, tint
 from alibi_viz.files import write
 from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.measure.continuations import LONG_WORD, TEMPERATURE
+from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
 from alibi_viz.slopes import alibi_slopes
@@ -155,7 +157,45 @@ def _content() -> dict[str, Any]:
             _picture(weights)
             for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
         ],
+        "switches": _switches(results),
         "bugs": bugs,
+    }
+
+
+def _switches(results: pd.DataFrame) -> dict[str, Any]:
+    """The four losses of the rotary models with two switches, as rows of cells."""
+    is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
+    outcomes = switch_outcomes(results[is_rotary])
+    trained = outcomes[AS_TRAINED]
+
+    rows: list[list[dict[str, str]]] = [[], []]
+    for state, cell in CELLS.items():
+        outcome = outcomes[state]
+        bits = f"{outcome.bits:.2f}"
+        far_share = f"{outcome.far_share:.0%}"
+        angles_stop = cell.row == 1
+        far_brake = cell.column == 1
+        rows[cell.row].append(
+            {
+                # As the page knows it: whether each of its boxes is checked
+                "state": f"{angles_stop} {far_brake}".lower(),
+                "trouble": cell.trouble,
+                "bits": bits,
+                "far_share": far_share,
+                "color": tint(outcome.bits),
+                "words": (
+                    f"{cell.short_name.capitalize()}: {bits} bits per byte, and far keys get "
+                    f"{far_share} of the attention."
+                ),
+            }
+        )
+    yardsticks = lab.load_text().yardsticks
+    return {
+        "rows": rows,
+        "longest": trained.longest,
+        "trained": f"{trained.losses[min(trained.losses)]:.2f}",
+        "seeds": trained.seeds,
+        "yardsticks": [(name, f"{bits:.1f}") for name, bits in yardsticks.items()],
     }
 
 

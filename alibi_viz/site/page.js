@@ -277,9 +277,32 @@ function fillTable(id, headings, rows) {
   $(id).replaceChildren(row(headings, "th"), ...rows.map((cells) => row(cells, "td")));
 }
 
+// 4. Two switches.
+
+/** Light up the cell of the present state, and say its numbers. */
+function drawSwitches() {
+  const state = `${$("angles-stop").checked} ${$("far-brake").checked}`;
+  for (const cell of document.querySelectorAll(".switches .cell")) {
+    const isNow = cell.dataset.state === state;
+    cell.classList.toggle("now", isNow);
+    cell.setAttribute("aria-current", isNow);
+    if (isNow) say("switches-caption", cell.dataset.words);
+  }
+}
+
+/** Set both switches to the state of a cell. */
+function switchTo(cell) {
+  const [angles, brake] = cell.dataset.state.split(" ");
+  $("angles-stop").checked = angles === "true";
+  $("far-brake").checked = brake === "true";
+  drawSwitches();
+}
+
 // Start: pictures first, then text.
 
 for (const id of ["heads", "length", "query", "law"]) $(id).addEventListener("input", drawHeads);
+for (const id of ["angles-stop", "far-brake"]) $(id).addEventListener("input", drawSwitches);
+for (const cell of document.querySelectorAll(".switches .cell")) cell.addEventListener("click", () => switchTo(cell));
 for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
 $("again").addEventListener("click", () => (seed++, startWriting()));
 $("train").addEventListener("click", () => {
@@ -291,6 +314,7 @@ $("train").addEventListener("click", () => {
 });
 $("stop").addEventListener("click", () => (stopRace(), drawRace()));
 drawHeads();
+drawSwitches();
 startWriting();
 drawRace();
 addEventListener("resize", drawRace);

@@ -19,6 +19,7 @@ _MODULES = {
     "SlopeSurgery": "slope_surgery",
     "SpotTheBug": "spot_the_bug",
     "TugOfWar": "tug_of_war",
+    "TwoSwitches": "two_switches",
     "WindowExplorer": "attention.window_explorer",
 }
 

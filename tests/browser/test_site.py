@@ -220,13 +220,30 @@ def test_a_settled_slider_is_announced_once_in_a_live_region_that_stays(page: Pa
     assert page.evaluate("region.ariaLive") == "polite"
 
 
+def test_a_switch_lights_up_its_cell_by_keyboard(page: Page) -> None:
+    lit = page.locator(".switches .now")
+    expect(lit).to_contain_text("both troubles")
+    page.locator("#far-brake").press("Space")
+    expect(lit).to_contain_text("only new angles")
+    page.locator("#angles-stop").press("Space")
+    expect(lit).to_contain_text("neither, like ALiBi")
+    expect(page.locator("#switches-caption")).to_contain_text("Both: 0.71 bits per byte")
+
+
+def test_a_click_on_a_cell_sets_both_switches(page: Page) -> None:
+    page.get_by_role("cell", name="only the crowd").click()
+    expect(page.locator("#angles-stop")).to_be_checked()
+    expect(page.locator("#far-brake")).not_to_be_checked()
+    expect(page.locator(".switches .now")).to_contain_text("2.54")
+
+
 def test_the_numbers_of_a_heatmap_stand_in_a_table(page: Page) -> None:
     page.locator("#heads").press("Home")
     query = page.locator("#query")
     query.press("Home")
     query.press("ArrowRight")
     query.press("ArrowRight")
-    page.get_by_text("The numbers").nth(1).click()
+    page.get_by_text("The numbers").first.click()
     weights = torch.tensor([0.0, -1, -2]).mul(2.0**-8).softmax(0)  # one head has the slope 1/256
     expected = [f"{100 * weight:.1f}%" for weight in weights.tolist()]
     assert page.locator("#heads-table tr").nth(1).locator("td").all_inner_texts() == expected
@@ -268,6 +285,8 @@ def test_texts_pictures_and_answers_remain_without_javascript(browser: Browser, 
     for name in MODELS:
         assert BEGINNING in page.locator(f"#written-{name}").inner_text()
     expect(page.get_by_alt_text("Weights of head 8 of 8")).to_be_visible()
+    expect(page.get_by_role("cell", name="both troubles 5.96")).to_be_visible()
+    expect(page.locator("#far-brake")).to_be_hidden()
     bug = page.locator(".bugs figure").first
     bug.get_by_text("the answer").click()
     expect(bug).to_contain_text("Seen in")

@@ -1,0 +1,269 @@
+"""TwoSwitches, driven through its traits and its controls: a state is shown once it was visited,
+with the published numbers and a text of the published model."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from alibi_viz import lab, study
+from alibi_viz.figures.theme import named_trace
+from alibi_viz.measure.continuations import Continuation
+from alibi_viz.measure.sentences import sentences
+from alibi_viz.study.records import published_records, table_by_setting
+from alibi_viz.widgets import TwoSwitches, two_switches
+from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
+from tests.widgets.race.small_race import control
+
+TRAINED, BRAKE, STOP = "as trained", "far brake", "angles stop"
+BOTH = "angles stop and far brake"
+DEADLINE = 120  # seconds until a test gives up waiting for a thread
+
+
+def quick_text(state: str) -> Written:
+    """A text that takes no time."""
+    return Written(Continuation("Once", " upon", f" a time, {state}"), 0.5, 8)
+
+
+@pytest.fixture(autouse=True)
+def _quick_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_switches, "write_in", quick_text)
+
+
+def bits_in_cell(app: TwoSwitches, state: str) -> str:
+    (annotation,) = app.figure.select_annotations({"name": f"bits {state}"})
+    return str(annotation.text)
+
+
+def states_with_a_number(app: TwoSwitches) -> set[str]:
+    return {state for state in app.states if bits_in_cell(app, state) != "?"}
+
+
+def states_with_a_curve(app: TwoSwitches) -> set[str]:
+    return {state for state in app.states if named_trace(app.figure, state).visible}
+
+
+# The states
+
+
+def test_the_app_opens_as_trained_and_hides_the_other_states() -> None:
+    app = TwoSwitches()
+    assert app.now == TRAINED
+    assert states_with_a_number(app) == {TRAINED}
+    assert states_with_a_curve(app) == {TRAINED}
+
+
+@pytest.mark.parametrize(
+    ("angles_stop", "far_brake", "state"),
+    [
+        pytest.param(False, True, BRAKE, id="far brake"),
+        pytest.param(True, False, STOP, id="angles stop"),
+        pytest.param(True, True, BOTH, id="both"),
+    ],
+)
+def test_two_switches_make_four_states(angles_stop: bool, far_brake: bool, state: str) -> None:
+    assert TwoSwitches(angles_stop=angles_stop, far_brake=far_brake).now == state
+
+
+def test_a_state_stays_visible_after_it_was_visited() -> None:
+    app = TwoSwitches()
+    control(app, "s-far_brake").value = True
+    control(app, "s-far_brake").value = False
+    assert app.now == TRAINED
+    assert states_with_a_number(app) == {TRAINED, BRAKE}
+    assert states_with_a_curve(app) == {TRAINED, BRAKE}
+
+
+def test_reset_hides_what_was_visited() -> None:
+    app = TwoSwitches()
+    app.angles_stop = True
+    app.far_brake = True
+    control(app, "s-reset").click()
+    assert (app.angles_stop, app.far_brake) == (False, False)
+    assert states_with_a_number(app) == {TRAINED}
+
+
+def test_the_present_state_is_always_among_the_visited() -> None:
+    app = TwoSwitches(far_brake=True, visited=[])
+    assert app.visited == (BRAKE,)
+    app.visited = [BOTH]
+    assert app.visited == (BRAKE, BOTH)
+
+
+def test_all_states_can_be_shown_at_once() -> None:
+    app = TwoSwitches(visited=TwoSwitches.states)
+    assert states_with_a_number(app) == {TRAINED, BRAKE, STOP, BOTH}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "state"),
+    [
+        pytest.param(1.5, 0.5, BRAKE, id="upper right"),
+        pytest.param(0.5, 1.5, STOP, id="lower left"),
+        pytest.param(1.5, 1.5, BOTH, id="lower right"),
+    ],
+)
+def test_a_click_on_a_cell_switches_to_its_state(x: float, y: float, state: str) -> None:
+    app = TwoSwitches()
+    (clicked,) = named_trace(app.figure, "cells")._click_callbacks
+    clicked(None, SimpleNamespace(xs=[x], ys=[y]), None)
+    assert app.now == state
+    assert states_with_a_number(app) == {TRAINED, state}
+
+
+def test_a_switch_shows_on_its_button_whether_it_is_on() -> None:
+    app = TwoSwitches(far_brake=True)
+    assert control(app, "s-angles_stop").icon == "toggle-off"
+    assert control(app, "s-far_brake").icon == "toggle-on"
+
+
+# The numbers
+
+
+@pytest.mark.parametrize("state", [TRAINED, BRAKE, STOP, BOTH])
+def test_a_number_is_the_mean_of_the_published_models(state: str) -> None:
+    results = table_by_setting(published_records(["main"]), "published")
+    is_meant = (results["label"] == "rotary") & (results["variant"] == state)
+    answers = results[is_meant & (results["question"] == "longer sequences")]
+    longest = answers[answers["x"] == 1024]
+    assert len(longest) == 8
+    mean = longest["value"].sum() / 8
+
+    app = TwoSwitches(visited=TwoSwitches.states)
+    assert bits_in_cell(app, state) == f"<b>{mean:.2f}</b>"
+    assert named_trace(app.figure, state).y[-1] == pytest.approx(mean)
+
+
+CAPTIONS = [
+    pytest.param(
+        {},
+        "As trained, rotary needs 5.96 bits per byte on texts of 1,024 bytes, and far keys get 98% "
+        "of its attention.",
+        id="as trained",
+    ),
+    pytest.param(
+        {"angles_stop": True},
+        "With angles that stop, rotary needs 2.54 bits per byte on texts of 1,024 bytes, 3.42 "
+        "fewer than as trained, and far keys get 76% of its attention.",
+        id="angles stop",
+    ),
+    pytest.param(
+        {"far_brake": True},
+        "With the far brake, rotary needs 1.21 bits per byte on texts of 1,024 bytes, 4.75 fewer "
+        "than as trained, and far keys get 21% of its attention.",
+        id="far brake",
+    ),
+    pytest.param(
+        {"angles_stop": True, "far_brake": True},
+        "With both switches, rotary needs 0.71 bits per byte on texts of 1,024 bytes, 5.25 fewer "
+        "than as trained, and far keys get 12% of its attention.",
+        id="both",
+    ),
+]
+
+
+@pytest.mark.parametrize(("traits", "finding"), CAPTIONS)
+def test_the_caption_gives_the_numbers_of_the_state_and_says_whose_they_are(
+    traits: dict[str, bool], finding: str
+) -> None:
+    told, source = sentences([TwoSwitches(**traits).caption])
+    assert told == finding
+    assert source == (
+        "The numbers are means over 8 seeds, and the text below is by the model of seed 0."
+    )
+
+
+# The text
+
+
+def panel(app: TwoSwitches) -> str:
+    return str(app.writer.panel.value)
+
+
+def test_the_text_of_the_present_state_is_shown_when_it_has_been_written() -> None:
+    app = TwoSwitches()
+    app.angles_stop = True
+    app.writer.wait(DEADLINE)
+    assert "a time, angles stop</span>" in panel(app)
+
+
+def test_a_text_is_written_once_for_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def write(state: str) -> Written:
+        asked.append(state)
+        return quick_text(state)
+
+    monkeypatch.setattr(two_switches, "write_in", write)
+    app = TwoSwitches()
+    app.far_brake = True
+    app.far_brake = False
+    app.far_brake = True
+    app.writer.wait(DEADLINE)
+    assert sorted(asked) == [TRAINED, BRAKE]
+
+
+def test_the_reader_is_told_that_the_model_is_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def write(state: str) -> Written:
+        may_end.wait(DEADLINE)
+        return quick_text(state)
+
+    monkeypatch.setattr(two_switches, "write_in", write)
+    app = TwoSwitches(far_brake=True)
+    assert "With the far brake, the model is writing …" in panel(app)
+    may_end.set()
+    app.writer.wait(DEADLINE)
+    assert "a time, far brake</span>" in panel(app)
+
+
+def test_a_text_that_comes_late_does_not_replace_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def write(state: str) -> Written:
+        if state == TRAINED:
+            may_end.wait(DEADLINE)
+        return quick_text(state)
+
+    monkeypatch.setattr(two_switches, "write_in", write)
+    app = TwoSwitches()
+    app.far_brake = True
+    may_end.set()
+    app.writer.wait(DEADLINE)
+    assert "a time, far brake</span>" in panel(app)
+
+
+def test_a_failure_to_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_: str) -> Written:
+        raise RuntimeError("no <memory>")
+
+    monkeypatch.setattr(two_switches, "write_in", write)
+    writer = Writer()
+    writer.show(TRAINED)
+    with pytest.raises(RuntimeError):
+        writer.wait(DEADLINE)
+    assert "could not be written: no &lt;memory&gt;" in writer.panel.value
+
+
+def test_the_part_beyond_the_training_length_is_marked_and_text_is_escaped() -> None:
+    page = written_html(TRAINED, Written(Continuation("<b>One", " two", " & three"), 0.554, 8))
+    assert '<span class="prompt">&lt;b&gt;One</span><span class="within"> two</span>' in page
+    assert '<span class="beyond"> &amp; three</span>' in page
+
+
+def test_the_share_of_known_words_is_told() -> None:
+    page = written_html(BOTH, Written(Continuation("One", " two", " three"), 0.97, 8))
+    assert (
+        "With both switches, the model of seed 0 writes: <b>97%</b> of the shaded words, in 8 such "
+        "texts, occur in the tales."
+    ) in page
+
+
+def test_the_published_model_writes_in_the_state() -> None:
+    model = study.published_model("rotary").model
+    changed = lab.modify(model, far_slope=1 / 16, trained_length=64)
+    texts = lab.continuations(changed, lab.load_text(), 64, seed=0)
+    written = write_in(BRAKE)
+    assert written.text == texts[0]
+    assert 0.7 < written.known_words < 1
