@@ -1,15 +1,20 @@
-"""Content + bias = logits -> weights for one head, the weights of one of its queries, and the
-weights of all heads.
+"""The weights of all heads in a strip, and below it how one head reads a text: the weights of one
+query as bars, and on demand content + bias = logits -> weights for all queries.
 
-    content   + bias      query: one row of weights
-    = logits  -> weights
-    the weights of every head, as a grid of small matrices
+    the weights of every head, as a strip of small matrices
+    the bars of one query
+
+With the matrices:
+
+    the weights of every head, as a strip of small matrices
+    content + bias = logits -> weights, and the bars of one query
 
 Content, bias and logits share one color scale, so that they can be compared.
 """
 
+import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +24,13 @@ from numpy.typing import NDArray
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import heatmap_grid, theme
 from alibi_viz.figures.theme import ColorScale, as_array, named_trace, update_changed, with_gaps
-from alibi_viz.figures.tile_grid import Grid
+from alibi_viz.figures.tile_grid import PAD, Grid
 from alibi_viz.figures.token_labels import label, literal, quoted_token
 
 Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
+# What is said of a (head, query, key), each from 0, when the pointer is on it
+Describe = Callable[[int, int, int], str]
 
 
 class Panel(NamedTuple):
@@ -34,47 +41,99 @@ class Panel(NamedTuple):
 
 
 STEPS = ("content", "bias", "logits", "weights")
-# The panels are titled in this order.
+COLUMNS = "columns"  # the trace that takes the pointer above a key of the bars
 _PANELS = {
-    "content": Panel(1, 1),
-    "bias": Panel(1, 2),
-    "bars": Panel(1, 3),
-    "logits": Panel(2, 1),
-    "weights": Panel(2, 2),
-    "grid": Panel(3, 1),
+    "grid": Panel(1, 1),
+    "content": Panel(2, 1),
+    "bias": Panel(2, 2),
+    "logits": Panel(2, 3),
+    "weights": Panel(2, 4),
+    "bars": Panel(2, 5),
 }
+# What stands to the right of a matrix
+_SIGNS = {"content": "+", "bias": "=", "logits": "→"}
 
 # Pixels
-_MARGIN = {"l": 92, "r": 84, "t": 46, "b": 8}
-_SIDE = 206  # the height of a matrix, which makes it square on a page of the usual width
-_GAP_BELOW_FIRST_ROW = 36  # for a title of two lines
-_GAP_ABOVE_GRID = 104  # for tokens and two titles
-_GRID_HEIGHT = 120  # eight heads in one row leave little of it empty
-_TILE_TITLE = 18  # for the number of a head
+_MARGIN = {"l": 76, "r": 18, "t": 42, "b": 52}
+_FLAT_LABELS = 24  # the lower margin below labels that are not turned
+_GRID_HEIGHT = 64 + 2 * PAD
+_TILE_TITLE = 17  # for the number of a head
+_GAP_BELOW_GRID = 38  # for a title
+_MAX_SIDE = 180  # of a matrix, so that the app fits a laptop
+_BETWEEN_MATRICES = 26  # for a sign
+_BEFORE_BARS = 50  # for their percentages
+_LEAST_BARS = 120  # the width of the bars beside the matrices
 _LABEL = 10  # from one label to the next
-_PLOT_HEIGHT = 2 * _SIDE + _GAP_BELOW_FIRST_ROW + _GAP_ABOVE_GRID + _GRID_HEIGHT
-
-# Shares of the plotting area
-_COLUMN = 0.293  # the width of a panel
-_SIDE_SHARE = _SIDE / _PLOT_HEIGHT
-_FIRST_ROW = 1 - _SIDE_SHARE  # its lower end
-_SECOND_ROW = _FIRST_ROW - _GAP_BELOW_FIRST_ROW / _PLOT_HEIGHT - _SIDE_SHARE
-_GRID_TOP = _GRID_HEIGHT / _PLOT_HEIGHT
+_LETTER = 6.2  # of a label
+_SCALE_OF_SUM = 140  # from the right edge to the color bar of content, bias and logits
 
 _WEIGHTS = ColorScale(0.0, 0.3, weights=True)  # almost all weights are far below
 _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
 _MINUS = "\N{MINUS SIGN}"
 _MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
+_HOVER = "%{customdata}<extra></extra>"
 
-# What a cell says when the pointer is over it: the columns of its customdata, in this order
-_HOVER_COLUMNS = ("head", "query", "key", *STEPS)
-_COLUMN_OF = {name: column for column, name in enumerate(_HOVER_COLUMNS)}
-_PAIR = "head %{customdata[0]}<br>query %{customdata[1]}<br>key %{customdata[2]}<br>"
-_SUM = (
-    "content %{customdata[3]} + bias %{customdata[4]} = logit %{customdata[5]} → weight "
-    "%{customdata[6]}%"
-)
-_HOVER = f"{_PAIR}{_SUM}<extra></extra>"
+
+class Places(NamedTuple):
+    """Where the panels stand, in pixels.
+
+    Attributes:
+        width: of the plotting area.
+        side: of a matrix.
+        left_of_bars: from the left edge of the plotting area.
+        bottom: the height of the labels below.
+    """
+
+    width: int
+    side: int
+    left_of_bars: int
+    bottom: int
+
+    @classmethod
+    def on_page(cls, page_width: int, tokens: Sequence[str], *, matrices: bool) -> "Places":
+        """The panels of a page of this width, with the matrices or without them."""
+        width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
+        gaps = 3 * _BETWEEN_MATRICES + _BEFORE_BARS
+        side = (width - gaps - _LEAST_BARS) // 4
+        side = min(max(side, 40), _MAX_SIDE)
+        if matrices:
+            # On a very narrow page, the bars end at the edge.
+            left_of_bars = min(4 * side + gaps, width - 1)
+            return cls(width, side, left_of_bars, _MARGIN["b"])
+        is_flat = _has_room(tokens, len(tokens), width)
+        return cls(width, side, 0, _FLAT_LABELS if is_flat else _MARGIN["b"])
+
+    @property
+    def figure_height(self) -> int:
+        """The height of the figure, the same with the matrices and without them."""
+        inside = _GRID_HEIGHT + _GAP_BELOW_GRID + self.side
+        return _MARGIN["t"] + inside + _MARGIN["b"]
+
+    @property
+    def height(self) -> int:
+        """The height of the plotting area."""
+        return self.figure_height - _MARGIN["t"] - self.bottom
+
+    @property
+    def top_of_panels(self) -> float:
+        """The upper end of the panels below the strip, a share of the plotting area."""
+        return 1 - (_GRID_HEIGHT + _GAP_BELOW_GRID) / self.height
+
+    @property
+    def bottom_of_grid(self) -> float:
+        """The lower end of the strip, a share of the plotting area."""
+        return 1 - _GRID_HEIGHT / self.height
+
+    def across(self, name: str) -> list[float]:
+        """Where a panel starts and ends from left to right, shares of the plotting area."""
+        if name == "grid":
+            return [0, 1]
+        if name == "bars":
+            return [self.left_of_bars / self.width, 1]
+        start = STEPS.index(name) * (self.side + _BETWEEN_MATRICES)
+        # On a very narrow page, a matrix ends at the edge.
+        end = min(start + self.side, self.width)
+        return [min(start, end) / self.width, end / self.width]
 
 
 def blank() -> go.Figure:
@@ -82,9 +141,9 @@ def blank() -> go.Figure:
     selection."""
     figure = _subplots()
     _style_axes(figure)
-    _add_color_bar(figure, "coloraxis", theme.DIVERGING, "content,<br>bias,<br>logits", _FIRST_ROW)
-    _add_color_bar(figure, "coloraxis2", theme.SEQUENTIAL, "weight", _SECOND_ROW)
-    percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "15%", "≥ 30%"]}
+    _add_color_bar(figure, "coloraxis", theme.DIVERGING, length=190)
+    _add_color_bar(figure, "coloraxis2", theme.SEQUENTIAL, length=112)
+    percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "weight", "≥ 30%"]}
     figure.layout.coloraxis2.update(cmin=0, cmax=_WEIGHTS.high, colorbar=percent)
     for name in STEPS:
         _add_matrix(figure, name)
@@ -92,24 +151,23 @@ def blank() -> go.Figure:
     _add_grid(figure)
     for name in _PANELS:
         _add_title(figure, name)
+    for name, sign in _SIGNS.items():
+        _add_sign(figure, name, sign)
     return figure
 
 
 def _subplots() -> go.Figure:
-    """Two rows of matrices with the bars beside them, and the grid below."""
+    """The strip of heads, and below it four matrices and the bars."""
     figure = theme.blank(
-        height=_PLOT_HEIGHT + _MARGIN["t"] + _MARGIN["b"],
+        height=Places.on_page(880, [], matrices=False).figure_height,
         hovermode="closest",
         showlegend=False,
         margin=_MARGIN,
+        barmode="overlay",
         bargap=0.25,
     )
-    specs = [
-        [{}, {}, {"rowspan": 2}],
-        [{}, {}, None],
-        [{"colspan": 3}, None, None],
-    ]
-    figure.set_subplots(3, 3, specs=specs, horizontal_spacing=(1 - 3 * _COLUMN) / 2)
+    strip_over_all = [{"colspan": 5}, None, None, None, None]
+    figure.set_subplots(2, 5, specs=[strip_over_all, [{}] * 5])
     return figure
 
 
@@ -118,37 +176,36 @@ def _style_axes(figure: go.Figure) -> None:
     # the drawing time.
     axis = {"showgrid": False, "tickfont_size": 10, "ticklen": 2, "ticklabeloverflow": "allow"}
     figure.update_xaxes(**axis, tickangle=-90)
-    figure.update_yaxes(**axis, domain=[_FIRST_ROW, 1], row=1)
-    figure.update_yaxes(**axis, domain=[_SECOND_ROW, _SECOND_ROW + _SIDE_SHARE], row=2)
-    figure.update_yaxes(**axis, domain=[0, _GRID_TOP], row=3)
-
-    bars = _PANELS["bars"]
-    figure.update_yaxes(
-        domain=[_SECOND_ROW, 1], tickformat=".0%", nticks=5, row=bars.row, col=bars.col
-    )
+    figure.update_yaxes(**axis)
     # Tokens stand on the left and below only.
-    figure.update_yaxes(showticklabels=False, col=2)
-    for name in ("content", "bias"):
-        figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
-    grid = figure.get_subplot(*_PANELS["grid"])
-    grid.xaxis.visible = False
-    grid.yaxis.visible = False
+    for name in ("bias", "logits", "weights"):
+        figure.get_subplot(*_PANELS[name]).yaxis.showticklabels = False
+    _, shares = figure.get_subplot(*_PANELS["bars"])
+    shares.update(tickformat=".0%", nticks=5, showgrid=True)
+    for axis_of_grid in figure.get_subplot(*_PANELS["grid"]):
+        axis_of_grid.visible = False
 
 
-def _add_color_bar(figure: go.Figure, name: str, colors: Any, title: str, y: float) -> None:
-    """A color axis with its bar beside a row of matrices, whose lower end is at y."""
+def _add_color_bar(figure: go.Figure, name: str, colors: Any, *, length: int) -> None:
+    """A color axis with its bar, so many pixels long, above the right end of the strip."""
     figure.layout[name] = {
         "colorscale": colors,
         "colorbar": {
-            "x": 1.01,
-            "y": y,
-            "yanchor": "bottom",
-            "len": _SIDE_SHARE,
-            "ypad": 0,
-            "thickness": 10,
-            "outlinewidth": 0,
+            **theme.COLOR_BAR,
+            "orientation": "h",
+            "thickness": 8,
+            "ticks": "",
+            "ticklen": 0,
+            "x": 1,
+            "xanchor": "right",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "ypad": 2,
+            "lenmode": "pixels",
+            "len": length,
             "tickfont_size": 10,
-            "title": {"text": title, "side": "top", "font": {"size": 11}},
+            "tickangle": 0,
         },
     }
 
@@ -166,6 +223,7 @@ def _add_matrix(figure: go.Figure, name: str) -> None:
     across = {"xref": "x domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
     figure.add_shape(
         **across,
+        name=f"background of {name}",
         yref="y domain",
         layer="below",
         fillcolor=theme.MASKED,
@@ -176,16 +234,22 @@ def _add_matrix(figure: go.Figure, name: str) -> None:
 
 
 def _add_bars(figure: go.Figure) -> None:
-    """The weights of the selected query: bars, and diamonds for those with the other bias."""
+    """The weights of the selected query: bars, and diamonds for those with the other bias.
+
+    An invisible column over each key takes the pointer, because most bars are too low for it.
+    """
     place = _PANELS["bars"]._asdict()
-    figure.add_bar(name="bars", marker_color=theme.BLUE, hovertemplate=_HOVER, **place)
+    figure.add_bar(name="bars", marker_color=theme.BLUE, hoverinfo="skip", **place)
     diamond = {
         "symbol": "diamond-open",
         "size": 8,
         "color": theme.ORANGE,
         "line": {"width": 1.5},
     }
-    figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, **place)
+    figure.add_scatter(
+        name="other", mode="markers", marker=diamond, cliponaxis=False, hoverinfo="skip", **place
+    )
+    figure.add_bar(name=COLUMNS, opacity=0, width=1, hovertemplate=_HOVER, **place)
 
 
 def _add_grid(figure: go.Figure) -> None:
@@ -193,7 +257,10 @@ def _add_grid(figure: go.Figure) -> None:
     place = _PANELS["grid"]._asdict()
     axes = figure.get_subplot(*_PANELS["grid"])
     x, y = (axis.plotly_name.replace("axis", "") for axis in axes)
-    heatmap_grid.add_grid(figure, _PAIR + _SUM, x, y)
+    heatmap_grid.add_grid(figure, "%{customdata}", x, y)
+    # plotly draws the color bar of the weights only for a trace that uses its colors.
+    titles = named_trace(figure, heatmap_grid.TITLES)
+    titles.marker.update(color=[0], coloraxis="coloraxis2")
     figure.add_shape(
         name="query in the grid",
         type="path",
@@ -219,37 +286,59 @@ def _add_title(figure: go.Figure, name: str) -> None:
     )
 
 
+def _add_sign(figure: go.Figure, name: str, sign: str) -> None:
+    """What is done with a matrix, to the right of it."""
+    figure.add_annotation(
+        name=f"after {name}",
+        text=sign,
+        x=1,
+        xref="x domain",
+        xanchor="center",
+        xshift=_BETWEEN_MATRICES / 2,
+        y=0.5,
+        yref="y domain",
+        yanchor="middle",
+        showarrow=False,
+        font_size=20,
+        **_PANELS[name]._asdict(),
+    )
+
+
 def draw(
     figure: go.Figure,
     tokens: Sequence[str],
     trace: AttentionTrace,
     other: AttentionTrace,
     *,
+    describe: Describe,
     head: int = 0,
     query: int = -1,
     names: tuple[str, str] = ("bias on", "bias off"),
     bias_name: str = "bias",
+    matrices: bool = True,
     page_width: int = 880,
 ) -> None:
     """Draw a text and its trace [1, heads, length, length] into a figure from `blank`, plain or
     live.
 
     A cell whose logit is -inf is masked. `other`, the same text with another bias, gives the
-    diamonds, and `names` are those of both in the legend. The selected head and query may be
-    negative, from the end. `bias_name` is the title of the bias panel, and `page_width`, the pixels
-    available, decides the number of labels.
+    diamonds, and `names` are those of both in the legend. `describe` gives the hover text of a
+    cell. The selected head and query may be negative, from the end. `bias_name` is the title of the
+    bias panel, `matrices` shows the four steps, and `page_width`, the pixels available, decides
+    their size and the number of labels.
     """
     heads, length = trace.weights.shape[1:3]
-    shown = _Shown.of(tokens, trace, head=head % heads, query=query % length)
+    shown = _Shown.of(tokens, trace, describe=describe, head=head % heads, query=query % length)
     other_weights = as_array(other.weights[0]).round(_DIGITS)
-    width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
+    places = Places.on_page(page_width, tokens, matrices=matrices)
     hover = shown.hover_of_head()
     with figure.batch_update():
-        _label_axes(figure, tokens, query=shown.query, width=width)
-        _draw_matrices(figure, shown, hover)
-        _draw_bars(figure, shown, other_weights, hover[shown.query], other_name=names[1])
-        _draw_grid(figure, shown, width=width)
-        _draw_titles(figure, shown, names=names, bias_name=bias_name)
+        _arrange(figure, places, matrices=matrices)
+        _label_axes(figure, tokens, places, query=shown.query)
+        _draw_matrices(figure, shown, hover, visible=matrices)
+        _draw_bars(figure, shown, other_weights, hover[shown.query])
+        _draw_grid(figure, shown, width=places.width)
+        _draw_titles(figure, shown, names=names, bias_name=bias_name, matrices=matrices)
 
 
 _DIGITS = 5  # after the point: more are never visible
@@ -260,26 +349,33 @@ class _Shown(NamedTuple):
 
     Attributes:
         tokens: the text.
-        words: the place and the text of each token, for hover texts: [length].
+        describe: the hover text of a cell.
         steps: {step: float64 [heads, query, key]}.
         masked: bool [heads, query, key].
         head, query: the selected ones, from 0.
     """
 
     tokens: Sequence[str]
-    words: Texts
+    describe: Describe
     steps: dict[str, Floats]
     masked: NDArray[np.bool_]
     head: int
     query: int
 
     @classmethod
-    def of(cls, tokens: Sequence[str], trace: AttentionTrace, *, head: int, query: int) -> "_Shown":
-        words = [f"{place} “{label(token, 40)}”" for place, token in enumerate(tokens)]
+    def of(
+        cls,
+        tokens: Sequence[str],
+        trace: AttentionTrace,
+        *,
+        describe: Describe,
+        head: int,
+        query: int,
+    ) -> "_Shown":
         steps = {name: as_array(getattr(trace, name)[0]).round(_DIGITS) for name in STEPS}
         return cls(
             tokens=tokens,
-            words=np.array(words, dtype=object),
+            describe=describe,
             steps=steps,
             masked=np.isneginf(steps["logits"]),
             head=head,
@@ -291,125 +387,165 @@ class _Shown(NamedTuple):
         """The selected query in words."""
         return literal(f"query {self.query:,} {quoted_token(self.tokens[self.query], 16)}")
 
-    def hover(self, heads: Sequence[int], places: NDArray[np.int64]) -> Texts:
-        """The customdata of the cells of some heads, from 0, between the tokens at some places:
-        [heads, query, key, column]."""
-        chosen = np.ix_(np.array(heads), places, places)
-        masked = self.masked[chosen]
-        cells = np.empty((*masked.shape, len(_HOVER_COLUMNS)), dtype=object)
-        cells[..., _COLUMN_OF["head"]] = np.array(heads)[:, None, None] + 1
-        cells[..., _COLUMN_OF["query"]] = self.words[places][:, None]
-        cells[..., _COLUMN_OF["key"]] = self.words[places]
-        for name in STEPS:
-            cells[..., _COLUMN_OF[name]] = self.steps[name][chosen].round(3)
-        percent = (100 * self.steps["weights"][chosen]).round(3)
-        cells[..., _COLUMN_OF["weights"]] = percent
-        cells[masked, _COLUMN_OF["bias"]] = f"{_MINUS}∞ (masked)"
-        cells[masked, _COLUMN_OF["logits"]] = f"{_MINUS}∞"
-        return cells
-
     def hover_of_head(self) -> Texts:
-        """The customdata of all cells of the selected head: [query, key, column]."""
-        everywhere = np.arange(len(self.tokens))
-        (cells,) = self.hover([self.head], everywhere)
-        return cells
+        """The hover texts of all cells of the selected head: [query, key]."""
+        length = len(self.tokens)
+        texts = np.empty((length, length), dtype=object)
+        for query, key in np.ndindex(length, length):
+            texts[query, key] = literal(self.describe(self.head, query, key))
+        return texts
+
+    def hover_of_heads(self, places: Sequence[int]) -> Texts:
+        """The hover texts of all heads between the tokens at some places: [heads, query, key]."""
+        heads = len(self.masked)
+        texts = np.empty((heads, len(places), len(places)), dtype=object)
+        for head, row, column in np.ndindex(texts.shape):
+            line = self.describe(head, places[row], places[column])
+            texts[head, row, column] = literal(f"head {head + 1}: {line}")
+        return texts
 
 
-def _label_axes(figure: go.Figure, tokens: Sequence[str], *, query: int, width: int) -> None:
+def _arrange(figure: go.Figure, places: Places, *, matrices: bool) -> None:
+    """Put the panels in their places, and show or hide the matrices."""
+    update_changed(figure.layout, height=places.figure_height)
+    update_changed(figure.layout.margin, b=places.bottom)
+    for name, panel in _PANELS.items():
+        x, y = figure.get_subplot(*panel)
+        if name == "grid":
+            update_changed(y, domain=[places.bottom_of_grid, 1])
+            continue
+        update_changed(x, domain=places.across(name))
+        update_changed(y, domain=[0, places.top_of_panels])
+
+    update_changed(figure.layout.coloraxis, showscale=matrices)
+    right = max(0, 1 - _SCALE_OF_SUM / places.width)
+    update_changed(figure.layout.coloraxis.colorbar, x=right)
+    for name in STEPS:
+        for axis in figure.get_subplot(*_PANELS[name]):
+            update_changed(axis, visible=matrices)
+    belong_to_matrices = {*STEPS}
+    belong_to_matrices |= {f"after {name}" for name in _SIGNS}
+    belong_to_matrices |= {f"background of {name}" for name in STEPS}
+    for mark in (*figure.layout.shapes, *figure.layout.annotations):
+        if mark.name in belong_to_matrices:
+            update_changed(mark, visible=matrices)
+
+
+def _label_axes(figure: go.Figure, tokens: Sequence[str], places: Places, *, query: int) -> None:
     """Tokens on the axes, the selected query in bold; only every n-th one if there is not room for
     all."""
-    room = max(1, int(_COLUMN * width / _LABEL))
-    across = _spread(len(tokens), room)
-    down = _spread(len(tokens), _SIDE // _LABEL, keep=query)
-    below = [label(tokens[place]) for place in across]
-    beside = []
-    for place in down:
-        text = label(tokens[place])
-        beside.append(f"<b>{text}</b>" if place == query else text)
 
+    def texts(positions: Sequence[int]) -> list[str]:
+        labels = []
+        for position in positions:
+            text = label(tokens[position])
+            labels.append(f"<b>{text}</b>" if position == query else text)
+        return labels
+
+    length = len(tokens)
     first = -0.5
-    last = len(tokens) - 0.5
+    last = length - 0.5
+    beside = _spread(length, places.side // _LABEL, keep=query)
     for name in (*STEPS, "bars"):
         x, y = figure.get_subplot(*_PANELS[name])
-        update_changed(x, range=[first, last], tickvals=across, ticktext=below)
+        start, end = places.across(name)
+        pixels = (end - start) * places.width
+        below = _spread(length, max(1, int(pixels / _LABEL)), keep=query)
+        is_flat = _has_room(tokens, len(below), pixels)
+        update_changed(
+            x,
+            range=[first, last],
+            tickvals=below,
+            ticktext=texts(below),
+            tickangle=0 if is_flat else -90,
+        )
         if name in STEPS:
-            update_changed(y, range=[last, first], tickvals=down, ticktext=beside)
+            update_changed(y, range=[last, first], tickvals=beside, ticktext=texts(beside))
 
 
-def _draw_matrices(figure: go.Figure, shown: _Shown, hover: Texts) -> None:
+def _has_room(tokens: Sequence[str], labels: int, pixels: float) -> bool:
+    """Whether so many labels fit beside each other."""
+    longest = max((len(html.unescape(label(token))) for token in tokens), default=0)
+    return (longest + 1) * _LETTER * labels <= pixels
+
+
+def _draw_matrices(figure: go.Figure, shown: _Shown, hover: Texts, *, visible: bool) -> None:
     """The four steps of the selected head. The colors depend on all heads, so they are steady."""
+    if not visible:
+        # On each change, a FigureWidget copies all data.
+        for name in STEPS:
+            update_changed(named_trace(figure, name), visible=False, z=None, customdata=None)
+        return
+
     visible_content = shown.steps["content"][~shown.masked]
     limit = max(4, math.ceil(1.5 * float(np.abs(visible_content).max())))
     update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
     update_changed(
         figure.layout.coloraxis.colorbar,
         tickvals=[-limit, 0, limit],
-        ticktext=[f"≤ {_MINUS}{limit}", "0", f"≥ {limit}"],
+        ticktext=[f"≤ {_MINUS}{limit}", "content, bias, logits", f"≥ {limit}"],
     )
     masked = shown.masked[shown.head]
     for name in STEPS:
         values = with_gaps(shown.steps[name][shown.head], masked)
-        named_trace(figure, name).update(z=values, customdata=hover)
+        named_trace(figure, name).update(z=values, customdata=hover, visible=True)
         update_changed(_named_shape(figure, name), y0=shown.query - 0.5, y1=shown.query + 0.5)
 
 
-def _draw_bars(
-    figure: go.Figure, shown: _Shown, other_weights: Floats, hover: Texts, *, other_name: str
-) -> None:
+def _draw_bars(figure: go.Figure, shown: _Shown, other_weights: Floats, hover: Texts) -> None:
     """The weights of the selected query, and those with the other bias."""
     weights = shown.steps["weights"]
     masked = shown.masked[shown.head, shown.query]
+    keys = np.arange(len(shown.tokens))
     for name, of_all in (("bars", weights), ("other", other_weights)):
         named_trace(figure, name).update(
-            x=np.arange(len(shown.tokens)),
-            y=with_gaps(of_all[shown.head, shown.query], masked),
-            customdata=hover,
+            x=keys, y=with_gaps(of_all[shown.head, shown.query], masked)
         )
-    template = f"key %{{customdata[2]}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
-    update_changed(named_trace(figure, "other"), hovertemplate=template)
 
     # Of all heads, for a steady axis
     largest = max(weights[:, shown.query].max(), other_weights[:, shown.query].max())
-    update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, 1.08 * largest])
+    top = 1.08 * largest
+    update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, top])
+    named_trace(figure, COLUMNS).update(x=keys, y=np.full(len(keys), top), customdata=hover)
 
 
 def _draw_titles(
-    figure: go.Figure, shown: _Shown, *, names: tuple[str, str], bias_name: str
+    figure: go.Figure, shown: _Shown, *, names: tuple[str, str], bias_name: str, matrices: bool
 ) -> None:
     """The title of each panel, with the legend of its marks."""
 
     def mark(color: str, sign: str) -> str:
         return f'<span style="color:{color}">{sign}</span>'
 
-    bars = mark(theme.BLUE, "■")
-    diamonds = mark(theme.ORANGE, "◇")
-    content = "content, q · k / √d"
+    heads = "weights of every head; click one"
     if shown.masked.any():
-        content += f"<br>{mark(theme.MASKED, '■')} masked"
-    frame = mark(_FRAME_COLOR, "▭")
+        heads += f"  {mark(theme.MASKED, '■')} masked"
+    bars = f"{mark(theme.BLUE, '■')} {names[0]}  {mark(theme.ORANGE, '◇')} {names[1]}"
+    if not matrices:
+        frame = mark(_FRAME_COLOR, "▭")
+        bars = f"weights of {frame} {shown.word} in head {shown.head + 1}:  {bars}"
     titles = {
-        "content": content,
-        "bias": f"+  {bias_name}",
-        "bars": f"{shown.word}<br>{bars} {names[0]}  {diamonds} {names[1]}",
-        "logits": "=  logits",
-        "weights": "→  softmax: weights",
-        "grid": f"weights of every head, {frame} {shown.word}; click a head to select it",
+        "grid": heads,
+        "content": "content, q · k / √d",
+        "bias": bias_name,
+        "logits": "logits",
+        "weights": "softmax: weights",
+        "bars": bars,
     }
     for name, title in titles.items():
-        (annotation,) = figure.select_annotations({"name": name})
-        update_changed(annotation, text=title)
+        update_changed(_named_annotation(figure, name), text=title)
 
 
 def _draw_grid(figure: go.Figure, shown: _Shown, *, width: int) -> None:
     """The weights of every head, with the query and the selected head framed."""
     weights = shown.steps["weights"]
     heads = len(weights)
-    grid = Grid(heads, width - 10, _GRID_HEIGHT - 10)
+    grid = Grid(heads, width - 2 * PAD, _GRID_HEIGHT - 2 * PAD)
     png = grid.png(_WEIGHTS.indices(weights), shown.masked, _WEIGHTS.palette)
     heatmap_grid.fill_grid(figure, grid, png, _tile_titles(grid, heads, shown.head))
 
     length = len(shown.tokens)
-    hover = shown.hover(range(heads), grid.hover_cells(length, _MAX_HOVER))
+    hover = shown.hover_of_heads(grid.hover_cells(length, _MAX_HOVER).tolist())
     head_numbers = range(1, heads + 1)
     step = grid.hover_step(length, _MAX_HOVER)
     heatmap_grid.fill_hover(figure, grid, length, hover, head_numbers, step=step)
@@ -457,7 +593,12 @@ def _frame_selection(figure: go.Figure, grid: Grid, shown: _Shown) -> None:
 
 
 def _named_shape(figure: go.Figure, name: str) -> Any:
-    return next(figure.select_shapes({"name": name}))
+    # plotly's own `select_shapes` takes 3 ms.
+    return next(shape for shape in figure.layout.shapes if shape.name == name)
+
+
+def _named_annotation(figure: go.Figure, name: str) -> Any:
+    return next(title for title in figure.layout.annotations if title.name == name)
 
 
 def _spread(length: int, limit: int, keep: int | None = None) -> list[int]:

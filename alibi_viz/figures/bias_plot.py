@@ -1,5 +1,11 @@
 """The bias of every head, or what the softmax makes of it, e^bias: one square tile per head on one
-color scale."""
+color scale.
+
+The figure is equally high for any number of heads, so that the text below it stays where it is. A
+single head is large, and beside it is the profile of its last row:
+
+    tile of a head   bars: the weight or the bias of each key
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,9 +15,16 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_choice
-from alibi_viz.figures import heatmap_grid, matrices
-from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
-from alibi_viz.figures.tile_grid import DENSITY
+from alibi_viz.figures import heatmap_grid, matrices, theme
+from alibi_viz.figures.theme import (
+    WEIGHT_SCALE,
+    ColorScale,
+    as_array,
+    named_trace,
+    update_changed,
+    with_gaps,
+)
+from alibi_viz.figures.tile_grid import DENSITY, PAD, Grid
 
 # The text beside the color bar
 SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}
@@ -19,9 +32,22 @@ SHOWS = {"weight": "weight left at equal content", "bias": "bias, linear scale"}
 HOVER_ALL = 2048
 HOVER_ONE = 65536
 _TEMPLATE = (
-    "head %{z}<br>query %{customdata[0]}, key %{customdata[1]}<br>distance %{customdata[2]}"
-    "<br>bias %{customdata[3]}<br>relative weight %{customdata[4]:.3g}"
+    "head %{z}, query %{customdata[0]}, key %{customdata[1]}, %{customdata[2]} apart"
+    "<br>bias %{customdata[3]}, weight left %{customdata[4]:.1%}"
 )
+
+# Pixels
+_MARGIN = {"l": 56, "r": 20, "t": 48, "b": 42}
+_HEIGHT = 416  # of the figure
+_PLOT_HEIGHT = _HEIGHT - _MARGIN["t"] - _MARGIN["b"]
+_BAR_LENGTH = 200  # of the color bar
+_BEFORE_PROFILE = 72  # for the numbers at its axis
+_LEAST_PROFILE = 160  # a narrower one is left out
+_FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
+
+# From the longest title to the shortest
+_TITLES = ("head {head}, m = {slope}", "{head}: m={slope}", "{head}: {slope}")
+_TITLE_OVERHANG = 17  # pixels that a title may be longer than its tile
 
 Floats = NDArray[np.float32]
 
@@ -43,7 +69,36 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure
 
 def blank() -> go.Figure:
     """The figure without data."""
-    return matrices.blank(_TEMPLATE)
+    figure = matrices.blank(_TEMPLATE)
+    figure.update_layout(height=_HEIGHT, margin=_MARGIN)
+    figure.layout.coloraxis.colorbar.update(
+        len=_BAR_LENGTH, thickness=8, ticks="", ticklen=0, tickfont_size=10, ypad=2
+    )
+    (legend,) = figure.layout.annotations
+    legend.update(xshift=_BAR_LENGTH + 24, yshift=_MARGIN["t"] - 8)
+    _add_profile(figure)
+    return figure
+
+
+def _add_profile(figure: go.Figure) -> None:
+    """The last row of a single head as a curve, and a frame around this row."""
+    figure.update_layout(
+        xaxis2={"anchor": "y2", "title_text": "key position j", "showgrid": False},
+        yaxis2={"anchor": "x2"},
+    )
+    figure.add_scatter(
+        name="profile",
+        xaxis="x2",
+        yaxis="y2",
+        mode="lines",
+        line={"color": theme.BLUE, "width": 2, "shape": "hvh"},
+        fill="tozeroy",
+        hovertemplate="key %{x}: %{customdata}<extra></extra>",
+    )
+    figure.add_shape(
+        name="row", xref="x", yref="y", line={"color": _FRAME_COLOR, "width": 2}, x0=-1
+    )
+    figure.add_annotation(theme.TITLE, name="profile", xref="x2 domain", yref="y2 domain")
 
 
 def draw(
@@ -68,8 +123,8 @@ def draw(
         show: "weight" for the weight that a key gets at equal content, relative to the most favored
             key of its query (see `weights_from_bias`), or "bias" for the bias itself.
         heads: [heads], the number of each head; 1, 2, ... by default.
-        slopes: [heads], the text of each slope, added to the title of its tile if there is room;
-            none by default.
+        slopes: [heads], the text of each slope for the title of its tile, which is shorter where
+            there is little room; none by default.
         page_width: pixels available for the figure.
         density: image pixels per pixel of the page, see `Grid`.
     """
@@ -82,18 +137,32 @@ def draw(
         )
     check_choice("show", show, SHOWS)
 
-    grid = matrices.page_grid(tiles, page_width, density)
+    width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 40)
+    grid = _grid(tiles, width, density)
     cells, masked_cells, scale = _cells(values, hidden, grid.visible_cells(length), show)
-    matrices.draw(
-        figure,
-        grid,
-        cells,
-        masked_cells,
-        scale=scale,
-        titles=_titles(head_numbers, slopes, grid.side),
-        axis_labels=(range(length), range(length)),
-        legend=SHOWS[show],
-    )
+    tiles_width, _ = grid.extent
+    plot_width = tiles_width + 2 * PAD
+    start_of_profile = plot_width + _BEFORE_PROFILE
+    with_profile = tiles == 1 and width - start_of_profile >= _LEAST_PROFILE
+    with figure.batch_update():
+        update_changed(figure.layout, width=page_width, height=_HEIGHT)
+        # On a very narrow page, tiles of a few pixels are cut off at the edge.
+        update_changed(figure.layout.xaxis, domain=[0, min(plot_width / width, 1)])
+        matrices.draw(
+            figure,
+            grid,
+            cells,
+            masked_cells,
+            scale=scale,
+            titles=_titles(head_numbers, slopes, grid.side),
+            axis_labels=(range(length), range(length)),
+            legend=SHOWS[show],
+            plot_size=(plot_width, _PLOT_HEIGHT),
+        )
+        _show_profile(figure, visible=with_profile)
+        if with_profile:
+            update_changed(figure.layout.xaxis2, domain=[start_of_profile / width, 1])
+            _draw_profile(figure, grid, values, hidden, show=show)
 
     def add_hover(figure: go.Figure) -> None:
         limit = HOVER_ONE if tiles == 1 else HOVER_ALL
@@ -103,6 +172,73 @@ def draw(
             heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers, step=step)
 
     return add_hover
+
+
+def _grid(tiles: int, width: int, density: float) -> Grid:
+    """One large tile, or at most four or eight tiles in a row.
+
+    32 heads then have four rows, and every figure is equally high.
+    """
+    if tiles == 1:
+        across = 1
+    elif tiles <= 8:
+        across = 4
+    else:
+        across = 8
+    return Grid(tiles, width - 2 * PAD, _PLOT_HEIGHT - 2 * PAD, density, across)
+
+
+def _show_profile(figure: go.Figure, *, visible: bool) -> None:
+    """Show or remove the profile."""
+    trace = named_trace(figure, "profile")
+    update_changed(trace, visible=visible)
+    if not visible:
+        update_changed(trace, x=None, y=None, customdata=None)
+    update_changed(figure.layout.xaxis2, visible=visible)
+    update_changed(figure.layout.yaxis2, visible=visible)
+    (frame,) = figure.layout.shapes
+    update_changed(frame, visible=visible)
+    title = figure.layout.annotations[1]
+    update_changed(title, visible=visible)
+
+
+def _draw_profile(
+    figure: go.Figure, grid: Grid, values: Floats, hidden: NDArray[np.bool_], *, show: str
+) -> None:
+    """The last row of a single head: what each key has for the last query."""
+    row = values[:, -1:]
+    masked = hidden[:, -1:]
+    length = row.shape[-1]
+    if show == "weight":
+        row = weights_from_bias(row, masked)
+        texts = _three_digits(100 * row) + "%"
+        axis_range = [0.0, 1.03]
+        tick_format = ".0%"
+    else:
+        texts = _three_digits(row)
+        visible = row[~masked]
+        low = float(visible.min(initial=0))
+        high = float(visible.max(initial=0))
+        height = high - low if high > low else 1.0  # an axis needs a height
+        axis_range = [low - 0.03 * height, high + 0.03 * height]
+        tick_format = ".3~g"
+    update_changed(
+        named_trace(figure, "profile"),
+        x=np.arange(length),
+        y=with_gaps(row[0, 0], masked[0, 0]),
+        customdata=texts[0, 0],
+    )
+    update_changed(figure.layout.xaxis2, range=[-0.5, length - 0.5])
+    update_changed(figure.layout.yaxis2, range=axis_range, tickformat=tick_format)
+
+    # The frame is at least three pixels high, and the row is the last one.
+    (frame,) = figure.layout.shapes
+    top = grid.side - max(grid.side / length, 3)
+    update_changed(frame, x0=-1, x1=grid.side + 1, y0=top, y1=grid.side + 1)
+    title = figure.layout.annotations[1]
+    update_changed(
+        title, text=f'<span style="color:{_FRAME_COLOR}">▭</span> the row of query {length - 1:,}'
+    )
 
 
 def _checked(bias: ArrayLike, masked: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
@@ -137,13 +273,17 @@ def _cells(
 
 
 def _titles(head_numbers: Sequence[int], slopes: Sequence[str], side: int) -> list[str]:
-    """The title of each tile, with its slope if there is room for that in all of them."""
-    titles = [f"head {number}" for number in head_numbers]
+    """The title of each tile, as long as there is room for in all of them."""
     if not slopes:
-        return titles
-    with_slopes = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
-    longest = max(map(len, with_slopes)) * heatmap_grid.LETTER
-    return with_slopes if longest <= side else titles
+        return [f"head {number}" for number in head_numbers]
+    room = side + _TITLE_OVERHANG
+    pairs = list(zip(head_numbers, slopes, strict=True))
+    for form in _TITLES:
+        titles = [form.format(head=head, slope=slope) for head, slope in pairs]
+        longest = max(map(len, titles)) * heatmap_grid.LETTER
+        if longest <= room:
+            return titles
+    return titles
 
 
 def _hover_texts(
@@ -152,10 +292,10 @@ def _hover_texts(
     """Query, key, distance, bias and relative weight between some places, see `_TEMPLATE`:
     [heads, query, key, 5]."""
     query, key = np.meshgrid(places, places, indexing="ij")
-    biases = _shortest(values[:, query, key])
+    biases = _three_digits(values[:, query, key])
     biases[hidden[:, query, key]] = "masked"
     weights = weights_from_bias(values[:, places], hidden[:, places])[..., places]
-    columns = np.broadcast_arrays(query, key, np.abs(query - key), biases, _shortest(weights))
+    columns = np.broadcast_arrays(query, key, np.abs(query - key), biases, weights)
     return np.stack(columns, axis=-1, dtype=object)
 
 
@@ -180,7 +320,7 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     return np.exp(visible, out=visible)
 
 
-def _shortest(values: Floats) -> NDArray[np.object_]:
-    """float32 values as Python floats with their own shortest digits, not the 17 digits of a
-    converted float64."""
-    return values.astype(str).astype(np.float64).astype(object)
+def _three_digits(values: Floats) -> NDArray[np.object_]:
+    """Each value as a text with three significant digits and a real minus sign."""
+    texts = np.char.mod("%.3g", values + np.float32(0))  # -0.0 becomes 0.0
+    return np.char.replace(texts, "-", "\N{MINUS SIGN}").astype(object)

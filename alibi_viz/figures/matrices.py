@@ -85,6 +85,7 @@ def draw(
     titles: Sequence[str],
     axis_labels: tuple[Sequence[int], Sequence[int]],
     legend: str,
+    plot_size: tuple[int, int] | None = None,
 ) -> None:
     """Draw matrices into a figure from `blank`, plain or live.
 
@@ -99,36 +100,43 @@ def draw(
         titles: the title of each tile.
         axis_labels: the numbers of all rows and of all columns.
         legend: the text beside the color bar.
+        plot_size: the width and height of the axes in pixels. By default, the figure gets the size
+            of the grid.
     """
-    grid_width, grid_height = grid.extent
-    legend_width = min(_LEGEND_WIDTH, grid.width + 2 * PAD)
-    plot_width = max(grid_width + 2 * PAD, legend_width)
-    plot_height = grid_height + 2 * PAD
-    x_range, y_range = grid.ranges(plot_width)
+    if plot_size is None:
+        grid_width, grid_height = grid.extent
+        legend_width = min(_LEGEND_WIDTH, grid.width + 2 * PAD)
+        plot_width = max(grid_width + 2 * PAD, legend_width)
+        plot_height = grid_height + 2 * PAD
+    else:
+        plot_width, plot_height = plot_size
+    x_range = [-PAD, plot_width - PAD]
+    y_range = [plot_height - PAD, -PAD]  # down
     row_labels, column_labels = axis_labels
 
     if masked.any():
         legend += f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
 
     with figure.batch_update():
-        update_changed(
-            figure.layout,
-            width=plot_width + _MARGIN["l"] + _MARGIN["r"],
-            height=plot_height + _MARGIN["t"] + _MARGIN["b"],
-        )
+        if plot_size is None:
+            update_changed(
+                figure.layout,
+                width=plot_width + _MARGIN["l"] + _MARGIN["r"],
+                height=plot_height + _MARGIN["t"] + _MARGIN["b"],
+            )
         _draw_axis(figure.layout.xaxis, x_range, column_labels, grid.corners[:, 0], grid.side)
         _draw_axis(figure.layout.yaxis, y_range, row_labels, grid.corners[:, 1], grid.side)
         png = grid.png(scale.indices(cells), masked, scale.palette)
         heatmap_grid.fill_grid(figure, grid, png, titles)
         heatmap_grid.hide_hover(figure)
         update_changed(figure.layout.coloraxis, **scale.axis)
-        (legend_annotation,) = figure.layout.annotations
+        legend_annotation = figure.layout.annotations[0]
         update_changed(legend_annotation, text=legend)
 
 
 def _draw_axis(
     axis: Any,
-    ends: list[float],
+    ends: Sequence[float],
     labels: Sequence[int],
     tile_starts: NDArray[np.int64],
     side: int,

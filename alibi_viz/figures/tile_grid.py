@@ -38,7 +38,8 @@ class Grid:
     """`tiles` squares in rows, at most `width` pixels wide and `height` pixels high together.
 
     The default height leaves the controls in view. The image has `density` pixels per pixel of the
-    page, `DENSITY` or `COARSE_DENSITY`.
+    page, `DENSITY` or `COARSE_DENSITY`. With `across`, so many tiles stand in a row, whether there
+    are as many or not; otherwise as many as make large tiles.
 
     >>> from alibi_viz.figures.tile_grid import Grid
     >>> grid = Grid(8, 840)
@@ -50,10 +51,13 @@ class Grid:
     width: int = 840
     height: int = 500
     density: float = DENSITY
+    across: int | None = None
 
     @cached_property
     def columns(self) -> int:
-        """The number of columns with large tiles and few empty places."""
+        """The number of columns, by default with large tiles and few empty places."""
+        if self.across is not None:
+            return min(self.across, self.tiles)
 
         def quality(columns: int) -> float:
             """The side of a tile times the root of the filled share of the grid, up to a factor."""
@@ -70,7 +74,7 @@ class Grid:
     @cached_property
     def side(self) -> int:
         """The width and height of a tile."""
-        return self._side(self.columns)
+        return self._side(self.across or self.columns)
 
     def _rows(self, columns: int) -> int:
         return math.ceil(self.tiles / columns)

@@ -18,7 +18,7 @@ from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
-from alibi_viz.widgets.core.controls import column, fold, row
+from alibi_viz.widgets.core.controls import button, column, fold, row, show
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import (
     LINEAR,
@@ -32,7 +32,7 @@ from alibi_viz.widgets.core.traits import (
     named_law,
 )
 
-_SHOWS = {"weight": "weight left at equal content", "bias": "bias"}
+_SHOWS = {"weight": "weight left", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
     "key": "m j",
@@ -54,7 +54,8 @@ class BiasExplorer(HasHead, App):
     content is as good as that of the most favored key: under a causal mask, the query's own
     position. Choose show="bias" for the bias itself.
 
-    A click on a head enlarges it, and another click shows all heads again.
+    A click on a head enlarges it and shows the profile of its last row. Another click, or the
+    button "all heads", shows all heads again.
 
     Traits:
         num_heads: 1 to 32, with official slopes.
@@ -105,20 +106,26 @@ class BiasExplorer(HasHead, App):
         """Enlarge the head, or show all heads again."""
         self.head = head if self.head is None else None
 
+    def _show_all_heads(self) -> None:
+        self.head = None
+
     def controls(self) -> list[Widget]:
-        heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+        heads = self.slider(
+            "num_heads", "heads", "s-heads", "The number of attention heads", width="100px"
+        )
         length = self.slider(
             "length",
             "length",
             "s-length",
             "The number of tokens: queries and keys",
             play=True,  # how the matrices grow
+            width="100px",
         )
         show = self.menu(
             "show",
             "show",
             "s-show",
-            "The weight that the bias leaves to each key, or the bias",
+            "The weight that the bias leaves to each key at equal content, or the bias",
             _SHOWS,
         )
         causal = self.checkbox(
@@ -141,16 +148,21 @@ class BiasExplorer(HasHead, App):
         )
         more, folded = fold(
             "More",
-            "The law of distance, the form of the bias, and a single head",
-            row(law, self._form_menu, head),
+            "The law of distance, the form of the bias, the mask, and a single head",
+            row(law, self._form_menu, head, causal),
         )
-        return [column(row(heads, length, show, causal, more, self.reset_button()), folded)]
+        self._back = button(
+            "all heads", "arrow-left", "s-all", "Show all heads again", self._show_all_heads
+        )
+        first_row = row(heads, length, show, more, self.reset_button(), self._back)
+        return [column(first_row, folded)]
 
     def draw(self) -> str:
         heads = self._drawn_heads()
         bias, masked = self._drawn_bias()
         add_hover = self._draw_tiles(self.figure, bias, masked, self.density)
         self._debounce(lambda: add_hover(self.figure))
+        show(self.head is not None, self._back)
         self._form_menu.disabled = self.law != LINEAR
 
         end_queries = [0, -1]  # whose biases include those of all queries, see `_masked`
@@ -293,10 +305,11 @@ def _weight_at_the_end(bias: NDArray[np.float32], masked: NDArray[np.bool_], hea
         f"At distance {distance}, head {heads[steepest]} leaves "
         f"{format_percent(weight_left[steepest])}"
     )
-    if steepest != flattest:
-        text += (
-            f", while head {heads[flattest]} still leaves {format_percent(weight_left[flattest])}"
-        )
+    still_left = format_percent(weight_left[flattest])
+    if format_percent(weight_left[steepest]) != still_left:
+        text += f", while head {heads[flattest]} still leaves {still_left}"
+    elif steepest != flattest:
+        text += ", like all others"
     if (last_key_from_the_start > weight_left).any():
         text += "; keys ahead are favored"
     return f"{text}."

@@ -5,19 +5,30 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from ipywidgets import Layout, Text, Widget
+from ipywidgets import Label, Layout, Text, Widget
 from traitlets import HasTraits
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.token_labels import label
+from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.token_labels import label, quoted_token
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_percent
+from alibi_viz.widgets.core.controls import labeled
+from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import Count, Flag, State
 
 SENTENCE = (
     "The bell is hidden under the bridge. Emma asks the old fox, and the fox asks her: "
     "where is the bell?"
 )
+BRIDGE = 14  # how many words back it is in `SENTENCE`
+PUNCTUATION = ".,:;!?"
+BRACKET = 1.12  # the height of the half-life above the bars
+LONGEST_HALF_LIFE = 32
+LEFT_END = -0.2  # where the handle of a half-life beyond the text stands, as a position of a word
+
+# A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is
+# grabbed near its edge.
+_HANDLE = "M-8,0C-8,-11,8,-11,8,0C8,11,-8,11,-8,0Z"
 
 
 class ShortText(State):
@@ -34,118 +45,247 @@ class ShortText(State):
 class Forgetting(App):
     """How much weight each word of a sentence keeps when only the distance counts.
 
-    All words match the last word equally well.
+    All words match the last word equally well. A click on a word marks it, and the half-life can be
+    dragged in the picture.
 
     Traits:
         half_life: 1 to 32, the number of words after which the weight has halved.
-        text: 2 to 40 words.
+        text: 2 to 40 words. A new text marks its first word.
+        word: 0 to 39, the marked word, counted in words back from the last one. At the start, the
+            bridge of the built-in text.
         square_root: whether a second curve shows the law -m sqrt(d), with the same slope m.
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_the_line", "What a slope does")
-    half_life = Count(4, min=1, max=32)
+    half_life = Count(4, min=1, max=LONGEST_HALF_LIFE)
     text = ShortText(SENTENCE)
+    word = Count(BRIDGE, min=0, max=39)
     square_root = Flag(False)
 
+    def __init__(self, **state: Any) -> None:
+        text = state.get("text", SENTENCE)
+        if isinstance(text, str) and text != SENTENCE:
+            state.setdefault("word", _words_back_to_first(text))
+        super().__init__(**state)
+        named_trace(self.figure, "columns").on_click(self._mark)
+        # Shapes can be dragged, and there is only one.
+        self.figure.set_trait(
+            "_config", {"displayModeBar": False, "edits": {"shapePosition": True}}
+        )
+        self.figure.layout.on_change(self._drag, "shapes")
+
     def controls(self) -> list[Widget]:
+        # Before `App` draws, because the new text may not have the marked word.
+        self.observe(self._on_new_text, names="text")
         half_life = self.slider(
             "half_life",
             "half-life in words",
             "s-half_life",
-            "The weight halves every so many words",
+            "The weight halves every so many words; or drag the circle",
+        )
+        word = self.field(
+            "word", "s-word", "44px", "How many words back the marked word is; or click a word"
         )
         text = Text(
             description="text",
             continuous_update=False,
             tooltip=ShortText.info_text,
-            layout=Layout(width="360px"),
+            style={"description_width": "initial"},
+            layout=Layout(width="250px"),
         ).add_class("s-text")
-        return [half_life, self.link(text, "text"), self.reset_button()]
+        return [
+            half_life,
+            labeled("marked word", word, Label("back")),
+            self.link(text, "text"),
+            self.reset_button(),
+        ]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(height=280, showlegend=False, bargap=0.25, margin={"b": 80, "t": 16})
+        figure = theme.blank(
+            height=290,
+            showlegend=False,
+            barmode="overlay",
+            bargap=0.25,
+            hovermode="closest",
+            margin={"b": 76, "t": 12},
+        )
         figure.update_layout(
             xaxis={"tickangle": -60, "showgrid": False, "ticks": ""},
-            yaxis={"tickformat": ".0%", "range": [0, 1.12], "title_text": "weight"},
+            yaxis={
+                "tickformat": ".0%",
+                "range": [0, 1.36],
+                "tickvals": [0, 0.25, 0.5, 0.75, 1],
+                "title_text": "weight",
+            },
         )
+        self._add_words(figure)
+        self._add_half_life(figure)
+        figure.add_annotation(
+            name="square root", xanchor="left", yshift=12, showarrow=False, font_color=theme.GREEN
+        )
+        return figure
 
-        figure.add_bar(
-            name="weights",
-            marker_color=theme.BLUE,
-            hovertemplate="%{y:.1%} of the last word's weight<extra></extra>",
-        )
-        figure.add_scatter(
-            name="curve",
-            mode="lines",
-            line={"color": theme.ORANGE, "width": 2},
-            hoverinfo="skip",
-        )
+    def _add_words(self, figure: go.Figure) -> None:
+        """A bar for each word, the label of the marked one, and the square root."""
+        figure.add_bar(name="weights", hoverinfo="skip")
         figure.add_scatter(
             name="square root",
             mode="lines",
             line={"color": theme.GREEN, "width": 3, "dash": "dash"},
             hoverinfo="skip",
         )
-
-        figure.add_shape(name="half-life", type="line", line=theme.DOTTED)
-        figure.add_annotation(name="half-life", xanchor="right", xshift=-20, showarrow=False)
-        figure.add_annotation(
-            name="square root", xanchor="left", yshift=28, showarrow=False, font_color=theme.GREEN
+        # Invisible columns that are as high as the picture: many bars are too low for a click.
+        figure.add_bar(
+            name="columns",
+            opacity=0,
+            width=1,
+            hovertemplate="%{customdata}<extra></extra>",
         )
-        return figure
+        figure.add_annotation(
+            name="word", yanchor="bottom", showarrow=False, font={"color": theme.ORANGE, "size": 14}
+        )
+
+    def _add_half_life(self, figure: go.Figure) -> None:
+        """A line above the bars from the last word back to the one with half of its weight, and
+        from there down to it."""
+        figure.add_scatter(name="half-life", mode="lines", line=theme.DOTTED, hoverinfo="skip")
+        figure.add_annotation(
+            name="half-life", y=BRACKET, xanchor="right", yanchor="bottom", showarrow=False
+        )
+        figure.add_shape(
+            name="handle",
+            type="path",
+            path=_HANDLE,
+            xsizemode="pixel",
+            ysizemode="pixel",
+            yanchor=BRACKET,
+            fillcolor=theme.GRAY,
+            line_width=0,
+        )
 
     def draw(self) -> str:
         words = self.text.split()
         last = len(words) - 1
+        if self.word > last:
+            raise ValueError(
+                f"word must be an integer from 0 to {last} in this text, got {self.word}"
+            )
         slope = math.log(2) / self.half_life
+        kept = np.exp(-slope * np.arange(last, -1, -1))
+        marked = last - self.word
         unit = "word" if self.half_life == 1 else "words"
         half_life = f"{self.half_life} {unit}"
 
-        position = np.arange(len(words))
-        distance = position[::-1]
-        fine_position = np.linspace(0, last, 200)
-        square_root = np.exp(-slope * np.sqrt(last - fine_position))
-        half_weight_at = last - self.half_life
-
         figure = self.figure
         with figure.batch_update():
-            figure.layout.xaxis.update(
-                range=[-0.6, len(words) - 0.4],
-                tickvals=position,
-                ticktext=[label(word, 16) for word in words],
-            )
-            figure.update_traces(
-                {"x": position, "y": np.exp(-slope * distance)}, {"name": "weights"}
-            )
-            figure.update_traces(
-                {"x": fine_position, "y": np.exp(-slope * (last - fine_position))},
-                {"name": "curve"},
-            )
-            figure.update_traces(
-                {"x": fine_position, "y": square_root, "visible": self.square_root},
-                {"name": "square root"},
-            )
-            figure.update_shapes(
-                {"x0": half_weight_at, "x1": last, "y0": 0.5, "y1": 0.5}, {"name": "half-life"}
-            )
-            figure.update_annotations(
-                {"text": f"half, {half_life} back", "x": half_weight_at, "y": 0.5},
-                {"name": "half-life"},
-            )
-            figure.update_annotations(
-                {
-                    "text": "the square root, with the same slope",
-                    "x": 0,
-                    "y": square_root[0],
-                    "visible": self.square_root,
-                },
-                {"name": "square root"},
-            )
+            self._draw_words(words, kept, marked)
+            self._draw_half_life(last, half_life)
+            self._draw_square_root(last, slope)
 
-        kept = format_percent(math.exp(-slope * last))
+        left = format_percent(kept[marked])
         if self.square_root:
-            kept += f", and with the square root {square_root[0]:.0%}"
+            left += f", and with the square root {format_percent(self._by_square_root(slope))}"
         return (
-            f"A half-life of {half_life} is a slope of {slope:.2g}: {half_life} back, a word "
-            f"weighs half as much as the last one. The first word, {last} back, keeps {kept}."
+            f"A half-life of {half_life} is a slope of {format_number(slope)}: {half_life} back, a "
+            f"word weighs half as much as the last one. {_sentence_start(words[marked])}, "
+            f"{self.word} back, keeps {left}."
         )
+
+    def _draw_words(self, words: list[str], kept: np.ndarray, marked: int) -> None:
+        """The bars, with the marked one in its own color."""
+        figure = self.figure
+        position = np.arange(len(words))
+        labels = [label(word, 16) for word in words]
+        labels[marked] = f"<b>{labels[marked]}</b>"
+        figure.layout.xaxis.update(
+            range=[-0.6, len(words) - 0.4], tickvals=position, ticktext=labels
+        )
+        colors = [theme.BLUE] * len(words)
+        colors[marked] = theme.ORANGE
+        named_trace(figure, "weights").update(x=position, y=kept, marker_color=colors)
+
+        hover = []
+        for word, back, share in zip(words, position[::-1], kept, strict=True):
+            hover.append(f"{label(word, 16)}, {back} back: {format_percent(share)}")
+        named_trace(figure, "columns").update(
+            x=position, y=np.full(len(words), BRACKET - 0.04), customdata=hover
+        )
+        figure.update_annotations(
+            {
+                "text": f"<b>{format_percent(kept[marked])}</b>",
+                "x": marked,
+                "y": kept[marked],
+            },
+            {"name": "word"},
+        )
+
+    def _draw_half_life(self, last: int, half_life: str) -> None:
+        """The line and its handle, which stay in sight when the half-life is longer than the
+        text."""
+        figure = self.figure
+        is_beyond = self.half_life > last
+        place = self._handle_place(last)
+        text = f"half-life: {half_life}"
+        if is_beyond:
+            text += ", more than the text has"
+        # Down to half of the weight, which the picture may not show
+        corner = [None, None] if is_beyond else [place, place]
+        named_trace(figure, "half-life").update(
+            x=[last, place, *corner], y=[BRACKET, BRACKET, BRACKET, 0.5]
+        )
+        figure.update_annotations({"text": text, "x": last + 0.4}, {"name": "half-life"})
+        figure.update_shapes({"xanchor": place, "yanchor": BRACKET}, {"name": "handle"})
+
+    def _handle_place(self, last: int) -> float:
+        """Where the handle of the half-life is, at most at the left edge."""
+        return max(last - self.half_life, LEFT_END)
+
+    def _draw_square_root(self, last: int, slope: float) -> None:
+        """The weights by the law of the square root, as a curve."""
+        figure = self.figure
+        position = np.linspace(0, last, 200)
+        weights = np.exp(-slope * np.sqrt(last - position))
+        named_trace(figure, "square root").update(x=position, y=weights, visible=self.square_root)
+        figure.update_annotations(
+            {
+                "text": "the square root, with the same slope",
+                "x": 0,
+                "y": weights[0],
+                "visible": self.square_root,
+            },
+            {"name": "square root"},
+        )
+
+    def _by_square_root(self, slope: float) -> float:
+        """The weight that the marked word keeps by the law of the square root."""
+        return math.exp(-slope * math.sqrt(self.word))
+
+    def _on_new_text(self, _: object) -> None:
+        self.word = _words_back_to_first(self.text)
+
+    def _mark(self, _: object, points: Any, __: object) -> None:
+        """A click on a word marks it."""
+        if points.xs:
+            last = len(self.text.split()) - 1
+            self.word = last - int(points.xs[0])
+
+    def _drag(self, _: object, shapes: Any) -> None:
+        """The half-life follows its handle."""
+        (handle,) = shapes
+        last = len(self.text.split()) - 1
+        place = self._handle_place(last)
+        if (handle.xanchor, handle.yanchor) == (place, BRACKET):
+            return  # `draw` has put it there
+        half_life = round(last - handle.xanchor)
+        self.half_life = min(max(half_life, 1), LONGEST_HALF_LIFE)
+        self.refresh()  # the handle snaps to its word, even if the half-life is the same
+
+
+def _words_back_to_first(text: str) -> int:
+    """How many words back the first word of a text is; 39 at most."""
+    return min(max(len(text.split()) - 1, 0), 39)
+
+
+def _sentence_start(word: str) -> str:
+    """A word in quotation marks, without the punctuation after it."""
+    return quoted_token(word.rstrip(PUNCTUATION) or word)

@@ -7,13 +7,23 @@ import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_percent
+from alibi_viz.widgets.core.formatting import format_fixed, format_number, format_percent
 from alibi_viz.widgets.core.traits import Count
 
 TOKENS = 256
-LARGEST_PULL = 16  # that the bars show
+# The scale of the pulls is fixed, so that bars can be compared. What is below it is cut off and
+# marked.
+LOWEST_PULL = -16
+HIGHEST_PULL = 13
+CUT = LOWEST_PULL + 0.8  # where a bar that is too long ends
+# What pulls on the logit of the match, from top to bottom
+BARS = ("content", "distance", "sum")
+
+# Where the slider stops: eight steps from one power of two to the next, in whole tokens
+DISTANCES = sorted({min(round(2 ** (step / 8)), TOKENS - 1) for step in range(65)})
 
 
 class TugOfWar(App):
@@ -36,9 +46,19 @@ class TugOfWar(App):
 
     def controls(self) -> list[Widget]:
         return [
-            self.slider("head", "head", "s-head", "Head 1 has slope 1/2, head 8 slope 1/256"),
             self.slider(
-                "content", "content", "s-content", "By how much the logit of the match is higher"
+                "head",
+                "head",
+                "s-head",
+                "Head 1 has slope 1/2, head 8 slope 1/256",
+                width="100px",
+            ),
+            self.slider(
+                "content",
+                "content",
+                "s-content",
+                "By how much the logit of the match is higher",
+                width="100px",
             ),
             self.slider(
                 "distance",
@@ -46,24 +66,31 @@ class TugOfWar(App):
                 "s-distance",
                 "How far back the match is",
                 play=True,  # how the match is forgotten
+                stops=DISTANCES,  # as on the axis of the picture
             ),
             self.reset_button(),
         ]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(height=300, showlegend=False, margin={"t": 30, "l": 84})
+        figure = theme.blank(height=290, showlegend=False, margin={"t": 28, "l": 108, "r": 30})
         figure.update_layout(
             # Left: what pulls on the logit of the match.
             xaxis={
-                "domain": [0, 0.38],
-                "range": [-LARGEST_PULL, LARGEST_PULL],
+                "domain": [0, 0.4],
+                "range": [LOWEST_PULL, HIGHEST_PULL],
+                "tickvals": [-15, -10, -5, 0, 5, 10],
                 "title_text": "pull on the logit",
                 "zeroline": True,
             },
-            yaxis={"tickvals": [0, 1, 2], "ticks": "", "showgrid": False},
+            yaxis={
+                "tickvals": [0, 1, 2],
+                "range": [2.6, -0.6],  # from top to bottom
+                "ticks": "",
+                "showgrid": False,
+            },
             # Right: the weight of the match at each distance.
             xaxis2={
-                "domain": [0.52, 1],
+                "domain": [0.53, 1],
                 "type": "log",
                 "range": [0, math.log10(TOKENS)],
                 "tickvals": [1, 4, 16, 64, 256],
@@ -76,33 +103,61 @@ class TugOfWar(App):
                 "title_text": "weight of the match",
             },
         )
+        self._add_pulls(figure)
+        self._add_weights(figure)
+        return figure
 
+    def _add_pulls(self, figure: go.Figure) -> None:
+        """Bars of which each begins where the one above it ends, and the sum of both."""
         figure.add_bar(
             name="pulls",
             y=[0, 1, 2],
-            marker_color=[theme.GREEN, theme.ORANGE, theme.BLUE],
+            marker_color=[theme.BLUE, theme.ORANGE, theme.GREEN],
             orientation="h",
             hoverinfo="skip",
         )
+        # From the end of each bar down to the next
+        figure.add_scatter(name="ends", mode="lines", line=theme.DOTTED, hoverinfo="skip")
+        # A bar that is longer than the scale is broken and ends in an arrow.
+        slash = {"symbol": "line-ne", "size": 22, "line": {"color": "#FFFFFF", "width": 3}}
+        figure.add_scatter(name="breaks", mode="markers", marker=slash, hoverinfo="skip")
+        arrow = {
+            "symbol": "triangle-left",
+            "size": 18,
+            "color": [theme.ORANGE, theme.GREEN],
+        }
+        figure.add_scatter(
+            name="arrows", mode="markers", marker=arrow, cliponaxis=False, hoverinfo="skip"
+        )
+
+    def _add_weights(self, figure: go.Figure) -> None:
+        """The weight of the match at each distance, at its own, and where the two tie."""
+        axes = {"xaxis": "x2", "yaxis": "y2"}
         figure.add_scatter(
             name="weight by distance",
-            xaxis="x2",
-            yaxis="y2",
             mode="lines",
             line_color=theme.BLUE,
             hovertemplate="%{x} back: %{y:.0%}<extra></extra>",
+            **axes,
         )
         figure.add_scatter(
             name="match",
-            xaxis="x2",
-            yaxis="y2",
             marker={"size": 13, "color": theme.GREEN},
+            cliponaxis=False,
             hoverinfo="skip",
+            **axes,
         )
         figure.add_shape(
             name="tie", type="line", xref="x2", yref="y2 domain", y0=0, y1=1, line=theme.DOTTED
         )
-        return figure
+        figure.add_annotation(
+            name="tie",
+            xref="x2",
+            yref="y2 domain",
+            y=1,
+            yanchor="bottom",
+            showarrow=False,
+        )
 
     def draw(self) -> str:
         slope = float(alibi_slopes(8)[self.head - 1])
@@ -116,20 +171,12 @@ class TugOfWar(App):
         weights = match / (others.sum() - others + match)
         weight = weights[self.distance]
 
-        pulls = {"sum": self.content - cost, "distance": -cost, "content": self.content}
-        lengths = np.clip(list(pulls.values()), -LARGEST_PULL, LARGEST_PULL)
-
         figure = self.figure
         with figure.batch_update():
-            figure.layout.yaxis.ticktext = [f"{name} {pull:+.1f}" for name, pull in pulls.items()]
-            figure.update_traces({"x": lengths}, {"name": "pulls"})
-            figure.update_traces(
-                {"x": distances[1:], "y": weights[1:]}, {"name": "weight by distance"}
-            )
-            figure.update_traces({"x": [self.distance], "y": [weight]}, {"name": "match"})
-            figure.update_shapes(
-                {"x0": tie, "x1": tie, "visible": 1 <= tie < TOKENS}, {"name": "tie"}
-            )
+            self._draw_pulls(cost)
+            named_trace(figure, "weight by distance").update(x=distances[1:], y=weights[1:])
+            named_trace(figure, "match").update(x=[self.distance], y=[weight])
+            self._draw_tie(tie)
 
         if self.content > cost:
             winner = "Content wins"
@@ -138,7 +185,42 @@ class TugOfWar(App):
         else:
             winner = "A tie"
         return (
-            f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives "
+            f"{winner}: a distance of {self.distance} costs {format_number(cost)}, content gives "
             f"{self.content}: the match gets {format_percent(weight)} of the weight. "
             f"They tie {tie:,.0f} tokens back."
+        )
+
+    def _draw_pulls(self, cost: float) -> None:
+        """Content, what distance takes from it, and what is left."""
+        left = self.content - cost
+        is_cut = left < LOWEST_PULL
+        end = CUT if is_cut else left
+        starts = [0.0, self.content, 0.0]
+        ends = [self.content, end, end]
+
+        labels = []
+        for name, pull in zip(BARS, (self.content, -cost, left), strict=True):
+            labels.append(f"{name} <b>{format_fixed(pull, 1, plus=True)}</b>")
+        figure = self.figure
+        figure.layout.yaxis.ticktext = labels
+        named_trace(figure, "pulls").update(base=starts, x=np.subtract(ends, starts))
+        named_trace(figure, "ends").update(
+            x=[self.content, self.content, None, end, end], y=[0, 1, None, 1, 2]
+        )
+        named_trace(figure, "arrows").update(x=[CUT, CUT], y=[1, 2], visible=is_cut)
+        # Two slashes in each bar
+        first = CUT + 1.2
+        second = CUT + 1.8
+        named_trace(figure, "breaks").update(
+            x=[first, second, first, second], y=[1, 1, 2, 2], visible=is_cut
+        )
+
+    def _draw_tie(self, tie: float) -> None:
+        """A line at the distance at which content and bias cancel, unless it is out of sight."""
+        is_visible = 1 <= tie < TOKENS
+        self.figure.update_shapes({"x0": tie, "x1": tie, "visible": is_visible}, {"name": "tie"})
+        # plotly places annotations on a logarithmic axis by the logarithm.
+        place = math.log10(tie) if is_visible else 0
+        self.figure.update_annotations(
+            {"x": place, "text": f"tie, {tie:,.0f} back", "visible": is_visible}, {"name": "tie"}
         )

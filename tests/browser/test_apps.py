@@ -215,29 +215,82 @@ def test_widest_app_fits_the_page(page: NotebookPage, width: int) -> None:
     page.page.wait_for_function("app => app.scrollWidth <= app.clientWidth", arg=app)
 
 
+# The subplots of AttentionExplorer, in which plotly takes the pointer
+ALL_HEADS = ".nsewdrag[data-subplot=xy]"
+CONTENT = ".nsewdrag[data-subplot=x2y2]"
+BARS = ".nsewdrag[data-subplot=x6y6]"
+WORDS = 18  # of the text
+
+
+def point_at(app: Locator, subplot: str, column: int, row: int = 0) -> tuple[float, float]:
+    """Move the pointer to the cell of a matrix, or to a bar, and return its place."""
+    area = app.locator(subplot)
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    x = box["x"] + (column + 0.5) * box["width"] / WORDS
+    y = box["y"] + (row + 0.5) * box["height"] / WORDS
+    app.page.mouse.move(x, y)
+    return x, y
+
+
+def show_the_matrices(app: Locator) -> None:
+    app.locator(".s-matrices input").check()
+    expect(app.get_by_text("content, q · k / √d", exact=True)).to_be_visible()
+
+
 def test_click_on_a_row_chooses_the_query(page: NotebookPage) -> None:
     app = page.app(at("AttentionExplorer"))
-    heatmap = app.locator(".js-plotly-plot .nsewdrag").first
-    heatmap.scroll_into_view_if_needed()
-    box = heatmap.bounding_box()
-    assert box is not None
-    row_height = box["height"] / 18  # of 18 queries
-    page.page.mouse.click(box["x"] + 3, box["y"] + 8.5 * row_height)
+    show_the_matrices(app)
+    page.page.mouse.click(*point_at(app, CONTENT, column=0, row=8))
     page.wait_for_caption("Query 8 “dog”", number=at("AttentionExplorer"))
 
     app.locator(".s-reset").click()
-    page.wait_for_caption("Head 3 of 8", number=at("AttentionExplorer"))
+    page.wait_for_caption("Query 17 “cat”", number=at("AttentionExplorer"))
+
+
+def test_click_on_a_bar_chooses_its_word_as_the_query(page: NotebookPage) -> None:
+    app = page.app(at("AttentionExplorer"))
+    page.page.mouse.click(*point_at(app, BARS, column=8))
+    page.wait_for_caption("Query 8 “dog”", number=at("AttentionExplorer"))
+
+    app.locator(".s-reset").click()
+    page.wait_for_caption("Query 17 “cat”", number=at("AttentionExplorer"))
+
+
+def test_pointing_at_a_cell_outlines_it_in_every_matrix_and_says_its_sum(
+    page: NotebookPage,
+) -> None:
+    app = page.app(at("AttentionExplorer"))
+    show_the_matrices(app)
+    point_at(app, CONTENT, column=6, row=8)
+    expect(app.locator(".alibi-sum")).to_contain_text("“dog” → “.”, 2 back: ")
+    expect(app.locator(".alibi-cell")).to_have_count(4)
+    expect(app.locator(".alibi-column")).to_have_count(1)
+    expect(app.locator(".hoverlayer")).to_be_hidden()
+
+    app.locator(".alibi-caption").hover()
+    expect(app.locator(".alibi-outline")).to_have_count(0)
+    app.locator(".s-reset").click()
+    expect(app.get_by_text("content, q · k / √d", exact=True)).to_be_hidden()
+
+
+def test_pointing_at_a_bar_says_its_sum(page: NotebookPage) -> None:
+    app = page.app(at("AttentionExplorer"))
+    point_at(app, BARS, column=1)
+    expect(app.locator(".alibi-sum")).to_contain_text("“cat” → “cat”, 16 back: ")
+    expect(app.locator(".alibi-column")).to_have_count(1)
 
 
 def test_hover_names_a_head_and_a_click_chooses_it(page: NotebookPage) -> None:
     app = page.app(at("AttentionExplorer"))
-    app.locator(".js-plotly-plot .nsewdrag").last.scroll_into_view_if_needed()
+    app.locator(ALL_HEADS).scroll_into_view_if_needed()
     title = app.locator(".scatterlayer .textpoint text").nth(6).bounding_box()
     assert title is not None
     inside_x = title["x"] + 10
     inside_y = title["y"] + title["height"] + 30
     page.page.mouse.move(inside_x, inside_y)
-    expect(app.locator(".hoverlayer .hovertext")).to_contain_text("head 7")
+    expect(app.locator(".alibi-sum")).to_contain_text("head 7")
     page.page.mouse.click(inside_x, inside_y)
     page.wait_for_caption("Head 7 of 8", number=at("AttentionExplorer"))
 

@@ -17,7 +17,7 @@ from tests.figures.reading import hovered
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
 LENGTH = len(TOKENS)
 HEADS = 4
-GRID = Grid(HEADS, 880 - 92 - 84 - 10, 110)  # without margins
+GRID = Grid(HEADS, 880 - 76 - 18 - 8, 64)  # without margins
 QUERY, KEY = torch.randn(2, 1, HEADS, LENGTH, 8, generator=torch.Generator().manual_seed(0))
 
 
@@ -34,9 +34,14 @@ def zeros_trace(heads: int, length: int) -> AttentionTrace:
     return attention_trace(torch.zeros(1, heads, length, 2), torch.zeros(1, heads, length, 2), None)
 
 
+def numbers(head: int, query: int, key: int) -> str:
+    """What is said of a cell: its numbers, and the key."""
+    return f"{head} {query} {key} {TOKENS[key] if key < LENGTH else ''}"
+
+
 def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
     figure = blank()
-    draw(figure, *arguments, **options)
+    draw(figure, *arguments, **{"describe": numbers, **options})
     return figure
 
 
@@ -133,70 +138,124 @@ def test_titles_name_the_query_and_the_bias() -> None:
         TOKENS, WITH_BIAS, WITHOUT_BIAS, query=1, names=("on", "off"), bias_name="my bias"
     )
     titles = {annotation.name: annotation.text for annotation in figure.layout.annotations}
-    assert titles["bias"] == "+  my bias"
-    assert titles["bars"].startswith("query 1 “cat”<br>")
+    assert titles["bias"] == "my bias"
     assert "on" in titles["bars"]
     assert "off" in titles["bars"]
-    assert titles["content"].endswith("masked")
+    assert titles["grid"].endswith("masked")
+
+
+def test_signs_between_the_matrices_say_what_is_done_with_them() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    texts = {annotation.name: annotation.text for annotation in figure.layout.annotations}
+    signs = [texts[f"after {name}"] for name in ("content", "bias", "logits")]
+    assert signs == ["+", "=", "→"]
+
+
+# With the matrices and without them
+
+
+def subplot_of(figure: go.Figure, name: str) -> tuple[Any, Any]:
+    """The axes of a trace."""
+    trace = named_trace(figure, name)
+    x = figure.layout[trace.xaxis.replace("x", "xaxis")]
+    y = figure.layout[trace.yaxis.replace("y", "yaxis")]
+    return x, y
+
+
+def test_without_the_matrices_the_bars_are_as_wide_as_the_figure() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=False)
+    x, _ = subplot_of(figure, "bars")
+    assert x.domain == (0, 1)
+
+
+@pytest.mark.parametrize("page_width", [620, 934, 1260])
+def test_matrices_and_bars_stand_beside_each_other(page_width: int) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    ends = [0.0]
+    for name in (*STEPS, "bars"):
+        x, _ = subplot_of(figure, name)
+        start, end = x.domain
+        assert start >= ends[-1]
+        ends.append(end)
+    assert ends[-1] == 1
+
+
+@pytest.mark.parametrize("page_width", [620, 934, 1260])
+def test_a_matrix_is_square(page_width: int) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    margin = figure.layout.margin
+    x, y = subplot_of(figure, "weights")
+    width = (x.domain[1] - x.domain[0]) * (page_width - margin.l - margin.r)
+    height = (y.domain[1] - y.domain[0]) * (figure.layout.height - margin.t - margin.b)
+    assert width == pytest.approx(height)
+
+
+def test_without_the_matrices_nothing_of_them_is_left() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    draw(figure, TOKENS, WITH_BIAS, WITHOUT_BIAS, describe=numbers, matrices=False)
+    for name in STEPS:
+        matrix = named_trace(figure, name)
+        assert matrix.visible is False
+        assert matrix.z is None
+        x, y = subplot_of(figure, name)
+        assert (x.visible, y.visible) == (False, False)
+        assert shape(figure, name).visible is False
+    shown = {title.name for title in figure.layout.annotations if title.visible is not False}
+    assert shown == {"grid", "bars"}
+    assert figure.layout.coloraxis.showscale is False
+
+
+@pytest.mark.parametrize("page_width", [620, 934, 1260])
+def test_the_figure_is_equally_high_with_the_matrices(page_width: int) -> None:
+    heights = set()
+    for matrices in (True, False):
+        figure = attention_figure(
+            TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=matrices, page_width=page_width
+        )
+        heights.add(figure.layout.height)
+    (height,) = heights
+    assert height <= 385
 
 
 # Hover texts
 
 
-def steps_of_pair(head: int, query: int, key: int) -> list[float]:
-    """Content, bias, logit, and the weight in percent."""
-    return [
-        WITH_BIAS.content[0, head, query, key].item(),
-        WITH_BIAS.bias[0, head, query, key].item(),
-        WITH_BIAS.logits[0, head, query, key].item(),
-        100 * WITH_BIAS.weights[0, head, query, key].item(),
-    ]
-
-
 @pytest.mark.parametrize("name", STEPS)
-def test_hover_text_of_a_cell_gives_every_step_of_its_pair(name: str) -> None:
+def test_hover_text_of_a_cell_is_that_of_its_pair(name: str) -> None:
     figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1)
-    head, query, key, *steps = named_trace(figure, name).customdata[6][1]
-    assert [head, query, key] == [2, "6 “cat”", "1 “cat”"]
-    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
+    assert named_trace(figure, name).customdata[6][1] == "1 6 1 cat"
 
 
-def test_hover_text_of_a_bar_gives_every_step_of_its_pair() -> None:
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1)
-    head, query, key, *steps = named_trace(figure, "bars").customdata[1]
-    assert [head, query, key] == [2, "6 “cat”", "1 “cat”"]
-    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
+def test_hover_text_above_a_bar_is_that_of_its_key() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1, query=4)
+    assert named_trace(figure, "columns").customdata[1] == "1 4 1 cat"
 
 
-def test_hover_text_of_the_grid_gives_every_step_of_its_pair() -> None:
+def test_a_column_for_the_pointer_is_as_high_as_the_axis() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    _, y = subplot_of(figure, "columns")
+    assert set(named_trace(figure, "columns").y) == {y.range[1]}
+
+
+def test_hover_text_of_the_grid_names_its_head() -> None:
     figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
     number_of_head = 2
-    head, query, key, *steps = hovered(figure, LENGTH, LENGTH, GRID)[number_of_head, 6, 1]
-    assert [head, query, key] == [number_of_head, "6 “cat”", "1 “cat”"]
-    assert steps == pytest.approx(steps_of_pair(head=1, query=6, key=1), abs=6e-4)
+    shown = hovered(figure, LENGTH, LENGTH, GRID)
+    assert shown[number_of_head, 6, 1] == "head 2: 1 6 1 cat"
 
 
-def test_of_many_tokens_two_share_a_hover_text_of_the_grid() -> None:
+def test_of_many_tokens_some_share_a_hover_text_of_the_grid() -> None:
     tokens = [f"t{place}" for place in range(70)]
     equal = zeros_trace(heads=1, length=70)
     grid = Grid(1, GRID.width, GRID.height)
-    found = hovered(attention_figure(tokens, equal, equal), 70, 70, grid)
+    shown = hovered(attention_figure(tokens, equal, equal), 70, 70, grid)
     for cell in [(1, 60, 40), (1, 61, 40), (1, 60, 41), (1, 61, 41)]:
-        _, query, key, *_ = found[cell]
-        assert query == "61 “t61”"
-        assert key == "41 “t41”"
+        assert shown[cell] == "head 1: 0 61 41 "
 
 
 def test_hover_text_shows_a_token_as_it_is_written() -> None:
     figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
-    assert named_trace(figure, "content").customdata[6][2][2] == "2 “&lt;b&gt;x&lt;/b&gt;”"
-
-
-def test_hover_text_of_a_masked_cell_says_so() -> None:
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
-    _, _, _, _, bias, logit, _ = named_trace(figure, "content").customdata[0][3]
-    assert bias == "\N{MINUS SIGN}∞ (masked)"
-    assert logit == "\N{MINUS SIGN}∞"
+    assert named_trace(figure, "content").customdata[6][2] == "0 6 2 &lt;b&gt;x&lt;/b&gt;"
 
 
 # Labels and sizes
@@ -209,21 +268,36 @@ def many_tokens(page_width: int) -> go.Figure:
 
 
 def test_a_wide_page_has_a_label_for_each_token() -> None:
-    assert len(many_tokens(2200).get_subplot(2, 1).xaxis.tickvals) == 48
+    x, _ = subplot_of(many_tokens(2200), "bars")
+    assert len(x.tickvals) == 48
 
 
 def test_a_narrow_page_has_fewer_labels() -> None:
-    assert len(many_tokens(600).get_subplot(2, 1).xaxis.tickvals) < 20
+    x, _ = subplot_of(many_tokens(600), "bars")
+    assert len(x.tickvals) < 20
 
 
 def test_the_selected_query_is_labeled_in_bold() -> None:
-    assert "<b>t7</b>" in many_tokens(600).get_subplot(1, 1).yaxis.ticktext
+    x, y = subplot_of(many_tokens(600), "content")
+    assert "<b>t7</b>" in y.ticktext
+    assert "<b>t7</b>" in x.ticktext
 
 
 def test_labels_do_not_run_into_each_other() -> None:
-    places = many_tokens(600).get_subplot(1, 1).yaxis.tickvals
-    most_labels = 20  # that fit the height of a matrix
-    assert np.diff(places).min() >= 48 / most_labels
+    _, y = subplot_of(many_tokens(934), "content")
+    most_labels = 15  # that fit the height of a matrix
+    assert np.diff(y.tickvals).min() >= 48 / most_labels
+
+
+def test_short_labels_below_wide_bars_are_not_turned() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=False)
+    x, _ = subplot_of(figure, "bars")
+    assert x.tickangle == 0
+
+
+def test_labels_below_narrow_bars_are_turned() -> None:
+    x, _ = subplot_of(attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS), "bars")
+    assert x.tickangle == -90
 
 
 @pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
@@ -243,7 +317,7 @@ def test_one_unit_of_the_grid_is_one_pixel(page_width: int) -> None:
     margin = figure.layout.margin
     width = page_width - margin.l - margin.r
     height = figure.layout.height - margin.t - margin.b
-    x, y = figure.get_subplot(3, 1)
+    x, y = figure.get_subplot(1, 1)
     assert x.domain == (0, 1)
     assert x.range[1] - x.range[0] == pytest.approx(width)
     assert y.range[0] - y.range[1] == pytest.approx((y.domain[1] - y.domain[0]) * height, abs=1)
@@ -255,7 +329,7 @@ def test_one_unit_of_the_grid_is_one_pixel(page_width: int) -> None:
 def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
     equal = zeros_trace(heads=2, length=3)
     redrawn = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
-    draw(redrawn, ["a", "b", "c"], equal, equal)
+    draw(redrawn, ["a", "b", "c"], equal, equal, describe=numbers)
     assert redrawn.to_json() == attention_figure(["a", "b", "c"], equal, equal).to_json()
 
 
@@ -269,7 +343,7 @@ def test_selecting_a_head_or_a_query_sends_no_matrix_of_the_grid_again() -> None
         changed_layout.extend(relayout_data)
 
     figure._send_update_msg = keep
-    draw(figure, TOKENS, WITH_BIAS, WITH_BIAS, head=3, query=2)
+    draw(figure, TOKENS, WITH_BIAS, WITH_BIAS, describe=numbers, head=3, query=2)
     assert figure.data.index(named_trace(figure, "tiles")) not in changed_traces
     assert any("shapes" in path for path in changed_layout)
     assert not any("images" in path for path in changed_layout)

@@ -21,13 +21,21 @@ from tests.figures.reading import cell_colors, hovered
 # Margins in pixels
 LEFT = 56
 RIGHT = 20
-TOP = 58
-BOTTOM = 46
+TOP = 48
+BOTTOM = 42
+HEIGHT = 416  # of every figure
 PAD = 4  # pixels around the grid
 
 
 def grid_of(tiles: int, page_width: int = 880) -> Grid:
-    return Grid(tiles, page_width - LEFT - RIGHT - 2 * PAD)
+    width = page_width - LEFT - RIGHT - 2 * PAD
+    height = HEIGHT - TOP - BOTTOM - 2 * PAD
+    across = 8
+    if tiles == 1:
+        across = 1
+    elif tiles <= 8:
+        across = 4
+    return Grid(tiles, width, height, across=across)
 
 
 def bias_of(heads: int, length: int, form: str = "relative") -> torch.Tensor:
@@ -157,7 +165,8 @@ def test_a_hover_text_gives_distance_bias_and_weight(heads: int, length: int, fo
         if masked[cell]:
             assert value == "masked"
         else:
-            assert np.float32(value) == bias[cell].item()
+            number = float(value.replace("\N{MINUS SIGN}", "-"))
+            assert number == pytest.approx(bias[cell].item(), rel=5e-3)
 
 
 # Size and labels
@@ -176,17 +185,42 @@ def layout_of(heads: int, length: int, page: int) -> go.Layout:
 def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page: int) -> None:
     layout = layout_of(heads, length, page)
     left, right = layout.xaxis.range
+    start, end = layout.xaxis.domain  # the profile of a single head takes the rest
     bottom, top = layout.yaxis.range  # query 0 is at the top
-    assert right - left == layout.width - LEFT - RIGHT
+    assert right - left == pytest.approx((end - start) * (layout.width - LEFT - RIGHT))
     assert bottom - top == layout.height - TOP - BOTTOM
 
 
 @pytest.mark.parametrize(("heads", "length"), SIZES)
 @pytest.mark.parametrize("page", [560, 880, 1150])
-def test_the_figure_fits_the_page(heads: int, length: int, page: int) -> None:
+def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(
+    heads: int, length: int, page: int
+) -> None:
     layout = layout_of(heads, length, page)
-    assert layout.width <= page
-    assert layout.height <= 640
+    assert layout.width == page
+    assert layout.height == HEIGHT
+
+
+@pytest.mark.parametrize(
+    ("heads", "columns"),
+    [
+        pytest.param(2, 2, id="two"),
+        pytest.param(8, 4, id="eight in two rows"),
+        pytest.param(9, 8, id="nine"),
+        pytest.param(20, 8, id="twenty"),
+        pytest.param(32, 8, id="32 in four rows"),
+    ],
+)
+def test_heads_stand_in_four_columns_and_more_than_eight_in_eight(heads: int, columns: int) -> None:
+    places = named_trace(bias_figure(heads, 4), "titles").x
+    assert len(set(places)) == columns
+
+
+def test_the_tiles_of_32_heads_are_inside_the_axes() -> None:
+    layout = layout_of(32, 256, 880)
+    (image,) = layout.images
+    assert image.sizex <= layout.xaxis.range[1]
+    assert image.sizey <= layout.yaxis.range[0]
 
 
 @pytest.mark.parametrize(("name", "direction"), [("xaxis", 0), ("yaxis", 1)])
@@ -210,13 +244,50 @@ def test_titles_give_the_slope_if_there_is_room() -> None:
     assert titles(2, slopes=["1/16", "1/256"]) == ["head 1, m = 1/16", "head 2, m = 1/256"]
 
 
-def test_titles_of_small_tiles_omit_the_slope() -> None:
-    assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
+def test_titles_of_small_tiles_are_short_and_keep_the_slope() -> None:
+    assert titles(32, slopes=["1/256"] * 32)[-1] == "32: m=1/256"
+
+
+def test_titles_of_small_tiles_with_long_slopes_are_the_shortest() -> None:
+    assert titles(32, slopes=["0.00552"] * 32)[-1] == "32: 0.00552"
 
 
 @pytest.mark.parametrize("heads", [[7, 2], np.array([7, 2])], ids=["list", "array"])
 def test_heads_have_the_numbers_that_are_given(heads: Any) -> None:
     assert titles(2, heads=heads) == ["head 7", "head 2"]
+
+
+# The profile of a single head
+
+
+def test_the_profile_of_a_single_head_is_the_weights_of_its_last_row() -> None:
+    profile = named_trace(bias_figure(1, 6), "profile")
+    bias = bias_of(1, 6)
+    expected = relative_weights(bias, masked_of(bias))[0, -1]
+    np.testing.assert_allclose(profile.y.astype(float), expected, rtol=1e-6)
+    assert list(profile.x) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_profile_is_the_bias_if_that_is_shown() -> None:
+    profile = named_trace(bias_figure(1, 6, show="bias"), "profile")
+    np.testing.assert_allclose(profile.y.astype(float), bias_of(1, 6)[0, -1])
+
+
+def test_a_frame_marks_the_row_of_the_profile() -> None:
+    (frame,) = bias_figure(1, 6).layout.shapes
+    side = grid_of(1).side
+    assert frame.y0 == pytest.approx(side * 5 / 6)
+    assert frame.y1 == pytest.approx(side, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "page_width"),
+    [pytest.param(2, 880, id="two heads"), pytest.param(1, 480, id="narrow page")],
+)
+def test_there_is_no_profile_without_room(heads: int, page_width: int) -> None:
+    figure = bias_figure(heads, 6, page_width=page_width)
+    assert named_trace(figure, "profile").visible is False
+    assert figure.layout.xaxis2.visible is False
 
 
 # Bad arguments

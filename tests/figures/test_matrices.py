@@ -207,13 +207,15 @@ def test_clicks_name_the_tile_under_the_pointer() -> None:
     assert sorted(clicked) == nine_cells_of_each, "gaps do nothing"
 
 
-def click(figure: go.FigureWidget, name: str, row: int, column: int, y: int = 0) -> None:
-    """What the browser sends for a click on a cell of a heatmap."""
+def click(
+    figure: go.FigureWidget, name: str, row: int = 0, column: int = 0, *, x: int = 0, y: int = 0
+) -> None:
+    """What the browser sends for a click on a cell of a heatmap, or on a bar at x."""
     index = figure.data.index(named_trace(figure, name))
     points = {
         "trace_indexes": [index],
         "point_indexes": [[row, column]],
-        "xs": [0],
+        "xs": [x],
         "ys": [y],
         "zs": [0],
     }

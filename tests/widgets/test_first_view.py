@@ -27,8 +27,8 @@ CAPTIONS = {
         "while head 8 still leaves 78%."
     ),
     "Forgetting": (
-        "A half-life of 4 words is a slope of 0.17: 4 words back, a word weighs half as much as "
-        "the last one. The first word, 20 back, keeps 3.1%."
+        "A half-life of 4 words is a slope of 0.173: 4 words back, a word weighs half as much as "
+        "the last one. “bridge”, 14 back, keeps 8.8%."
     ),
     "PositionZoo": (
         "200 is a new distance, with the logit -12.5. The same straight line goes on: further is "
@@ -73,6 +73,7 @@ LIMITS = [
     pytest.param("BiasExplorer", "num_heads", 1, 32),
     pytest.param("BiasExplorer", "length", 1, 256),
     pytest.param("Forgetting", "half_life", 1, 32),
+    pytest.param("Forgetting", "word", 0, 20),
     pytest.param("LengthLab", "length", 8, 128),
     pytest.param("LengthLab", "steps", 10, 2000),
     pytest.param("LengthLab", "seeds", 1, 5),
@@ -113,4 +114,4 @@ def test_without_the_causal_mask_the_relative_form_favors_keys_ahead() -> None:
 
 def test_square_root_forgets_less() -> None:
     app = opened("Forgetting", square_root=True)
-    assert app.caption.endswith("keeps 3.1%, and with the square root 46%.")
+    assert app.caption.endswith("keeps 8.8%, and with the square root 52%.")

@@ -7,12 +7,15 @@ import pytest
 import torch
 
 import alibi_viz as av
-from alibi_viz.figures.matrices import named_trace
+from alibi_viz.figures import theme
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.models.positions.relative import KerpleLog
 from alibi_viz.models.positions.rotary import Rotary
 from alibi_viz.widgets import AddConstant, Forgetting, PositionZoo, TugOfWar
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue
+from tests.figures.test_matrices import click
+from tests.widgets.race.small_race import control
 
 
 def drawn(app: App, name: str) -> Any:
@@ -33,8 +36,8 @@ def test_weights_halve_after_the_half_life(half_life: int) -> None:
 
 
 def test_words_are_cut_and_escaped_below_the_bars() -> None:
-    app = Forgetting(text='an "unbelievably_long" <word>')
-    assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
+    app = Forgetting(text='an "unbelievably_long" <word>', word=0)
+    assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "<b>&lt;word&gt;</b>")
 
 
 def test_a_half_life_of_one_is_one_word() -> None:
@@ -49,6 +52,106 @@ def test_a_single_word_is_refused() -> None:
     app = Forgetting(text="two words")
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         app.text = "one"
+
+
+def colored_words(app: Forgetting) -> list[str]:
+    """The words whose bars have the color of the mark."""
+    colors = named_trace(app.figure, "weights").marker.color
+    words = app.text.split()
+    return [word for word, color in zip(words, colors, strict=True) if color == theme.ORANGE]
+
+
+def test_the_bridge_is_marked_at_the_start() -> None:
+    app = Forgetting()
+    assert colored_words(app) == ["bridge."]
+    assert "“bridge”, 14 back, keeps 8.8%." in app.caption
+
+
+def test_the_label_of_the_marked_word_is_its_weight() -> None:
+    app = Forgetting(half_life=7)
+    (label,) = app.figure.select_annotations({"name": "word"})
+    assert label.text == "<b>25%</b>"
+    assert label.x == 6
+
+
+def test_another_text_marks_its_first_word() -> None:
+    app = Forgetting(text="one two three")
+    assert app.word == 2
+    app.text = "six words are in this text"
+    assert app.word == 5
+    assert colored_words(app) == ["six"]
+
+
+def test_a_click_on_a_word_marks_it() -> None:
+    app = Forgetting()
+    click(app.figure, "columns", x=10)
+    assert app.word == 10
+    assert colored_words(app) == ["old"]
+    assert "“old”, 10 back" in app.caption
+
+
+def test_the_field_marks_a_word() -> None:
+    app = Forgetting()
+    control(app, "s-word").value = "3"
+    assert colored_words(app) == ["where"]
+
+
+def test_a_word_before_the_first_is_refused() -> None:
+    app = Forgetting(text="one two three")
+    with pytest.raises(BadValue, match="word must be an integer from 0 to 2 in this text, got 3"):
+        app.word = 3
+    assert app.word == 2
+
+
+def handle(app: Forgetting) -> Any:
+    """The circle that changes the half-life."""
+    (found,) = app.figure.layout.shapes
+    return found
+
+
+def drag(app: Forgetting, x: float, y: float) -> None:
+    """Drag the circle to a place, as plotly does."""
+    app.figure.plotly_relayout({"shapes[0].xanchor": x, "shapes[0].yanchor": y})
+
+
+@pytest.mark.parametrize("half_life", [1, 7, 20])
+def test_the_handle_stands_so_many_words_back(half_life: int) -> None:
+    assert handle(Forgetting(half_life=half_life)).xanchor == 20 - half_life
+
+
+def test_the_handle_of_a_half_life_beyond_the_text_stays_in_sight() -> None:
+    app = Forgetting(half_life=25)
+    assert -0.6 < handle(app).xanchor < 0
+    (label,) = app.figure.select_annotations({"name": "half-life"})
+    assert label.text == "half-life: 25 words, more than the text has"
+
+
+def test_the_half_life_is_above_the_bars() -> None:
+    assert handle(Forgetting()).yanchor > 1
+
+
+def test_a_dragged_handle_sets_the_half_life_and_snaps_to_its_word() -> None:
+    app = Forgetting()
+    drag(app, x=12.8, y=0.7)
+    assert app.half_life == 7
+    assert handle(app).xanchor == 13
+    assert handle(app).yanchor > 1
+
+
+def test_a_handle_that_is_dragged_by_less_than_a_word_goes_back() -> None:
+    app = Forgetting(half_life=7)
+    drag(app, x=13.3, y=0.7)
+    assert app.half_life == 7
+    assert handle(app).xanchor == 13
+
+
+@pytest.mark.parametrize(("x", "half_life"), [(25, 1), (-30, 32)], ids=["too far right", "left"])
+def test_a_handle_that_is_dragged_out_of_the_picture_stays_within_the_limits(
+    x: float, half_life: int
+) -> None:
+    app = Forgetting()
+    drag(app, x=x, y=1)
+    assert app.half_life == half_life
 
 
 # AddConstant
@@ -145,6 +248,73 @@ def test_a_line_shows_where_the_two_tie_unless_it_is_out_of_sight(
 ) -> None:
     (line,) = TugOfWar(head=head, content=content).figure.select_shapes({"name": "tie"})
     assert line.visible == is_shown
+
+
+def bar(app: TugOfWar, name: str) -> tuple[float, float]:
+    """Where a bar of a pull starts and ends."""
+    number = ["content", "distance", "sum"].index(name)
+    pulls = named_trace(app.figure, "pulls")
+    start = pulls.base[number]
+    return start, start + pulls.x[number]
+
+
+def test_what_distance_takes_begins_where_content_ends() -> None:
+    app = TugOfWar(head=3, content=4, distance=16)  # of slope 1/8
+    assert bar(app, "content") == (0, 4)
+    assert bar(app, "distance") == (4, 2)
+    assert bar(app, "sum") == (0, 2)
+
+
+def test_pulls_are_named_with_their_numbers() -> None:
+    app = TugOfWar(head=3, content=4, distance=255)
+    texts = list(app.figure.layout.yaxis.ticktext)
+    assert texts == ["content <b>+4.0</b>", "distance <b>−31.9</b>", "sum <b>−27.9</b>"]  # noqa: RUF001
+
+
+@pytest.mark.parametrize(
+    ("distance", "is_cut"),
+    [pytest.param(160, False, id="-16, the end of the scale"), pytest.param(161, True, id="more")],
+)
+def test_a_bar_that_is_longer_than_the_scale_is_broken(distance: int, is_cut: bool) -> None:
+    app = TugOfWar(head=3, content=4, distance=distance)
+    assert named_trace(app.figure, "breaks").visible is is_cut
+    assert named_trace(app.figure, "arrows").visible is is_cut
+    low, _ = app.figure.layout.xaxis.range
+    assert bar(app, "sum")[1] >= low
+
+
+def test_the_slider_doubles_the_distance_in_eight_steps() -> None:
+    stops = [int(stop) for stop in control(TugOfWar(), "s-distance").options]
+    assert stops[0] == 1
+    assert stops[-1] == 255
+    assert stops.index(64) - stops.index(32) == 8
+    assert {1, 2, 4, 8, 16, 32, 64, 128} <= set(stops)
+
+
+def test_the_slider_sets_the_distance() -> None:
+    app = TugOfWar()
+    control(app, "s-distance").value = 64
+    assert app.distance == 64
+
+
+def test_a_distance_between_two_stops_is_kept() -> None:
+    app = TugOfWar()
+    app.distance = 101
+    assert app.distance == 101
+    assert control(app, "s-distance").value == 99
+    assert control(app, "s-distance-field").value == "101"
+
+
+def test_the_button_plays_from_stop_to_stop() -> None:
+    app = TugOfWar(distance=64)
+    play = control(app, "s-distance-play")
+    play.value += 8
+    assert app.distance == 128
+
+
+def test_the_line_of_the_tie_has_a_label() -> None:
+    (label,) = TugOfWar(head=3, content=4).figure.select_annotations({"name": "tie"})
+    assert label.text == "tie, 32 back"
 
 
 # PositionZoo: the curves

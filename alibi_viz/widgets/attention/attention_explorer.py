@@ -1,6 +1,6 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi or without it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,6 +15,7 @@ from alibi_viz.figures.theme import named_trace
 from alibi_viz.figures.token_labels import quoted_token
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
+from alibi_viz.widgets.attention.sum_line import SumLine, sums_in_words
 from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
@@ -27,11 +28,11 @@ NEAR = 3  # tokens at most this far away count as the nearest
 
 
 class AttentionExplorer(HasHead, TextApp):
-    """How a head reads a text: content + bias = logits -> weights for all queries, and one query in
-    detail.
+    """How heads read a text: the weights of all heads, and those of one query in detail. On demand,
+    content + bias = logits -> weights for all queries of a head.
 
-    Below are the weights of all heads, with the same query framed. A click on a head there selects
-    it; a click on a row of a large matrix selects the query in all of them.
+    A click on a head selects it; a click on a bar, or on a row of a large matrix, selects the
+    query. The line below the figure is the sum behind the cell under the pointer.
 
     Args:
         source: where queries and keys come from. The default, `lab.attention_sources.Words`, makes
@@ -60,10 +61,11 @@ class AttentionExplorer(HasHead, TextApp):
         order: None for the words as they are in the text, or the seed with which all words before
             the last one are shuffled. The caption then says by how much weights have changed, apart
             from moving with their words.
+        matrices: whether the four steps are shown as matrices.
 
     >>> from alibi_viz.widgets import AttentionExplorer
     >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
-    AttentionExplorer(text='to be or not to be', num_heads=2, ..., query=None, ..., order=None)
+    AttentionExplorer(text='to be or not to be', num_heads=2, ..., query=None, ..., matrices=False)
     """
 
     why = Why(
@@ -77,7 +79,9 @@ class AttentionExplorer(HasHead, TextApp):
     bias = Flag(True)
     causal = Flag(True)
     order = Count(None, min=0, max=2**31 - 1, allow_none=True)
+    matrices = Flag(False)
     longest = MAX_TOKENS
+    text_height = "34px"  # one line, because the app has to fit a laptop
     min_width = 620
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
     blank = staticmethod(attention_plot.blank)
@@ -89,16 +93,28 @@ class AttentionExplorer(HasHead, TextApp):
             state.setdefault("head", 1)  # the default, 3, may not exist
         super().__init__(source, **state)
         for step in attention_plot.STEPS:
-            named_trace(self.figure, step).on_click(self._select_query)
+            named_trace(self.figure, step).on_click(self._select_query_of_row)
+        columns = named_trace(self.figure, attention_plot.COLUMNS)
+        columns.on_click(self._select_query_of_bar)
         on_tile_click(self.figure, self._select_head)
 
     def controls(self) -> list[Widget]:
         # Before `App` draws, because the new text may have no such query.
         self.observe(self._on_new_text, names="text")
         text_box, *menus = super().controls()
+        self._sum_line = SumLine()
+        self.below_figure = (self._sum_line,)
 
-        head = self.slider("head", "head", "s-head", "The head that the matrices show")
+        head = self.slider(
+            "head", "head", "s-head", "The head whose weights are shown in detail", width="110px"
+        )
         self._head_slider = head.slider
+        matrices = self.checkbox(
+            "matrices",
+            "show the sum",
+            "s-matrices",
+            "Show content + bias = logits, and the weights of all queries, as matrices",
+        )
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
         shuffle = button(
             "Shuffle",
@@ -136,7 +152,9 @@ class AttentionExplorer(HasHead, TextApp):
         )
 
         reset = self.reset_button(self.show_text)
-        return [column(text_box, row(bias, head, shuffle, self._restore, more, reset), folded)]
+        return [
+            column(text_box, row(head, bias, matrices, shuffle, self._restore, more, reset), folded)
+        ]
 
     def draw(self) -> tuple[str, str]:
         original = self.read(self.text)
@@ -147,18 +165,22 @@ class AttentionExplorer(HasHead, TextApp):
         trace = self._trace(reading, with_bias=self.bias)
         switched = self._trace(reading, with_bias=not self.bias)
         slope = format_slope(reading.slopes[self.head - 1])
+        describe = sums_in_words(reading.tokens, trace, with_bias=self.bias)
 
         attention_plot.draw(
             self.figure,
             reading.tokens,
             trace,
             switched,
+            describe=describe,
             head=self.head - 1,
             query=query,
             names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
             bias_name=self._bias_name(slope),
+            matrices=self.matrices,
             page_width=self.page_width,
         )
+        self._show_example(query, trace, describe)
         self.note_length(reading)
         self._head_slider.max = self.num_heads
         show(self.order is not None, self._restore)
@@ -183,6 +205,17 @@ class AttentionExplorer(HasHead, TextApp):
             details = [query_sentence, *further_sentences, reading.note]
         return " ".join(caption), " ".join(details).strip()
 
+    def _show_example(
+        self, query: int, trace: AttentionTrace, describe: Callable[[int, int, int], str]
+    ) -> None:
+        """The line below the figure: the sum behind the largest weight besides the query's own."""
+        weights = trace.weights[0, self.head - 1, query].clone()
+        if weights.count_nonzero() > 1:
+            weights[query] = 0
+        line = describe(self.head - 1, query, int(weights.argmax()))
+        self._sum_line.query = query
+        self._sum_line.rest = f"{line}. Point at another cell or bar to read its sum."
+
     def _selected_query(self, length: int) -> int:
         """The position of the query in a text of so many tokens."""
         if self.query is None:
@@ -202,7 +235,7 @@ class AttentionExplorer(HasHead, TextApp):
         if not self.bias:
             return "bias, switched off"
         distance = "(i - j)" if self.causal else "|i - j|"
-        return f"bias, m = {slope}<br>-m {distance}".replace("-", "\N{MINUS SIGN}")
+        return f"bias, -{slope} {distance}".replace("-", "\N{MINUS SIGN}")
 
     def _effect_of_order(
         self, original: Reading, shuffled: Reading, shuffled_trace: AttentionTrace
@@ -238,10 +271,15 @@ class AttentionExplorer(HasHead, TextApp):
     def _select_head(self, head: int) -> None:
         self.head = head
 
-    def _select_query(self, _: object, points: Any, __: object) -> None:
-        """A click on a row selects its query."""
+    def _select_query_of_row(self, _: object, points: Any, __: object) -> None:
+        """A click on a row of a matrix selects its query."""
         if points.ys:
             self.query = int(points.ys[0])
+
+    def _select_query_of_bar(self, _: object, points: Any, __: object) -> None:
+        """A click on a bar selects its token as the query."""
+        if points.xs:
+            self.query = int(points.xs[0])
 
 
 def _read_query(text: str) -> int | str | None:

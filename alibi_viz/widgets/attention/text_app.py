@@ -63,6 +63,7 @@ class TextApp(App):
     content = ChoiceFrom("contents", "")
     longest = 4096  # the number of tokens that are read
     show_text: Any  # puts the text into its box, which may hold one that was rejected
+    text_height = "58px"  # of the text box: two lines
     is_slow = False  # whether reading takes so long that a typed text waits until the user pauses
 
     def __init__(
@@ -110,7 +111,7 @@ class TextApp(App):
         Unlike other controls, it keeps a text that is rejected, because the user may be typing.
         """
         box = Textarea(
-            self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px")
+            self.text, tooltip="Your own text", layout=Layout(width="100%", height=self.text_height)
         )
         box.add_class("s-text")
         debounce = Debounce(0.3)

@@ -81,6 +81,7 @@ class App(Controls):
         page_width: of the page in pixels, a guess until the page reports it.
         density: pixels that an image needs per pixel of the page, to be as sharp as the screen.
         min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
+        below_figure: widgets between the figure and the caption, which `controls` may set.
         redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
             drawing.
 
@@ -98,6 +99,7 @@ class App(Controls):
     density = DENSITY
     min_width = 10
     redraw_to_fit = False
+    below_figure: tuple[Widget, ...] = ()
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
@@ -117,7 +119,8 @@ class App(Controls):
         self._details = HTML()
         self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
-        self.children = [controls, self._message, self._caption, self._details, self.reason]
+        words = [*self.below_figure, self._caption, self._details, self.reason]
+        self.children = [controls, self._message, *words]
 
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
@@ -133,7 +136,6 @@ class App(Controls):
         page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)
-        words = [self._caption, self._details, self.reason]
         picture = SavedPicture(app=self.model_id)
         self.children = [style, controls, self._message, self.figure, *words, picture, page]
         self.add_class("alibi-app").observe(self._on_change, names=self._names())

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,6 +76,24 @@ def labeled(label: str, *controls: Widget, label_width: str | None = None, **lay
     return HBox([text, *controls], layout=Layout(**BEHIND_LABEL, **layout))
 
 
+def nearest(stops: Sequence[int], value: int) -> int:
+    """The number of `stops` that is nearest to a value.
+
+    >>> from alibi_viz.widgets.core.controls import nearest
+    >>> nearest([1, 2, 4, 8], 5)
+    4
+    """
+
+    def distance(stop: int) -> int:
+        return abs(stop - value)
+
+    return min(stops, key=distance)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 class LabeledSlider(HBox):  # type: ignore[misc]  # ipywidgets has no types
     """A slider and a text field for the same number, behind a visible label, and perhaps a button
     that plays it."""
@@ -83,7 +101,7 @@ class LabeledSlider(HBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(
         self,
         label: str,
-        slider: widgets.IntSlider,
+        slider: widgets.IntSlider | widgets.SelectionSlider,
         field: widgets.Text,
         play: widgets.Play | None = None,
     ) -> None:
@@ -189,34 +207,55 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return control
 
     def slider(
-        self, name: str, label: str, css: str, tip: str, *, play: bool = False
+        self,
+        name: str,
+        label: str,
+        css: str,
+        tip: str,
+        *,
+        play: bool = False,
+        width: str = "150px",
+        stops: Sequence[int] = (),
     ) -> LabeledSlider:
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
         `css`-field.
 
         With `play`, a button with the CSS class `css`-play moves the slider to its end, step by
-        step: for a number that tells a story in time.
+        step: for a number that tells a story in time. With `stops`, in ascending order, the slider
+        and the button stop at these numbers only, all equally far apart, such as those of a
+        logarithmic scale; the field takes any number.
         """
         trait = self.traits()[name]
-        slider = widgets.IntSlider(
-            min=trait.min,
-            max=trait.max,
-            readout=False,
-            tooltip=tip,
-            layout=Layout(width="150px", margin="2px 2px 2px 10px"),
-        )
-        self.link(slider.add_class(css), name)
+        layout = Layout(width=width, margin="2px 2px 2px 10px")
+        show: Callable[[Any], Any] = _unchanged
+        if stops:
+            slider = widgets.SelectionSlider(
+                options=stops, readout=False, tooltip=tip, layout=layout
+            )
+            show = partial(nearest, stops)
+        else:
+            slider = widgets.IntSlider(
+                min=trait.min, max=trait.max, readout=False, tooltip=tip, layout=layout
+            )
+        self.link(slider.add_class(css), name, show=show)
         field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
-        button = self._play_button(name, f"{css}-play") if play else None
+        button = self._play_button(name, f"{css}-play", stops) if play else None
         return LabeledSlider(label, slider, field, button)
 
-    def _play_button(self, name: str, css: str) -> widgets.Play:
+    def _play_button(self, name: str, css: str, stops: Sequence[int]) -> widgets.Play:
         """A button that moves a `Count` to its end; page.js gives it a name and theme.css hides the
         other buttons of ipywidgets' `Play`."""
         trait = self.traits()[name]
+
+        def read(step: int) -> int:
+            return stops[step] if stops else step
+
+        def show(value: int) -> int:
+            return stops.index(nearest(stops, value)) if stops else value
+
         play = widgets.Play(
-            min=trait.min,
-            max=trait.max,
+            min=0 if stops else trait.min,
+            max=len(stops) - 1 if stops else trait.max,
             # A slow kernel skips steps: the page holds back a value until the kernel has answered,
             # and then sends the newest one.
             interval=PLAY_INTERVAL,
@@ -225,7 +264,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             layout=Layout(width="26px", flex="none", margin="2px 0 2px 6px"),
         )
         play.add_class(css)
-        return self.link(play, name)
+        return self.link(play, name, read, show)
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""

@@ -41,6 +41,19 @@ def format_number(value: SupportsFloat) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
+def format_fixed(value: SupportsFloat, digits: int, *, plus: bool = False) -> str:
+    """So many digits after the point, with a real minus sign; with `plus`, also with a plus sign.
+
+    >>> format_fixed(2, 2), format_fixed(4.0, 1, plus=True), format_fixed(-0.001, 2)
+    ('2.00', '+4.0', '0.00')
+    >>> format_fixed(-31.875, 1) == "\N{MINUS SIGN}31.9"
+    True
+    """
+    rounded = round(float(value), digits) + 0.0  # -0.0 becomes 0.0
+    sign = "+" if plus else ""
+    return f"{rounded:{sign}.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def format_percent(fraction: SupportsFloat) -> str:
     """A percentage, with one digit after the point below 10%; between 0 and 0.1% it is "under
     0.1%".

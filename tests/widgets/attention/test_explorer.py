@@ -1,5 +1,6 @@
 """AttentionExplorer, driven through its traits and its controls, without a browser."""
 
+import html
 import re
 from functools import cache
 from typing import Any
@@ -21,10 +22,14 @@ TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 
 def words(app: AttentionExplorer) -> tuple[str, ...]:
-    return app.figure.get_subplot(2, 1).xaxis.ticktext
+    """The words below the bars; that of the query is in bold."""
+    bars = app.figure.layout[named_trace(app.figure, "bars").xaxis.replace("x", "xaxis")]
+    return tuple(re.sub("</?b>", "", text) for text in bars.ticktext)
 
 
 def cells(app: AttentionExplorer, step: str) -> np.ndarray:
+    """The cells of a matrix, which the app shows from now on."""
+    app.matrices = True
     return np.array(named_trace(app.figure, step).z, dtype=object).astype(float)  # NaN for the gaps
 
 
@@ -57,9 +62,9 @@ def titles(app: AttentionExplorer) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("options", "title"),
     [
-        pytest.param({}, "+  bias, m = 1/8<br>−m (i − j)", id="causal"),  # noqa: RUF001
-        pytest.param({"causal": False}, "+  bias, m = 1/8<br>−m |i − j|", id="both directions"),  # noqa: RUF001
-        pytest.param({"bias": False}, "+  bias, switched off", id="without bias"),
+        pytest.param({}, "bias, −1/8 (i − j)", id="causal"),  # noqa: RUF001
+        pytest.param({"causal": False}, "bias, −1/8 |i − j|", id="both directions"),  # noqa: RUF001
+        pytest.param({"bias": False}, "bias, switched off", id="without bias"),
     ],
 )
 def test_the_title_of_the_bias_is_its_formula(options: dict[str, Any], title: str) -> None:
@@ -76,7 +81,8 @@ def test_what_is_shown_comes_first_in_the_legend(bias: bool) -> None:
 
 def test_markup_is_escaped_everywhere() -> None:
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
-    shown = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
+    app.matrices = True
+    shown = [app._caption.value, *words(app), *app.figure.get_subplot(2, 1).yaxis.ticktext]
     shown += titles(app).values()
     for trace in app.figure.data:
         if trace.customdata is not None:
@@ -87,6 +93,85 @@ def test_markup_is_escaped_everywhere() -> None:
 
 def test_the_caption_itself_is_plain_text() -> None:
     assert "<img" in AttentionExplorer(text="<img").caption
+
+
+# The matrices, on demand
+
+
+def shown_matrices(app: AttentionExplorer) -> list[str]:
+    steps = ("content", "bias", "logits", "weights")
+    return [step for step in steps if named_trace(app.figure, step).visible]
+
+
+def test_the_app_opens_without_the_matrices() -> None:
+    assert shown_matrices(AttentionExplorer(text=TEXT)) == []
+
+
+def test_a_box_shows_the_matrices() -> None:
+    app = AttentionExplorer(text=TEXT)
+    control(app, "s-matrices").value = True
+    assert shown_matrices(app) == ["content", "bias", "logits", "weights"]
+
+
+def test_the_text_below_stays_where_it_is_when_the_matrices_come() -> None:
+    app = AttentionExplorer(text=TEXT)
+    height = app.figure.layout.height
+    app.matrices = True
+    assert app.figure.layout.height == height
+
+
+# The line of the sum: 2 between equal words, and slope 1/8
+
+
+def line(app: AttentionExplorer, key: int) -> str:
+    """The line while the pointer is above the bar of a key."""
+    return html.unescape(named_trace(app.figure, "columns").customdata[key])
+
+
+def test_the_line_of_a_bar_is_the_sum_behind_its_weight() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=3)
+    assert line(app, 1).startswith("“cat” → “cat”, 9 back: 2.00 − 1.12 = 0.88 → ")  # noqa: RUF001
+
+
+def test_the_weight_in_the_line_is_that_of_the_bar() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=3)
+    weight = named_trace(app.figure, "bars").y[1]
+    assert line(app, 1).endswith(f" → {100 * weight:.0f}%")
+
+
+def test_without_the_bias_the_line_is_the_content() -> None:
+    app = AttentionExplorer(text=TEXT, bias=False)
+    assert line(app, 1).startswith("“cat” → “cat”, 9 back: 2.00 → ")
+
+
+def test_the_line_of_a_masked_key_says_so() -> None:
+    app = AttentionExplorer(text=TEXT, query=4)
+    assert line(app, 10) == "“dog” → “cat”, 6 ahead: masked"
+
+
+def test_the_line_of_a_token_with_markup_is_escaped_for_plotly() -> None:
+    app = AttentionExplorer(text="<b>x</b> y")
+    assert "<b>" not in named_trace(app.figure, "columns").customdata[0]
+    assert "“<b>x<”" in line(app, 0)
+
+
+def test_at_rest_the_line_is_an_example() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=False)
+    # The heaviest key besides the query itself
+    assert app._sum_line.rest.startswith("“cat” → “cat”, 9 back: 2.00 → ")
+
+
+def test_the_example_follows_the_query() -> None:
+    app = AttentionExplorer(text=TEXT)
+    app.query = 8
+    assert app._sum_line.query == 8
+    assert app._sum_line.rest.startswith("“saw” → ")
+
+
+def test_the_only_key_of_a_query_is_its_own_example() -> None:
+    app = AttentionExplorer(text=TEXT, query=0)
+    assert app._sum_line.rest.startswith("“the” → “the”, 0 back: ")
+    assert " → 100%. " in app._sum_line.rest
 
 
 # The caption
@@ -197,9 +282,10 @@ def test_a_text_has_at_most_50_000_characters() -> None:
 def test_the_first_row_of_controls_is_short() -> None:
     assert visible_controls(AttentionExplorer(text=TEXT)) == [
         "s-text",
-        "s-bias",
         "s-head",
         "s-head-field",
+        "s-bias",
+        "s-matrices",
         "s-shuffle",
         "s-more",
         "s-reset",
@@ -259,11 +345,17 @@ def test_a_query_that_is_set_together_with_a_text_is_kept() -> None:
 
 
 def test_a_click_on_a_row_selects_its_query() -> None:
-    app = AttentionExplorer(text=TEXT)
-    click(app.figure, "content", 0, 0, y=4)
+    app = AttentionExplorer(text=TEXT, matrices=True)
+    click(app.figure, "content", y=4)
     assert app.query == 4
     (frame,) = app.figure.select_shapes({"name": "weights"})
     assert frame.y0 == 3.5
+
+
+def test_a_click_on_a_bar_selects_its_token_as_the_query() -> None:
+    app = AttentionExplorer(text=TEXT)
+    click(app.figure, "columns", x=4)
+    assert app.query == 4
 
 
 def test_a_click_on_a_small_matrix_selects_its_head() -> None:
@@ -380,12 +472,12 @@ def test_a_short_text_has_no_note() -> None:
 
 
 def test_a_change_sends_at_most_two_and_a_half_megabytes() -> None:
-    app = AttentionExplorer(text="word " * 100, num_heads=32)
+    app = AttentionExplorer(text="word " * 100, num_heads=32, matrices=True)
     assert len(app.figure.to_json()) < 2_500_000
 
 
 def test_a_wider_page_has_more_labels() -> None:
-    app = AttentionExplorer(text="word " * 100)
+    app = AttentionExplorer(text="word " * 100, matrices=True)
     before = len(words(app))
     app.fit(2000)
     assert len(words(app)) > before
