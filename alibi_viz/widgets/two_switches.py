@@ -68,7 +68,7 @@ class TwoSwitches(App):
     True
     """
 
-    min_width = 560  # two panels
+    min_width = 720  # two panels; on a phone, the cells alone are in view
     why = Why(
         "The model is the same in all four states, so whatever changes is the work of a switch.",
         "05_why_it_extrapolates",
