@@ -2,6 +2,7 @@
 
 import html
 import math
+import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class TwoSwitches(App):
     True
     """
 
-    min_width = 560  # two panels
+    min_width = 720  # two panels; on a phone, the cells alone are in view
     why = Why(
         "The model is the same in all four states, so whatever changes is the work of a switch.",
         "05_why_it_extrapolates",
@@ -169,14 +170,16 @@ class Writer:
     def __init__(self) -> None:
         self.panel = HTML().add_class("s-written")
         self._state = ""
-        self._written: dict[str, Written] = {}
+        self._pages: dict[str, str] = {}  # {state: what is shown of its text}
+        self._lock = threading.Lock()  # the panel is changed by several threads
         self._works: dict[str, Background] = {}
 
     def show(self, state: str) -> None:
         """Show the text of a state, now or when it has been written."""
         self._state = state
         if state not in self._works:
-            self._works[state] = Background(self._write(state), end=self._end).start()
+            work = Background(self._write(state), end=lambda _: self._display())
+            self._works[state] = work.start()
         self._display()
 
     def stop(self) -> None:
@@ -190,21 +193,17 @@ class Writer:
             work.result(timeout)
 
     def _write(self, state: str) -> Iterator[None]:
-        self._written[state] = write_in(state)
+        try:
+            self._pages[state] = written_html(state, write_in(state))
+        except Exception as error:
+            self._pages[state] = _page(f"The text could not be written: {html.escape(str(error))}")
+            raise
         yield
 
-    def _end(self, error: BaseException | None) -> None:
-        if error is None:
-            self._display()
-        else:
-            self.panel.value = _page(f"The text could not be written: {html.escape(str(error))}")
-
     def _display(self) -> None:
-        state = self._state
-        if state in self._written:
-            self.panel.value = written_html(state, self._written[state])
-        else:
-            self.panel.value = _page(f"{_IN_WORDS[state]}, the model is writing …")
+        with self._lock:
+            busy = _page(f"{_IN_WORDS[self._state]}, the model is writing …")
+            self.panel.value = self._pages.get(self._state, busy)
 
 
 @cache
