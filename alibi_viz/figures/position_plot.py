@@ -22,7 +22,10 @@ _HEIGHT = 372
 _MARGIN = {"l": 60, "r": 16, "t": 30, "b": 46}
 # Shares of the height: the clocks are above a low curve.
 _LOW_CURVE = 0.23
-_CLOCKS_FROM = 0.32
+_CLOCKS = [0.32, 1]
+_WAVES = [0, 1]
+# Of axes whose traces are hidden: they would catch the clicks on all that they cover.
+_AWAY = [0.995, 1]
 # Parts of a clock, whose neighbor is 1 away
 _RADIUS = 0.47
 _BAND = (0.34, 0.45)  # its inner and outer radius
@@ -66,7 +69,7 @@ def blank(waves: NDArray[np.floating], new_waves: NDArray[np.bool_], trained: in
             "range": [-0.65, 0.48],
             "scaleanchor": "x2",
             "constrain": "domain",
-            "domain": [_CLOCKS_FROM, 1],
+            "domain": _CLOCKS,
             **bare,
         },
     )
@@ -111,13 +114,14 @@ def draw_waves(
     figure.layout.xaxis.title.text = "position, tokens"
     figure.layout.yaxis2.update(
         visible=True,
+        domain=_WAVES,
         tickvals=labeled,
         ticktext=[f"{periods[row - 1]:,.0f}" for row in labeled],
     )
     for name in ("waves", "new waves"):
         figure.update_traces({"visible": True}, {"name": name})
     new_rows = rows[is_new]
-    edge = figure.layout.xaxis.range[1] - _EDGE / 2
+    edge = figure.layout.xaxis.range[1] - 0.6 * _EDGE
     figure.update_traces(
         {"visible": True, "x": np.full(len(new_rows), edge), "y": new_rows}, {"name": "waves now"}
     )
@@ -128,7 +132,7 @@ def draw_waves(
 
 def hide_waves(figure: go.Figure) -> None:
     """Hide the barcode."""
-    figure.layout.yaxis2.visible = False
+    figure.layout.yaxis2.update(visible=False, domain=_AWAY)
     for name in ("waves", "new waves", "waves now"):
         figure.update_traces({"visible": False}, {"name": name})
     figure.update_shapes({"visible": False}, {"name": "position"})
@@ -163,6 +167,7 @@ def draw_clocks(
     for name, points in shapes.items():
         figure.update_traces({"visible": True, **_outline(points)}, {"name": name})
 
+    figure.layout.yaxis3.domain = _CLOCKS
     labels = figure.select_annotations({"name": "period"})
     for label, period, hand_is_new in zip(labels, periods, is_new, strict=True):
         text = f"turns in {period:,.0f}"
@@ -173,6 +178,7 @@ def draw_clocks(
 
 def hide_clocks(figure: go.Figure) -> None:
     """Hide the clocks."""
+    figure.layout.yaxis3.domain = _AWAY
     for name in ("clocks", "turns of training", "new turns", "known hands", "new hands"):
         figure.update_traces({"visible": False}, {"name": name})
     figure.update_annotations({"visible": False}, {"name": "period"})

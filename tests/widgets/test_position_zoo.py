@@ -141,11 +141,9 @@ def angles(app: PositionZoo, name: str) -> list[float]:
 @pytest.mark.parametrize("distance", [0, 63, 200])
 def test_the_blue_band_of_a_clock_holds_all_angles_of_training(distance: int) -> None:
     app = PositionZoo(method="rotary", distance=distance)
-    np.testing.assert_allclose(
-        angles(app, "turns of training"),
-        [2 * np.pi, 63 * 0.1, 63 * 0.01, 63 * 0.001][:1] + [2 * np.pi, 63 * 0.01, 63 * 0.001],
-        atol=0.02,
-    )
+    once_round = 2 * np.pi  # of the two fast hands
+    expected = [once_round, once_round, 0.01 * 63, 0.001 * 63]
+    np.testing.assert_allclose(angles(app, "turns of training"), expected, atol=1e-6)
 
 
 def test_the_red_band_of_a_clock_holds_the_angles_after_training() -> None:
