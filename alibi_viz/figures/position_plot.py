@@ -238,6 +238,7 @@ def _add_waves(
             showscale=False,
             ygap=1,
             hovertemplate="position %{x}<extra></extra>",
+            hoverongaps=False,  # there, the other part answers
         )
     figure.add_scatter(
         name="waves now",

@@ -227,7 +227,7 @@ class SpotTheBug(App):
 
     def _repair_controls(self) -> Widget:
         """What is shown after a guess: the code, and the report on it."""
-        hint = HTML(_HINT).add_class("s-verdict")
+        hint = HTML(_HINT).add_class("s-hint")
         self._report = HTML().add_class("s-report")
         self._box = Textarea(
             tooltip="Your repair; empty it for the faulty code",

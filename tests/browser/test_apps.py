@@ -266,7 +266,7 @@ def test_clocks_keep_their_size_from_method_to_method(page: NotebookPage) -> Non
 def test_click_on_a_curve_chooses_the_distance(page: NotebookPage) -> None:
     number = at("PositionZoo")
     app = page.app(number)
-    plot = app.locator(".js-plotly-plot .xy .nsewdrag, .js-plotly-plot .nsewdrag").first
+    plot = app.locator(".js-plotly-plot .nsewdrag").first
     plot.scroll_into_view_if_needed()
     plot.click(position={"x": 3, "y": 40})  # near the first token
     page.wait_for_caption("was seen in training", number=number)
@@ -279,11 +279,11 @@ def test_picture_answers_and_verdict_are_on_one_screen(page: NotebookPage) -> No
     page.page.set_viewport_size({"width": 1366, "height": 768})
     app = page.settle(number)
     app.locator(".s-answer-0").click()
-    expect(app.locator(".s-verdict").first).to_contain_text("but it is")
+    expect(app.locator(".s-verdict")).to_contain_text("but it is")
     page.wait_until_quiet()
     page.settle(number)
     top = app.bounding_box()
-    verdict = app.locator(".s-verdict").first.bounding_box()
+    verdict = app.locator(".s-verdict").bounding_box()
     picture = app.locator(".alibi-figure").bounding_box()
     assert top
     assert verdict
@@ -318,7 +318,7 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     answer = app.get_by_role("button", name="sign reversed")
     answer.focus()
     answer.press("Enter")
-    expect(app.locator(".s-verdict").first).to_contain_text("Right: it is sign reversed")
+    expect(app.locator(".s-verdict")).to_contain_text("Right: it is sign reversed")
     expect(app.locator(".s-code")).to_be_visible()
     expect(answer).to_be_focused()
 
