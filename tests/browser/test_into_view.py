@@ -16,8 +16,8 @@ TOP = """app => {
 
 
 def open_notebook(notebook: NotebookPage, app: str = APP) -> None:
-    """A notebook with an app between two long cells, of which only the import has run."""
-    notebook.write(LONG, app, LONG)
+    """A notebook with an app between long cells, of which only the import has run."""
+    notebook.write(LONG, app, LONG, LONG)
     run(notebook, 0)
     notebook.wait_until_quiet()
 

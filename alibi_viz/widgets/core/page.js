@@ -66,9 +66,10 @@ const frame = () => new Promise(requestAnimationFrame);
 function isWhereTheReaderIs(cell) {
   const notebook = cell.closest(".jp-Notebook");
   const active = notebook.querySelector(".jp-Cell.jp-mod-active");
-  const wasRun = active === cell || active === cell.nextElementSibling;  // Ctrl+Enter stays, Shift+Enter goes on
+  // Ctrl+Enter stays at the cell, Shift+Enter goes to the next one, and "Run all" to the last one.
+  const wasRun = active === cell || active === cell.nextElementSibling;
   const waits = other => other !== cell && other.querySelector(".jp-InputPrompt")?.textContent.includes("*");
-  const runsMore = [...notebook.querySelectorAll(".jp-CodeCell")].some(waits);  // such as "Run all"
+  const runsMore = [...notebook.querySelectorAll(".jp-CodeCell")].some(waits);  // such as "Run all above"
   const place = cell.getBoundingClientRect(), screen = notebook.getBoundingClientRect();
   const isVisible = place.bottom > screen.top && place.top < screen.bottom;
   return wasRun && !runsMore && isVisible;
