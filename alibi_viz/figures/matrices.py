@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures import heatmap_grid, theme
 from alibi_viz.figures.theme import ColorScale, named_trace, update_changed
-from alibi_viz.figures.tile_grid import DENSITY, PAD, Grid
+from alibi_viz.figures.tile_grid import DENSITY, HEIGHT, PAD, Grid
 
 _MARGIN = {"l": 56, "r": 20, "t": 58, "b": 46}
 _ROOMY_SIDE = 160  # pixels from which each tile has its own tick labels
@@ -18,10 +18,13 @@ _BAR_LENGTH = 220  # pixels of the color bar
 _LEGEND_WIDTH = 440  # pixels of the color bar with its text
 
 
-def page_grid(tiles: int, page_width: int, density: float = DENSITY) -> Grid:
-    """The grid for a figure from `blank` on a page of so many pixels."""
+def page_grid(tiles: int, page_width: int, density: float = DENSITY, height: int = HEIGHT) -> Grid:
+    """The grid for a figure from `blank` on a page of so many pixels.
+
+    All tiles together are at most `height` pixels high.
+    """
     width = page_width - _MARGIN["l"] - _MARGIN["r"] - 2 * PAD
-    return Grid(tiles, width, density=density)
+    return Grid(tiles, width, height, density=density)
 
 
 def blank(template: str) -> go.Figure:

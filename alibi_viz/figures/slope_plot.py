@@ -18,8 +18,9 @@ from alibi_viz.figures.theme import as_array, named_trace
 if TYPE_CHECKING:
     import pandas as pd  # slow to import, and the slopes don't need it
 
-# Axes always include the slopes that ALiBi with eight heads has, so that they seldom change.
-_USUAL_SLOPES = (1 / 256, 1 / 2)
+# Axes always include these slopes. ALiBi's own lie between them, for any number of heads, so the
+# axes stay while the number changes, and it can be seen which slopes move.
+_USUAL_SLOPES = (1 / 256, 1)
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
     "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
@@ -37,6 +38,7 @@ class SlopeTraces(NamedTuple):
     slopes: go.Scatter
     other: go.Scatter
     token_axis: go.Scatter
+    lines: go.Scatter
 
 
 def slope_figure(
@@ -54,20 +56,16 @@ def slope_figure(
 
 
 def blank() -> go.Figure:
-    """The figure of slopes without data: two series, and a trace that only holds the token axis."""
+    """The figure of slopes without data: two series, lines, and a trace for the token axis."""
     figure = theme.blank(
-        height=380,
+        height=350,
         hovermode="closest",
         margin={"l": 70, "r": 80, "t": 36, "b": 48},
         showlegend=True,
     )
 
     # The order is that of `SlopeTraces`.
-    figure.add_scatter(
-        mode="lines+markers",
-        line={"color": theme.BLUE, "width": 1},
-        hovertemplate=_HOVER,
-    )
+    figure.add_scatter(mode="markers", marker_color=theme.BLUE, hovertemplate=_HOVER)
     figure.add_scatter(
         mode="markers",
         marker={"color": theme.ORANGE, "symbol": "diamond-open", "line_width": 1.5},
@@ -76,6 +74,12 @@ def blank() -> go.Figure:
     )
     # plotly draws no axis that has no trace.
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
+    figure.add_scatter(
+        mode="lines",
+        line={"color": theme.BLUE, "width": 1},
+        showlegend=False,
+        hoverinfo="skip",
+    )
     figure.update_traces(cliponaxis=False)
 
     figure.update_layout(
@@ -129,6 +133,7 @@ def draw(
         _draw_series(traces.other, others, other_name or "other", size + 2)
         traces.other.visible = other is not None
         traces.token_axis.update(x=[1], y=math.log(2) / slopes[:1])
+        _draw_lines(traces.lines, slopes)
 
         figure.layout.xaxis.update(range=[0.4, heads + 0.6], dtick=math.ceil(heads / 16), tick0=1)
         figure.layout.yaxis.update(
@@ -164,6 +169,20 @@ def _draw_series(trace: go.Scatter, slopes: NDArray[np.float64], name: str, size
         name=name,
     )
     trace.marker.size = size
+
+
+def _draw_lines(trace: go.Scatter, slopes: NDArray[np.float64]) -> None:
+    """Join each head to the next one, unless that is steeper.
+
+    With 12 heads, the official slopes are the eight of eight heads, and then four more that start
+    again: two falling lines, not one with a jump.
+    """
+    heads = np.arange(1, len(slopes) + 1)
+    starts_again = np.flatnonzero(slopes[1:] > slopes[:-1]) + 1
+    trace.update(
+        x=np.insert(heads.astype(float), starts_again, np.nan),
+        y=np.insert(slopes, starts_again, np.nan),
+    )
 
 
 def _tick_distance(decades: float) -> str | float:

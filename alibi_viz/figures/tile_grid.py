@@ -27,6 +27,7 @@ _FIRST_COLOR = 2
 DENSITY = 1.5  # sharp enough on high-resolution screens and in files, and small
 COARSE_DENSITY = 1.0  # all that another screen can show, in less than half of the bytes
 _MAX_SIDE = 440  # pixels of one tile
+HEIGHT = 500  # pixels of all tiles, at most, unless an app asks for another height
 # Pixels between tiles, for two tick labels and for a title. Like the sides, they are even numbers,
 # so that `_DENSITY` makes them whole image pixels.
 _GAP_ACROSS = 18
@@ -49,7 +50,7 @@ class Grid:
 
     tiles: int
     width: int = 840
-    height: int = 500
+    height: int = HEIGHT
     density: float = DENSITY
     across: int | None = None
 

@@ -7,40 +7,64 @@ import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
 from numpy.typing import NDArray
+from traitlets import HasTraits
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import position_plot as picture
+from alibi_viz.figures.theme import named_trace
 from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import ChoiceOf, Count
-
-RED = "#D53C28"  # what training never showed
-UNSEEN = "rgba(213, 60, 40, 0.16)"
-SEEN = "rgba(0, 114, 178, 0.35)"
+from alibi_viz.widgets.core.controls import show
+from alibi_viz.widgets.core.formatting import format_number
+from alibi_viz.widgets.core.traits import ChoiceOf, Count, State
 
 TRAINED = 64  # tokens in training
 DRAWN_TOKENS = 256  # tokens in the picture
-CLOCK_SPEEDS = rotary_frequencies(8).numpy()  # of the hands, in radians per token
+USUAL_BASE = 10_000  # of rotary and of sinusoidal positions
+SMALL_BASE = 8  # with which all four hands go round within 64 tokens
 WAVE_SPEEDS = rotary_frequencies(64).numpy()  # of the waves, in radians per token
+ONCE_ROUND = 2 * np.pi
 
 MESSAGES = {
-    "none": "To this model all distances look the same, so nothing is new, and nothing is far.",
-    "alibi": "The same straight line goes on: further is just less (head 4 of 8, slope 1/16).",
-    "t5": "The last step goes on forever (steps are learned; here they follow ALiBi's line).",
-    "kerple-log": "The curve goes on and flattens (it is learned; here it is -ln(1 + d)).",
+    "none": "To this model all distances look the same, so none can be new.",
+    "alibi": "The same straight line goes on (head 4 of 8, slope 1/16).",
+    "t5": (
+        "From 15 tokens back on, all distances get the same learned number (here the steps follow "
+        "ALiBi's line)."
+    ),
+    "kerple-log": (
+        "The curve goes on and flattens (its shape is learned, here it is \N{MINUS SIGN}ln(1 + d))."
+    ),
 }
+
+
+class Base(State):
+    """The base of rotary positions: the larger, the slower are the slow hands."""
+
+    info_text = f"{USUAL_BASE} or {SMALL_BASE}"
+
+    def validate(self, obj: HasTraits, value: Any) -> int:
+        if not isinstance(value, int) or value not in self.offered(obj):
+            self.error(obj, value)
+        return value
+
+    def offered(self, _: Any) -> tuple[int, ...]:
+        """What can be chosen in an app."""
+        return (USUAL_BASE, SMALL_BASE)
 
 
 class PositionZoo(App):
     """What each position method makes of the distance, within and beyond 64 tokens of training.
 
-    The curve is drawn for equal content. Below it, "sinusoidal" shows its waves as a barcode, and
-    "rotary" its rotations as the hands of clocks.
+    A curve shows the logit at equal content. "sinusoidal" shows its waves as a barcode, and
+    "rotary" its rotations as the hands of clocks. What training never showed is red. A click on the
+    curve or on the barcode chooses the distance.
 
     Traits:
         method: "none", "alibi", "t5", "kerple-log", "sinusoidal" or "rotary".
         distance: 0 to 255, in tokens; for "sinusoidal" the position.
+        base: 10000, or 8, with which all hands of "rotary" go round in training.
     """
 
     why = Why(
@@ -50,10 +74,25 @@ class PositionZoo(App):
     )
     method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
     distance = Count(200, min=0, max=DRAWN_TOKENS - 1)
+    base = Base(USUAL_BASE)
+
+    def __init__(self, **state: Any) -> None:
+        super().__init__(**state)
+        named_trace(self.figure, "curve").on_click(self._go_to_point)
+        for name in ("waves", "new waves"):
+            named_trace(self.figure, name).on_click(self._go_to_cell)
 
     def controls(self) -> list[Widget]:
+        self._base_menu = self.menu(
+            "base",
+            "base",
+            "s-base",
+            "Of the speeds of the hands: with a small one, all go round in training",
+            {USUAL_BASE: f"{USUAL_BASE:,}"},
+        )
         return [
             self.tabs("method", "position method", _method_tip),
+            self._base_menu,
             self.slider(
                 "distance",
                 "distance",
@@ -65,105 +104,92 @@ class PositionZoo(App):
         ]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(height=320, showlegend=False, margin_t=36)
-        bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
-        figure.update_layout(
-            xaxis={"range": [-1, DRAWN_TOKENS], "anchor": "free", "showgrid": False},
-            yaxis_range=[-17, 1.5],
-            # The waves share the x axis of the curve; the clocks have axes of their own.
-            yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
-            xaxis2={"anchor": "y3", "range": [-0.6, 3.6], **bare},
-            yaxis3={
-                "anchor": "x2",
-                "range": [-0.65, 0.5],
-                "scaleanchor": "x2",
-                "domain": [0, 0.36],
-                **bare,
-            },
-        )
-        figure.add_scatter(
-            name="curve",
-            line={"color": theme.BLUE, "width": 3},
-            hovertemplate="%{x} back: %{y:.2f}<extra></extra>",
-        )
-        figure.add_scatter(
-            name="distance", marker={"size": 13, "color": theme.ORANGE}, hoverinfo="skip"
-        )
-        _add_waves(figure)
-        _add_clocks(figure)
-        _add_training_range(figure)
-        return figure
+        positions = torch.arange(DRAWN_TOKENS)
+        sines = Sinusoidal(64).table(positions).T[::2].numpy()
+        return picture.blank(sines, _is_new(WAVE_SPEEDS[:, None], positions.numpy()), TRAINED)
 
     def draw(self) -> str:
+        show(self.method == "rotary", self._base_menu)
+        if self.method == "sinusoidal":
+            return self._draw_waves()
+        if self.method == "rotary":
+            return self._draw_clocks()
+
         logits = logits_by_distance(self.method)
-        shows_waves = self.method == "sinusoidal"
-        shows_clocks = self.method == "rotary"
+        with self.figure.batch_update():
+            picture.hide_waves(self.figure)
+            picture.hide_clocks(self.figure)
+            picture.draw_curve(self.figure, self.distance, logits, low=False)
+        logit = format_number(logits[self.distance] + 0.0)  # 0.0 and not -0.0
+        return f"{self._place()}, with the logit {logit}. {MESSAGES[self.method]}"
 
-        # The waves or clocks take the lower part of a taller figure.
-        curve_starts = 0.0
-        axis_position = 0.0
-        height = 320
-        title = "distance, tokens back"
-        legend = "logit at equal content"
-        if shows_waves:
-            curve_starts = 0.5
-            height = 500
-            title = "distance (below: position), tokens"
-            legend = "likeness of two patterns, 0 if equal"
-        elif shows_clocks:
-            curve_starts = 0.56
-            axis_position = 0.56
-            height = 500
+    def _draw_waves(self) -> str:
+        is_new = _is_new(WAVE_SPEEDS, self.distance)
+        with self.figure.batch_update():
+            picture.draw_curve(self.figure, self.distance, None, low=False)
+            picture.hide_clocks(self.figure)
+            picture.draw_waves(self.figure, self.distance, is_new, ONCE_ROUND / WAVE_SPEEDS)
+        return (
+            f"At position {self.distance}, {is_new.sum()} of 32 waves are where they never were in "
+            "training (red)."
+        )
 
-        hands = _on_clocks(np.array([0, 0.36]), CLOCK_SPEEDS[:, None] * self.distance)
-        new_hands = _is_new(CLOCK_SPEEDS, self.distance)
-
-        figure = self.figure
-        with figure.batch_update():
-            figure.layout.height = height
-            figure.layout.xaxis.update(position=axis_position, title_text=title)
-            figure.layout.yaxis.update(domain=[curve_starts, 1], title_text=legend)
-            figure.update_traces({"x": np.arange(DRAWN_TOKENS), "y": logits}, {"name": "curve"})
-            figure.update_traces(
-                {"x": [self.distance], "y": logits[[self.distance]]}, {"name": "distance"}
+    def _draw_clocks(self) -> str:
+        speeds = clock_speeds(self.base)
+        is_new = _is_new(speeds, self.distance)
+        with self.figure.batch_update():
+            picture.hide_waves(self.figure)
+            picture.draw_curve(
+                self.figure, self.distance, logits_by_distance("rotary", self.base), low=True
+            )
+            picture.draw_clocks(
+                self.figure,
+                turns=speeds * self.distance,
+                seen_turns=np.minimum(speeds * (TRAINED - 1), ONCE_ROUND),
+                is_new=is_new,
+                periods=ONCE_ROUND / speeds,
             )
 
-            figure.layout.yaxis2.visible = shows_waves
-            figure.update_traces({"visible": shows_waves}, {"name": "waves"})
-            figure.update_shapes({"visible": shows_waves}, {"name": "waves never seen"})
-            figure.update_shapes(
-                {"x0": self.distance, "x1": self.distance, "visible": shows_waves},
-                {"name": "position"},
+        hands = "all four hands of a head point where they already did in training."
+        if is_new.any():
+            hands = (
+                f"{is_new.sum()} of the four hands of a head point where they never did in "
+                "training (red)."
             )
-
-            clock = {"visible": shows_clocks}
-            figure.update_traces(clock, {"name": "clocks"})
-            figure.update_traces(clock, {"name": "turns of training"})
-            figure.update_traces(clock | _outline(hands[~new_hands]), {"name": "known hands"})
-            figure.update_traces(clock | _outline(hands[new_hands]), {"name": "new hands"})
-            figure.update_annotations(clock, {"name": "period"})
-
-        if shows_waves:
-            new_waves = _is_new(WAVE_SPEEDS, self.distance).sum()
-            return (
-                f"At position {self.distance}, {new_waves} of 32 waves are where they never were "
-                "in training."
+        caption = f"{self._place()}: {hands}"
+        if self.base == SMALL_BASE:
+            slowest = format_number(ONCE_ROUND / speeds[-1])
+            caption += (
+                f" With base {self.base}, even the slowest hand goes round in {slowest} tokens, so "
+                "no angle is ever new."
             )
+        return caption
 
-        kind = "a distance of training" if self.distance < TRAINED else "a new distance"
-        if shows_clocks:
-            return (
-                f"{self.distance} is {kind}: {new_hands.sum()} of the four hands of a head are "
-                "where they never were in training (red)."
-            )
-        logit = logits[self.distance] + 0.0  # 0.0 and not -0.0
-        return f"{self.distance} is {kind}, with the logit {logit:.1f}. {MESSAGES[self.method]}"
+    def _place(self) -> str:
+        """Whether training had the distance."""
+        unit = "token" if self.distance == 1 else "tokens"
+        known = "was seen in" if self.distance < TRAINED else "is longer than in"
+        return f"{self.distance} {unit} back {known} training"
+
+    def _go_to_point(self, _: Any, points: Any, __: Any) -> None:
+        for point in points.point_inds:
+            self.distance = int(point)
+
+    def _go_to_cell(self, _: Any, points: Any, __: Any) -> None:
+        for _row, position in points.point_inds:
+            self.distance = int(position)
 
 
-def logits_by_distance(method: str) -> NDArray[np.floating]:
+def clock_speeds(base: float) -> NDArray[np.float64]:
+    """How fast the four hands of a head turn, in radians per token."""
+    speeds: NDArray[np.float64] = rotary_frequencies(8, base).numpy()
+    return speeds
+
+
+def logits_by_distance(method: str, base: float = USUAL_BASE) -> NDArray[np.floating]:
     """The logit at each distance from 0 to 255, at equal content; 0 at distance 0.
 
-    Methods that learn their curve get one that is typical of them.
+    Methods that learn their curve get one that is typical of them. `base` is that of "rotary".
     """
     distance = np.arange(DRAWN_TOKENS)
     if method == "none":
@@ -177,100 +203,14 @@ def logits_by_distance(method: str) -> NDArray[np.floating]:
         buckets = T5Buckets(1, TRAINED).bucket(torch.arange(DRAWN_TOKENS)).numpy()
         return -np.searchsorted(buckets, buckets) / 16
 
-    # "rotary" and "sinusoidal", with all channels equal: |q||k|/sqrt(d) = 8.
-    speeds = CLOCK_SPEEDS if method == "rotary" else WAVE_SPEEDS
-    return 8 * np.cos(distance[:, None] * speeds).mean(-1) - 8
+    # "rotary", with all channels equal: |q||k|/sqrt(d) = 8.
+    return 8 * np.cos(distance[:, None] * clock_speeds(base)).mean(-1) - 8
 
 
 def _method_tip(method: str) -> str:
     return f"What {method} makes of the distance"
 
 
-def _add_waves(figure: go.Figure) -> None:
-    """Add the barcode of the sinusoidal table, one row per wave."""
-    sines = Sinusoidal(64).table(torch.arange(DRAWN_TOKENS)).T[::2].numpy()
-    figure.add_heatmap(
-        name="waves",
-        z=sines,
-        yaxis="y2",
-        colorscale=theme.DIVERGING,
-        showscale=False,
-        hoverinfo="skip",
-    )
-
-
-def _add_clocks(figure: go.Figure) -> None:
-    """Add four clocks: their outlines, the turns seen in training, and their hands."""
-    turns = np.linspace(0, 2 * np.pi, 100)
-    outlines = _on_clocks(0.44, turns)
-    seen = _on_clocks(0.4, np.minimum(turns, CLOCK_SPEEDS[:, None] * (TRAINED - 1)))
-    no_hands = seen[:0]
-    for name, color, width, points in (
-        ("clocks", theme.GRAY, 1, outlines),
-        ("turns of training", SEEN, 10, seen),
-        ("known hands", theme.BLUE, 4, no_hands),
-        ("new hands", RED, 4, no_hands),
-    ):
-        figure.add_scatter(
-            name=name,
-            xaxis="x2",
-            yaxis="y3",
-            mode="lines",
-            line={"color": color, "width": width, "simplify": False},
-            hoverinfo="skip",
-            **_outline(points),
-        )
-
-
-def _add_training_range(figure: go.Figure) -> None:
-    """Mark what training never showed, the position in the waves, and the period of each clock."""
-    for name, axis in (("never seen", "y"), ("waves never seen", "y2")):
-        figure.add_shape(
-            name=name,
-            type="rect",
-            x0=TRAINED - 0.5,
-            x1=DRAWN_TOKENS,
-            y0=0,
-            y1=1,
-            yref=f"{axis} domain",
-            line={"color": RED, "width": 1},
-            fillcolor=UNSEEN,
-        )
-    figure.add_shape(
-        name="position",
-        type="line",
-        y0=0,
-        y1=1,
-        yref="y2 domain",
-        line={"color": theme.ORANGE, "width": 3},
-    )
-
-    for text, middle in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
-        figure.add_annotation(text=text, x=middle, y=1, yref="paper", yshift=18, showarrow=False)
-    for clock, period in enumerate(2 * np.pi / CLOCK_SPEEDS):
-        figure.add_annotation(
-            name="period",
-            text=f"turns in {period:,.0f}",
-            x=clock,
-            y=-0.58,
-            xref="x2",
-            yref="y3",
-            showarrow=False,
-        )
-
-
-def _is_new(speeds: NDArray[np.float64], distance: int) -> NDArray[np.bool_]:
+def _is_new(speeds: NDArray[np.float64], distance: Any) -> NDArray[np.bool_]:
     """Which hands point, at this distance, where no distance of training has turned them."""
-    return (speeds * distance) % (2 * np.pi) > speeds * (TRAINED - 1) + 1e-9
-
-
-def _on_clocks(radius: Any, turns: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Points on the four clocks, turned clockwise from noon: complex [clocks, points]."""
-    centers = np.arange(4)[:, None]
-    return centers + radius * np.exp(1j * (np.pi / 2 - turns))
-
-
-def _outline(points: NDArray[np.complex128]) -> dict[str, NDArray[np.float64]]:
-    """The x and y of one line per clock, with gaps between them."""
-    with_gaps = np.pad(points, ((0, 0), (0, 1)), constant_values=np.nan).ravel()
-    return {"x": with_gaps.real, "y": with_gaps.imag}
+    return (speeds * distance) % ONCE_ROUND > speeds * (TRAINED - 1) + 1e-9

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from ipywidgets import HTML, Button, GridBox, Label, Layout, Textarea, Widget
+from ipywidgets import HTML, Button, Label, Layout, Textarea, Widget
 from torch import Tensor
 from traitlets import HasTraits, observe
 
@@ -16,16 +16,28 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
+from alibi_viz.figures.tile_grid import Grid
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import button, column, row
+from alibi_viz.widgets.core.controls import button, column, row, show
 from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import ChoiceFrom, ChoiceOf, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
+# Pixels: on a page that is at least so wide, the answers are beside the picture. They get a share
+# of its width, and the picture the rest.
+_WIDE = 620
+_ANSWERS = 230
+_ANSWERS_SHARE = 0.32
+_SPACE = 16
+_SIDE = 260  # of a matrix, at most
+_TWO_ACROSS = 400  # on a narrower page, one matrix stands below the other
 _HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows
 everything down. Restart the kernel to end it.</p>"""
+_HINT = """<p>This is a short version of our own, with this fault alone. Repair it and press Check.
+<code>torch</code>, <code>math</code> and <code>av</code> (this library) are imported. Empty the box
+to get the faulty code back.</p>"""
 
 
 class Code(State):
@@ -62,8 +74,9 @@ class SpotTheBug(App):
     """Name the fault of an implementation by its attention weights, see where it happened, and
     repair it.
 
-    The weights of a faulty implementation are beside the correct ones. After a guess, the app
-    reveals the fault, a public project that had it, and a few lines of code to repair. `check` runs
+    The weights of a faulty implementation are beside the correct ones, with four answers. After a
+    guess, the app reveals the fault, a public project that had it, and a few lines of code to
+    repair. `check` runs
     the checker on them, and the picture then shows what they compute. A case is solved when the
     checker finds no fault.
 
@@ -104,9 +117,11 @@ class SpotTheBug(App):
     def __init__(self, **state: Any) -> None:
         self._attempts = {name: Attempt() for name in BUGS}
         super().__init__(**state)
-        # The picture comes first, so that it stays where it is when the code appears.
-        style, controls, message, figure, *words, why, page = self.children
-        self.children = [style, figure, *words, message, controls, why, page]
+        # The picture stands between the menu and the code, beside the answers.
+        style, controls, message, figure, *words, why, picture, page = self.children
+        self._beside.children = [figure, self._guess]
+        self._parts.children = [self._cases, message, self._beside, *words, self._revealed]
+        self.children = [style, controls, why, picture, page]
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -141,7 +156,7 @@ class SpotTheBug(App):
         code = self.code or bug.code
         report = try_repair(bug.name, code, SECONDS)
 
-        page = report._repr_html_()
+        page = _describe_report(bug, report)
         weights = None
         if any(finding.name == "does not finish" for finding in report.findings):
             page += _HANGS
@@ -166,11 +181,13 @@ class SpotTheBug(App):
         return matrices.blank("%{customdata}")
 
     def controls(self) -> list[Widget]:
-        cases = self._case_controls()
-        question = HTML("<b>What is wrong with the implementation on the right?</b>")
-        answers = self._answer_controls()
+        self._cases = self._case_controls()
+        self._guess = self._answer_controls()
         self._revealed = self._repair_controls()
-        return [column(cases, question, answers, self._revealed)]
+        self._beside = row(self._guess).add_class("s-beside")
+        self._beside.layout.align_items = "flex-start"
+        self._parts = column(self._cases, self._beside, self._revealed)
+        return [self._parts]
 
     def _case_controls(self) -> Widget:
         """The menu of cases, and how many are solved."""
@@ -186,9 +203,10 @@ class SpotTheBug(App):
         )
 
     def _answer_controls(self) -> Widget:
-        """A table: a button per answer, and what that fault does."""
+        """The question, a button per answer with what that fault does, and the verdict."""
         self._answers: list[tuple[Button, HTML]] = []
-        cells: list[Widget] = []
+        self._verdict = HTML().add_class("s-verdict")
+        rows: list[Widget] = [HTML("<b>What is wrong with this one?</b>")]
         for number in range(4):
             answer = button(
                 "",
@@ -200,18 +218,16 @@ class SpotTheBug(App):
             )
             problem = HTML().add_class("s-problem")
             self._answers.append((answer, problem))
-            cells += [answer, problem]
-        layout = Layout(
-            grid_template_columns="220px 1fr",
-            grid_gap="4px 12px",
-            align_items="center",
-            width="100%",
-        )
-        return GridBox(cells, layout=layout)
+            rows += [answer, problem]
+        guess = column(*rows, self._verdict)
+        guess.layout.grid_gap = "0px"
+        guess.layout.width = "auto"
+        guess.layout.flex = f"1 1 {_ANSWERS}px"
+        return guess
 
     def _repair_controls(self) -> Widget:
-        """What is shown after a guess: the verdict, the code, and the report on it."""
-        self._verdict = HTML().add_class("s-verdict")
+        """What is shown after a guess: the code, and the report on it."""
+        hint = HTML(_HINT).add_class("s-hint")
         self._report = HTML().add_class("s-report")
         self._box = Textarea(
             tooltip="Your repair; empty it for the faulty code",
@@ -233,8 +249,8 @@ class SpotTheBug(App):
             lambda: self.attempt(self.check),
         )
         check.button_style = "primary"
-        repair = column(Label("your repair"), self._box)
-        return column(self._verdict, repair, check, self._report)
+        repair = column(Label("your repair"), hint, self._box)
+        return column(repair, check, self._report)
 
     def draw(self) -> tuple[str, str]:
         bug = BUGS[self.bug]
@@ -242,7 +258,7 @@ class SpotTheBug(App):
         attempt.guess = self.guess
         attempt.code = self.code
         code = self.code or bug.code
-        correct, faulty, report = _faulty(self.bug)
+        correct, faulty = _faulty(self.bug)
 
         # A report and weights belong to the code that was checked, not to what it became since.
         checked = attempt.checked
@@ -251,19 +267,19 @@ class SpotTheBug(App):
 
         weights = faulty
         subject = "this implementation"
+        title = "this one"
         if checked and checked.weights is not None and code != bug.code:
             weights = checked.weights
             subject = "your repair"
-        self._draw_pair(
-            bug.view, np.stack([correct, weights]), ("a correct implementation", subject)
-        )
+            title = subject
+        self._draw_pair(bug.view, np.stack([correct, weights]), ("correct", title))
 
         self._mark_answers(bug)
         self._box.value = code
         lines = code.count("\n") + 1
-        self._box.layout.height = f"{_LINE * max(8, lines + 1)}px"
-        self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, report)
-        self._revealed.layout.display = "none" if self.guess is None else None
+        self._box.layout.height = f"{_LINE * max(6, lines + 1)}px"
+        self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess)
+        show(self.guess is not None, self._verdict, self._revealed)
         self._report.value = checked.report if checked else ""
 
         highest_score = 2 * sum(POINTS[case.tier] for case in BUGS.values())
@@ -288,6 +304,8 @@ class SpotTheBug(App):
         for answer, (choice, problem) in zip(bug.answers, self._answers, strict=True):
             choice.description = answer
             problem.value = html.escape(FAULTS[answer].problem)
+            # After a guess, the verdict takes the room of the answers that don't matter any more.
+            show(self.guess in (None, answer) or answer == bug.fault, problem)
             if self.guess is not None and answer == bug.fault:
                 choice.icon = "check"
                 choice.button_style = "success"
@@ -309,7 +327,7 @@ class SpotTheBug(App):
         values = np.where(masked, "masked", np.char.mod("%.3g", weights))
         hover_texts = np.char.add(places, values).astype(object)
 
-        grid = matrices.page_grid(2, self.page_width)
+        grid = _grid(self.page_width)
         matrices.draw(
             self.figure,
             grid,
@@ -348,21 +366,29 @@ class SpotTheBug(App):
             self.guess = self.answers[number]
 
 
+def _grid(page_width: int) -> Grid:
+    """Where the two matrices stand: on a wide page, the answers stand beside them."""
+    if page_width < _TWO_ACROSS:
+        return matrices.page_grid(2, page_width)
+    if page_width < _WIDE:
+        return matrices.page_grid(2, page_width, height=_SIDE)
+    answers = max(_ANSWERS, int(_ANSWERS_SHARE * page_width))
+    return matrices.page_grid(2, page_width - answers - _SPACE, height=_SIDE)
+
+
 @cache
-def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
-    """The correct weights in the view of a bug, those of its code, and the report on that code."""
+def _faulty(name: str) -> tuple[Tensor, Tensor]:
+    """The correct weights in the view of a bug, and those of its code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), bug.weights(), try_repair(name, bug.code)
+    return bug.view.correct(bug.causal), bug.weights()
 
 
-def _reveal(bug: Bug, guess: str, report: Report) -> str:
-    """Whether the guess is right, what the fault is, and where it happened, as HTML."""
+def _reveal(bug: Bug, guess: str) -> str:
+    """Whether the guess is right, and where the fault happened, as HTML."""
     if guess == bug.fault:
         verdict = "<b>Right:</b> it is"
     else:
         verdict = f"<b>No.</b> You chose {guess}, but it is"
-    problem = FAULTS[bug.fault].problem
-    evidence = "; ".join(finding.evidence for finding in report.findings)
     exhibit = bug.exhibit
     system = html.escape(exhibit.system)
 
@@ -370,17 +396,32 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
     if exhibit.trained:
         models = " and ".join(exhibit.trained)
         trained = (
-            f"<p>The authors of {models} released their weights with such code: for them it is "
-            "no fault.</p>"
+            f"<p>The authors of {models} trained them with such code, so for these models it is no "
+            "fault.</p>"
         )
-    problem = html.escape(problem[0].upper() + problem[1:])
-    return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {problem}.</p>
-<p>The checker found: {html.escape(evidence)}.</p>
-<p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{system}</a>:<br>
-{html.escape(exhibit.effect)}.</p>{trained}</div>
-<p>Below is a short version of our own, with this fault alone. Repair it and press Check.
-<code>torch</code>, <code>math</code> and <code>av</code> (this library) are imported. Empty the box
-to get the faulty code back.</p>"""
+    return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>.</p>
+<p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{system}</a>:
+{html.escape(exhibit.effect)}.</p>{trained}</div>"""
+
+
+def _describe_report(bug: Bug, report: Report) -> str:
+    """What the checker found in the reader's code, as HTML.
+
+    It leaves out what the verdict says: what the fault of this case does, and where it was seen.
+    """
+    if report.ok:
+        return "<p><b>Repaired:</b> no fault found.</p>"
+    paragraphs = []
+    for finding in report.findings:
+        fault = FAULTS[finding.name]
+        if finding.name == bug.fault:
+            found = f"<b>Still {fault.name}:</b> {html.escape(finding.evidence)}."
+        else:
+            problem = html.escape(fault.problem)
+            evidence = html.escape(finding.evidence)
+            found = f"<b>{fault.name}:</b> {problem}. The checker found: {evidence}."
+        paragraphs.append(f"<p>{found}<br>To repair it, {html.escape(fault.fix)}.</p>")
+    return "".join(paragraphs)
 
 
 def _describe(bug: Bug) -> str:

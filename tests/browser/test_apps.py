@@ -298,6 +298,58 @@ def test_hover_names_a_head_and_a_click_chooses_it(page: NotebookPage) -> None:
     page.wait_for_caption("Head 3 of 8", number=at("AttentionExplorer"))
 
 
+def test_clocks_keep_their_size_from_method_to_method(page: NotebookPage) -> None:
+    number = at("PositionZoo")
+    app = page.app(number)
+
+    def width_after(*methods: str) -> float:
+        for method in methods:
+            app.get_by_role("button", name=method, exact=True).click()
+            page.wait_until_quiet()
+        clocks = page.settle(number).locator(".x2y3 .scatterlayer").first
+        return float(clocks.evaluate("clocks => clocks.getBoundingClientRect().width"))
+
+    first = width_after("rotary")
+    again = width_after("sinusoidal", "rotary", "none", "rotary")
+    assert abs(again - first) < 1
+    app.locator(".s-reset").click()
+    page.wait_for_caption("the logit −12.5", number=number)  # noqa: RUF001  # of ALiBi
+
+
+def test_click_on_a_curve_chooses_the_distance(page: NotebookPage) -> None:
+    number = at("PositionZoo")
+    app = page.app(number)
+    plot = app.locator(".js-plotly-plot .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    plot.click(position={"x": 3, "y": 40})  # near the first token
+    page.wait_for_caption("was seen in training", number=number)
+    app.locator(".s-reset").click()
+    page.wait_for_caption("200 tokens back", number=number)
+
+
+def test_picture_answers_and_verdict_are_on_one_screen(page: NotebookPage) -> None:
+    number = at("SpotTheBug")
+    page.page.set_viewport_size({"width": 1366, "height": 768})
+    app = page.settle(number)
+    app.locator(".s-answer-0").click()
+    expect(app.locator(".s-verdict")).to_contain_text("but it is")
+    page.wait_until_quiet()
+    page.settle(number)
+    top = app.bounding_box()
+    verdict = app.locator(".s-verdict").bounding_box()
+    picture = app.locator(".alibi-figure").bounding_box()
+    assert top
+    assert verdict
+    assert picture
+    assert verdict["x"] > picture["x"] + picture["width"], "beside the picture"
+    for part in (verdict, picture):
+        assert part["y"] + part["height"] - top["y"] <= 500
+
+    app.locator(".s-reset").click()
+    expect(app.locator(".s-code")).to_be_hidden()
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_typed_markup_is_shown_as_text(page: NotebookPage) -> None:
     app = page.app(at("AttentionExplorer"))
     box = app.locator(".s-text textarea")

@@ -13,6 +13,7 @@ import torch
 
 from alibi_viz import alibi_slopes, figures, half_life, lab
 from alibi_viz.figures import slope_plot as picture
+from alibi_viz.figures.slope_plot import SlopeTraces
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
@@ -38,7 +39,7 @@ def beside_official(heads: int, scheme: str) -> go.Figure:
 
 @pytest.mark.parametrize(("heads", "scheme"), HEADS_AND_SCHEMES)
 def test_points_are_the_slopes_of_the_heads_from_1(heads: int, scheme: str) -> None:
-    main, other, _ = beside_official(heads, scheme).data
+    main, other = beside_official(heads, scheme).data[:2]
     for trace, name in ((main, scheme), (other, "official")):
         assert trace.name == name
         assert list(trace.x) == list(range(1, heads + 1))
@@ -49,7 +50,7 @@ def test_points_are_the_slopes_of_the_heads_from_1(heads: int, scheme: str) -> N
 def test_hover_texts_have_the_half_life_and_the_steps_to_a_bias_of_4(
     heads: int, scheme: str
 ) -> None:
-    main, _, _ = beside_official(heads, scheme).data
+    main = beside_official(heads, scheme).data[0]
     slopes = alibi_slopes(heads, scheme)
     expected = torch.stack([half_life(slopes), 4 / slopes], dim=1)
     np.testing.assert_allclose(main.customdata, expected, rtol=1e-6)
@@ -85,10 +86,51 @@ def test_a_single_large_slope_has_the_usual_ticks_as_well() -> None:
     assert texts == ["1/256", "1/64", "1/16", "1/4", "1", "4", "16", "64"]
 
 
-def test_the_axis_of_slopes_is_the_same_for_usual_ones() -> None:
-    equal = figures.slope_figure([2**-4] * 17).layout
-    usual = figures.slope_figure([2**-1, 2**-8]).layout
-    assert equal.yaxis.range == usual.yaxis.range
+@pytest.mark.parametrize("scheme", ["official", "geometric"])
+def test_the_axis_of_slopes_stays_for_every_number_of_heads(scheme: str) -> None:
+    axis_of_eight = figures.slope_figure(alibi_slopes(8, scheme)).layout.yaxis
+    for heads in (1, 12, 16, 64):
+        axis = figures.slope_figure(alibi_slopes(heads, scheme)).layout.yaxis
+        assert axis.range == axis_of_eight.range
+        assert axis.tickvals == axis_of_eight.tickvals
+
+
+def joined_heads(slopes: Any) -> list[list[int]]:
+    """The heads of each line."""
+    lines = SlopeTraces(*figures.slope_figure(slopes).data).lines
+    pieces: list[list[int]] = [[]]
+    for head in lines.x:
+        if np.isnan(head):
+            pieces.append([])
+        else:
+            pieces[-1].append(int(head))
+    return pieces
+
+
+@pytest.mark.parametrize(
+    ("heads", "scheme", "lines"),
+    [
+        pytest.param(8, "official", [[1, 2, 3, 4, 5, 6, 7, 8]], id="a power of two"),
+        pytest.param(
+            12,
+            "official",
+            [[1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12]],
+            id="the first power of two, and the rest",
+        ),
+        pytest.param(6, "geometric", [[1, 2, 3, 4, 5, 6]], id="one geometric sequence"),
+        pytest.param(1, "official", [[1]], id="a single head"),
+    ],
+)
+def test_a_line_joins_heads_as_long_as_their_slopes_fall(
+    heads: int, scheme: str, lines: list[list[int]]
+) -> None:
+    assert joined_heads(alibi_slopes(heads, scheme)) == lines
+
+
+def test_the_height_of_a_point_of_a_line_is_its_slope() -> None:
+    slopes = alibi_slopes(12)
+    lines = SlopeTraces(*figures.slope_figure(slopes).data).lines
+    np.testing.assert_array_equal(lines.y[~np.isnan(lines.y)], slopes)
 
 
 @pytest.mark.parametrize(("heads", "step"), [(2, 1), (16, 1), (17, 2), (32, 2), (33, 3)])

@@ -31,8 +31,8 @@ CAPTIONS = {
         "the last one. “bridge”, 14 back, keeps 8.8%."
     ),
     "PositionZoo": (
-        "200 is a new distance, with the logit -12.5. The same straight line goes on: further is "
-        "just less (head 4 of 8, slope 1/16)."
+        "200 tokens back is longer than in training, with the logit −12.5. The same straight line "  # noqa: RUF001
+        "goes on (head 4 of 8, slope 1/16)."
     ),
     "PrecisionMicroscope": (
         "Head 1 of 8, key form in bfloat16: the 64 nearest keys of query 2,047 have 9 different "

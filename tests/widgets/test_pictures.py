@@ -4,14 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import alibi_viz as av
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
-from alibi_viz.models.positions.relative import KerpleLog
-from alibi_viz.models.positions.rotary import Rotary
-from alibi_viz.widgets import AddConstant, Forgetting, PositionZoo, TugOfWar
+from alibi_viz.widgets import AddConstant, Forgetting, TugOfWar
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue
 from tests.figures.test_matrices import click
@@ -315,97 +312,3 @@ def test_the_button_plays_from_stop_to_stop() -> None:
 def test_the_line_of_the_tie_has_a_label() -> None:
     (label,) = TugOfWar(head=3, content=4).figure.select_annotations({"name": "tie"})
     assert label.text == "tie, 32 back"
-
-
-# PositionZoo: the curves
-
-DISTANCE = torch.arange(256)
-
-
-def curve(method: str) -> np.ndarray:
-    """The logits at the distances from 0 to 255."""
-    return drawn(PositionZoo(method=method), "curve")
-
-
-def test_without_positions_the_curve_is_flat() -> None:
-    assert not curve("none").any()
-
-
-def test_the_curve_of_alibi_is_the_bias_of_head_4() -> None:
-    bias = av.alibi_bias(av.alibi_slopes(8), 1, 256)[3, 0]
-    np.testing.assert_allclose(curve("alibi"), bias.flip(0), atol=1e-6)
-
-
-def test_the_curve_of_kerple_is_that_of_the_library() -> None:
-    kerple = KerpleLog(1)
-    torch.nn.init.ones_(kerple.p)
-    torch.nn.init.ones_(kerple.a)
-    expected = kerple.curve(DISTANCE)[0].detach()
-    np.testing.assert_allclose(curve("kerple-log"), expected, rtol=1e-6)
-
-
-def test_the_curve_of_rotary_is_a_product_of_rotated_vectors() -> None:
-    query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
-    products = (key @ query.mT)[0, 0, :, 0]  # the query is at the last position
-    np.testing.assert_allclose(curve("rotary"), products.flip(0) - 8, atol=1e-5)
-
-
-def test_the_curve_of_sinusoidal_is_the_mean_of_its_cosines() -> None:
-    speeds = 10_000.0 ** (-np.arange(32) / 32)  # of 64 channels, half are cosines
-    cosines = np.cos(DISTANCE.numpy()[:, None] * speeds)
-    np.testing.assert_allclose(curve("sinusoidal"), 8 * cosines.mean(1) - 8, atol=1e-5)
-
-
-def test_the_last_step_of_t5_is_as_in_a_model_trained_on_64_tokens() -> None:
-    np.testing.assert_array_equal(curve("t5"), -DISTANCE.clamp(max=15) / 16)
-
-
-def test_a_logit_of_zero_has_no_sign() -> None:
-    assert "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
-
-
-# PositionZoo: what is new. In training, the largest distance is 63.
-
-
-def new_angles(count: int, distance: int) -> int:
-    """How many hands or waves are, at a distance, where no distance of training has turned them.
-
-    It compares points on a circle with those of training, in steps of a hundredth of a token.
-    """
-    step = 0.01
-    training = np.arange(0, 63 + step / 2, step)
-    new = 0
-    for speed in 10_000.0 ** (-np.arange(count) / count):
-        point = np.exp(1j * speed * distance)
-        gap = np.abs(np.exp(1j * speed * training) - point).min()
-        new += int(gap > step * speed)
-    return new
-
-
-@pytest.mark.parametrize("distance", [0, 30, 63, 64, 100, 255])
-def test_a_hand_is_new_where_no_distance_of_training_has_turned_it(distance: int) -> None:
-    caption = PositionZoo(method="rotary", distance=distance).caption
-    assert f" {new_angles(4, distance)} of the four hands" in caption
-
-
-@pytest.mark.parametrize("distance", [0, 30, 63, 64, 100, 255])
-def test_a_wave_is_new_where_no_position_of_training_has_brought_it(distance: int) -> None:
-    caption = PositionZoo(method="sinusoidal", distance=distance).caption
-    assert f" {new_angles(32, distance)} of 32 waves" in caption
-
-
-def test_two_slow_hands_are_new_after_the_longest_distance_of_training() -> None:
-    app = PositionZoo(method="rotary", distance=63)
-    assert app.caption.startswith("63 is a distance of training: 0 of the four hands")
-    app.distance = 64
-    assert app.caption.startswith("64 is a new distance: 2 of the four hands")
-
-
-def test_what_training_showed_ends_at_the_slow_hands_of_its_longest_distance() -> None:
-    app = PositionZoo(method="rotary", distance=63)
-    ends = {}
-    for name, radius in (("turns of training", 0.4), ("known hands", 0.36)):
-        clocks = drawn(app, name).reshape(4, -1)
-        last_points = clocks[:, -2]  # before the gap that ends each line
-        ends[name] = last_points[2:] / radius  # of the two slow hands
-    np.testing.assert_allclose(ends["turns of training"], ends["known hands"], atol=1e-6)

@@ -1,5 +1,6 @@
 """SpotTheBug, driven through its traits and its buttons."""
 
+import html
 import re
 from functools import cache
 
@@ -18,21 +19,8 @@ REPAIR = REPAIRS["sign reversed"]  # of case 1
 EVERY_CASE = pytest.mark.parametrize("name", BUGS)
 
 
-def find_the_fault(name: str, code: str, seconds: float = 0) -> Report:
-    """In place of the checker."""
-    return Report(name, [Finding(BUGS[name].fault, "evidence")])
-
-
-# The results of the slow steps, once for all tests
-_weights_without_checker = cache(spot_the_bug._faulty.__wrapped__)
+# The results of the checker, once for all tests
 _checked_once = cache(spot_the_bug.try_repair)
-
-
-@pytest.fixture
-def without_checker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save the seconds that the checker takes for all cases; other tests are about what it says."""
-    monkeypatch.setattr(spot_the_bug, "try_repair", find_the_fault)
-    monkeypatch.setattr(spot_the_bug, "_faulty", _weights_without_checker)
 
 
 def verdict(app: SpotTheBug) -> str:
@@ -63,7 +51,7 @@ def marked_answers(app: SpotTheBug) -> dict[str, str]:
 
 
 @EVERY_CASE
-def test_nothing_before_the_guess_names_the_fault(name: str, without_checker: None) -> None:
+def test_nothing_before_the_guess_names_the_fault(name: str) -> None:
     app = SpotTheBug(bug=name)
     visible = " ".join([app.caption, app.details, repr(app), verdict(app)]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
@@ -98,9 +86,7 @@ def test_nothing_before_the_guess_names_the_fault(name: str, without_checker: No
         ),
     ],
 )
-def test_the_caption_before_the_guess_is_the_call(
-    name: str, caption: str, without_checker: None
-) -> None:
+def test_the_caption_before_the_guess_is_the_call(name: str, caption: str) -> None:
     assert SpotTheBug(bug=name).caption == caption
 
 
@@ -136,27 +122,43 @@ def test_the_guess_reveals_the_faulty_code() -> None:
     assert control(app, "s-code").value == BUGS["case 1"].code
 
 
-def test_the_verdict_says_what_the_checker_found_and_where_it_happened() -> None:
+def test_the_verdict_says_where_the_fault_happened() -> None:
     told = verdict(SpotTheBug(guess="no bias"))
-    assert "head 1 of 8 has slope -0.5, expected 0.5" in told
+    assert "attention-gym, 31 July to 3 December 2024" in told
     assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in told
 
 
-def test_the_verdict_says_whose_models_were_trained_that_way(without_checker: None) -> None:
+def test_the_verdict_says_whose_models_were_trained_that_way() -> None:
     told = verdict(SpotTheBug(bug="case 14", guess="colliding positions"))
     assert "The authors of bloom and falcon" in told
-    assert "for them it is no fault" in told
+    assert "for these models it is no fault" in told
 
 
-def test_no_other_models_were_trained_with_a_fault(without_checker: None) -> None:
+def test_no_other_models_were_trained_with_a_fault() -> None:
     app = SpotTheBug()
     trained_so = []
     for name, bug in BUGS.items():
         app.bug = name
         app.guess = bug.fault
-        if "for them it is no fault" in verdict(app):
+        if "for these models it is no fault" in verdict(app):
             trained_so.append(name)
     assert trained_so == ["case 14"]
+
+
+def problems(app: SpotTheBug) -> list[str]:
+    """What the faults do, beside the buttons: those that are shown."""
+    texts = [problem for _, problem in app._answers]
+    return [text.value for text in texts if text.layout.display != "none"]
+
+
+def test_before_the_guess_each_answer_says_what_its_fault_does() -> None:
+    app = SpotTheBug()
+    assert problems(app) == [html.escape(FAULTS[answer].problem) for answer in app.answers]
+
+
+def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it() -> None:
+    app = SpotTheBug(guess="no bias")
+    assert problems(app) == [FAULTS["no bias"].problem, FAULTS["sign reversed"].problem]
 
 
 # The score
@@ -170,7 +172,7 @@ def test_no_other_models_were_trained_with_a_fault(without_checker: None) -> Non
         pytest.param("case 13", 3, id="hard"),
     ],
 )
-def test_a_right_guess_scores_by_tier(name: str, points: int, without_checker: None) -> None:
+def test_a_right_guess_scores_by_tier(name: str, points: int) -> None:
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).score == points
 
 
@@ -184,7 +186,7 @@ def test_a_repair_scores_as_much_as_a_guess() -> None:
     assert app.score == 3
 
 
-def test_the_scores_of_all_cases_add_up(without_checker: None) -> None:
+def test_the_scores_of_all_cases_add_up() -> None:
     app = SpotTheBug()
     for name, bug in BUGS.items():
         app.bug = name
@@ -218,6 +220,32 @@ def test_the_progress_gives_score_and_solved_cases(repaired: SpotTheBug) -> None
 def test_the_picture_of_a_repair_is_that_of_a_correct_implementation(repaired: SpotTheBug) -> None:
     assert picture(repaired) != picture(SpotTheBug())
     assert repaired.caption.endswith("The two pictures are the same.")
+
+
+def test_the_report_gives_the_evidence_and_how_to_repair_it() -> None:
+    app = SpotTheBug(guess="no bias")
+    app.check()
+    assert "Still sign reversed:</b> head 1 of 8 has slope -0.5, expected 0.5." in report(app)
+    assert FAULTS["sign reversed"].fix in html.unescape(report(app))
+
+
+def test_verdict_and_report_do_not_say_the_same() -> None:
+    app = SpotTheBug(guess="no bias")
+    app.check()
+    said = f"{verdict(app)} {report(app)}"
+    exhibit = BUGS["case 1"].exhibit
+    once = ("head 1 of 8 has slope", exhibit.system, exhibit.effect, FAULTS["sign reversed"].fix)
+    assert [html.unescape(said).count(part) for part in once] == [1, 1, 1, 1]
+    assert FAULTS["sign reversed"].problem not in said, "it stands beside the answer"
+
+
+def test_a_new_fault_is_explained_in_the_report() -> None:
+    app = SpotTheBug(
+        guess="no bias",
+        code="def bias(num_heads, *lengths):\n    return torch.zeros(num_heads, *lengths)",
+    )
+    app.check()
+    assert f"no bias:</b> {FAULTS['no bias'].problem}" in report(app)
 
 
 def test_code_that_changes_after_the_check_has_no_report(repaired: SpotTheBug) -> None:
@@ -321,7 +349,7 @@ def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result: str) -> Non
     assert "nan%" not in app.caption
 
 
-def test_weights_of_zero_are_said_to_be_zero(without_checker: None) -> None:
+def test_weights_of_zero_are_said_to_be_zero() -> None:
     app = SpotTheBug(
         bug="case 5",
         guess="no bias",
@@ -340,7 +368,7 @@ def test_next_opens_an_empty_case(repaired: SpotTheBug) -> None:
     assert report(repaired) == ""
 
 
-def test_the_case_after_the_last_is_the_first(without_checker: None) -> None:
+def test_the_case_after_the_last_is_the_first() -> None:
     app = SpotTheBug(bug="case 14")
     control(app, "s-next").click()
     assert app.bug == "case 1"
@@ -415,7 +443,7 @@ def test_reset_leaves_other_cases(repaired: SpotTheBug) -> None:
     ],
 )
 def test_the_caption_after_the_guess_gives_the_largest_difference(
-    name: str, comparison: str, without_checker: None
+    name: str, comparison: str
 ) -> None:
     app = SpotTheBug(bug=name, guess=BUGS[name].fault)
     assert app.caption.endswith(comparison)
@@ -432,9 +460,7 @@ def test_the_caption_after_the_guess_gives_the_largest_difference(
         ),
     ],
 )
-def test_the_details_after_the_guess_give_the_content(
-    name: str, content: str, without_checker: None
-) -> None:
+def test_the_details_after_the_guess_give_the_content(name: str, content: str) -> None:
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).details == content
 
 
@@ -456,7 +482,7 @@ def assert_same_in_three_digits(weights: np.ndarray, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", ["case 1", "case 4", "case 7", "case 10", "case 14"])
-def test_hover_texts_give_the_weights_of_both_matrices(name: str, without_checker: None) -> None:
+def test_hover_texts_give_the_weights_of_both_matrices(name: str) -> None:
     app = SpotTheBug(bug=name)
     bug = BUGS[name]
     assert_same_in_three_digits(hovered(app, 1), bug.view.correct(bug.causal))
@@ -480,9 +506,7 @@ def test_hover_texts_give_the_weights_of_both_matrices(name: str, without_checke
         ),
     ],
 )
-def test_a_row_is_a_query_or_a_head(
-    name: str, title: str, text: str, without_checker: None
-) -> None:
+def test_a_row_is_a_query_or_a_head(name: str, title: str, text: str) -> None:
     app = SpotTheBug(bug=name)
     assert app.figure.layout.yaxis.title.text == title
     assert named_trace(app.figure, "tiles").customdata[0, 1] == text
@@ -493,3 +517,30 @@ def test_on_a_narrow_page_one_picture_is_below_the_other() -> None:
     height = app.figure.layout.height
     app.fit(300)
     assert app.figure.layout.height > height
+
+
+def test_the_answers_have_room_beside_the_picture() -> None:
+    app = SpotTheBug()
+    for width in (620, 848, 934, 1400):
+        app.fit(width)
+        assert width - app.figure.layout.width >= 230
+
+
+def test_menu_picture_and_caption_fit_a_laptop() -> None:
+    app = SpotTheBug()
+    app.fit(934)  # 1366 pixels with JupyterLab's file browser
+    menu = 40
+    caption = 42
+    assert menu + app.figure.layout.height + caption <= 500
+    (grid_side,) = {image.sizey for image in app.figure.layout.images}
+    assert 250 <= grid_side <= 260
+
+
+@pytest.mark.parametrize(
+    ("code", "title"),
+    [pytest.param("", "this one", id="faulty"), pytest.param(REPAIR, "your repair", id="repair")],
+)
+def test_the_second_picture_says_whose_it_is(code: str, title: str) -> None:
+    app = SpotTheBug(guess="no bias", code=code)
+    app.check()
+    assert list(named_trace(app.figure, "titles").text) == ["correct", title]

@@ -17,7 +17,7 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Float, Int, List, Unicode
+from traitlets import Bool, Float, Int, List, Unicode
 
 
 @contextmanager
@@ -50,12 +50,13 @@ with _only_the_version_of_nbformat():
 
 
 class PageWidget(anywidget.AnyWidget):
-    """An invisible widget of an app or a guess: reports its size in pixels and tends its controls,
-    see page.js."""
+    """An invisible widget of an app or a guess: reports its size in pixels, tends its controls and
+    brings a new app into view, see page.js."""
 
     width = Int(0).tag(sync=True)
     pixel_ratio = Float(0).tag(sync=True)  # pixels of the screen per pixel of the page; 0: unknown
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
+    is_new = Bool(True, help="whether no page has shown the app yet").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 

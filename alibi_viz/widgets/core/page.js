@@ -8,6 +8,7 @@
 // - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
 // one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
+// And it brings a new app into view: see `bringIntoView`.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
 
@@ -57,6 +58,41 @@ function keepClicksBehind(values, controls) {
   }, true);
 }
 
+// After Shift+Enter, JupyterLab shows the next cell. The app grows above it, and its controls are off the screen. So an
+// app scrolls to the top of the screen when it first appears, but only for a reader who has run its cell and stayed there.
+const BY_READER = ["wheel", "touchmove", "pointerdown", "keydown"];  // may scroll, or choose another cell
+const frame = () => new Promise(requestAnimationFrame);
+
+function isWhereTheReaderIs(cell) {
+  const notebook = cell.closest(".jp-Notebook");
+  const active = notebook.querySelector(".jp-Cell.jp-mod-active");
+  // Ctrl+Enter stays at the cell, Shift+Enter goes to the next one, and "Run all" to the last one.
+  const wasRun = active === cell || active === cell.nextElementSibling;
+  const waits = other => other !== cell && other.querySelector(".jp-InputPrompt")?.textContent.includes("*");
+  const runsMore = [...notebook.querySelectorAll(".jp-CodeCell")].some(waits);  // such as "Run all above"
+  const place = cell.getBoundingClientRect(), screen = notebook.getBoundingClientRect();
+  const isVisible = place.bottom > screen.top && place.top < screen.bottom;
+  return wasRun && !runsMore && isVisible;
+}
+
+async function bringIntoView(app) {
+  const cell = app.closest(".jp-CodeCell");  // only JupyterLab has one
+  if (!cell || !isWhereTheReaderIs(cell)) return;
+  let hasMoved = false;
+  const onMove = () => { hasMoved = true; };
+  for (const event of BY_READER) addEventListener(event, onMove, { capture: true, passive: true });
+  const scroll = () => hasMoved || app.scrollIntoView({ block: "start" });
+  // JupyterLab scrolls first.
+  await frame();
+  await frame();
+  scroll();
+  // At the end of a notebook, there is room to scroll only once the figure is drawn.
+  while (!hasMoved && app.isConnected && !app.querySelector(".js-plotly-plot .main-svg")) await frame();
+  await frame();
+  scroll();
+  for (const event of BY_READER) removeEventListener(event, onMove, { capture: true });
+}
+
 export default {
   render({ model, el }) {
     const values = [];
@@ -85,6 +121,11 @@ export default {
       const app = el.closest(".alibi-app"), controls = app?.querySelector(".alibi-controls");
       if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
       sizes.observe(app);
+      if (model.get("is_new")) {
+        model.set("is_new", false);  // a page that is loaded again stays where it is
+        model.save_changes();
+        bringIntoView(app);
+      }
       const caption = app.querySelector(".alibi-caption");
       const describe = () => {
         const figures = app.querySelectorAll(".alibi-figure");

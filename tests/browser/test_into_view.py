@@ -1,0 +1,67 @@
+"""An app comes into view when its cell is run: below its cell, it would be half off the screen."""
+
+from playwright.sync_api import expect
+
+from tests.browser.notebook_page import NotebookPage
+
+LONG = "\n".join(f"# line {number}" for number in range(60))  # a cell higher than the screen
+APP = "widgets.SlopeExplorer()"
+SLOW_APP = f"import time\ntime.sleep(3)\n{APP}"
+APP_CELL = 2  # after the import and a long cell
+# The distance in pixels from the upper edge of the notebook to that of the app.
+TOP = """app => {
+    const notebook = app.closest('.jp-WindowedPanel-outer') ?? app.closest('.jp-Notebook');
+    return app.getBoundingClientRect().top - notebook.getBoundingClientRect().top;
+}"""
+
+
+def open_notebook(notebook: NotebookPage, app: str = APP) -> None:
+    """A notebook with an app between long cells, of which only the import has run."""
+    notebook.write(LONG, app, LONG, LONG)
+    run(notebook, 0)
+    notebook.wait_until_quiet()
+
+
+def run(notebook: NotebookPage, cell: int) -> None:
+    """Click a cell and press Shift+Enter."""
+    editor = notebook.page.locator(".jp-CodeCell .cm-content").nth(cell)
+    editor.scroll_into_view_if_needed()
+    editor.click()
+    editor.press("Shift+Enter")
+
+
+def top_of_the_app(notebook: NotebookPage) -> float:
+    """Where the app is once it is drawn."""
+    app = notebook.page.locator(".alibi-app").first
+    expect(app.locator(".js-plotly-plot .main-svg").first).to_be_attached()
+    notebook.wait_until_quiet()
+    return float(app.evaluate(TOP))
+
+
+def test_app_is_at_the_top_of_the_screen_after_its_cell_was_run(notebook: NotebookPage) -> None:
+    open_notebook(notebook)
+    run(notebook, APP_CELL)
+    assert abs(top_of_the_app(notebook)) < 20
+
+
+def test_run_all_does_not_stop_at_the_app(notebook: NotebookPage) -> None:
+    open_notebook(notebook)
+    notebook.run_all()
+    assert abs(top_of_the_app(notebook)) > 100
+
+
+def test_page_that_is_loaded_again_does_not_scroll_to_the_app(notebook: NotebookPage) -> None:
+    open_notebook(notebook)
+    run(notebook, APP_CELL)
+    top_of_the_app(notebook)
+    notebook.command("File", "docmanager:save")
+    notebook.page.locator(".jp-mod-dirty").wait_for(state="detached")
+    notebook.reload()
+    assert top_of_the_app(notebook) > 100
+
+
+def test_reader_who_scrolls_away_meanwhile_is_left_alone(notebook: NotebookPage) -> None:
+    open_notebook(notebook, SLOW_APP)
+    run(notebook, APP_CELL)
+    notebook.page.mouse.wheel(0, -5000)
+    assert top_of_the_app(notebook) > 100
