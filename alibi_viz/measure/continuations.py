@@ -7,6 +7,7 @@ models go on telling a tale and others write random letters.
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -93,7 +94,7 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     """
     arguments.check_instance("text", text, Text)
     passages = arguments.as_list("passages", passages, "strings", str)
-    known = set(LONG_WORD.findall(_decode(text.train.tolist())))
+    known = _words_of(text)
 
     words: list[str] = []
     for passage in passages:
@@ -101,6 +102,12 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     if not words:
         return math.nan
     return sum(word in known for word in words) / len(words)
+
+
+@lru_cache(maxsize=4)
+def _words_of(text: Text) -> frozenset[str]:
+    """The words in the training part of a text. A race asks for them after each test."""
+    return frozenset(LONG_WORD.findall(_decode(text.train.tolist())))
 
 
 def _decode(data: list[int]) -> str:
