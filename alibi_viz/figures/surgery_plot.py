@@ -21,7 +21,7 @@ _STYLES = {
     AFTER: {"color": theme.BLUE, "dash": "solid", "symbol": "circle"},
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
-_HEIGHT = 236  # pixels: the texts below it belong to the same screen
+_HEIGHT = 256  # pixels: the texts below it belong to the same screen
 # The axis of losses starts at 0 and always includes these bits per byte, and with them the lines of
 # models that only count.
 _USUAL_LOSSES = 5.0
@@ -90,7 +90,7 @@ def blank() -> go.Figure:
 
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
     figure.update_yaxes(
-        title_text="mean distance, tokens (dotted: L)",
+        title_text="tokens back, mean",
         type="log",
         dtick=float(np.log10(2)),  # ticks at powers of two
         tickformat=".3~g",

@@ -336,7 +336,11 @@ def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
         clauses.append(f"right about {join(right)}")
     if wrong:
         clauses.append(f"wrong about {join(wrong)}")
-    return f"You guessed {join(clauses)}." if clauses else ""
+    if not clauses:
+        return ""
+    # A list that ends with "and" needs a comma before the next one.
+    separator = ", and " if len(right) > 1 else " and "
+    return f"You guessed {separator.join(clauses)}."
 
 
 def _yardsticks(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:

@@ -190,6 +190,17 @@ def test_a_simple_caption_has_the_verdict_and_the_outcome_in_letters() -> None:
     )
 
 
+def test_two_lists_of_guesses_have_a_comma_between_them() -> None:
+    curves = {"alibi": [{8: 2.0, 16: 2.0}], "rotary": [{8: 2.0, 16: 4.0}]}
+    race = finished_race(
+        curves | {"none": [{8: 2.0, 16: 4.0}]}, alibi="holds", rotary="fails", none="holds"
+    )
+    caption, _ = told(race)
+    assert caption.startswith(
+        "You guessed right about ALiBi (holds) and rotary (fails), and wrong about none (holds)."
+    )
+
+
 def test_guess_is_not_judged_where_the_seeds_disagree() -> None:
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0}, {8: 2.0, 16: 4.0}]}, alibi="holds")
     caption, _ = told(race)
