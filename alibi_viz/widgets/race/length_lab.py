@@ -585,7 +585,7 @@ class LengthLab(App):
 
     def _guess_row(self, method: str) -> HBox:
         """The buttons with which the user guesses how a method does."""
-        buttons = _choice(captions.OUTCOMES, f"s-guess-{method}")
+        buttons = _choice(method, captions.OUTCOMES, f"s-guess-{method}")
         self._guess_buttons[method] = buttons
         self.link(
             buttons,
@@ -598,7 +598,7 @@ class LengthLab(App):
 
     def _emma_buttons(self) -> ToggleButtons:
         """The buttons with which the user guesses whether ALiBi's text names her again."""
-        buttons = _choice(captions.YES_OR_NO, "s-guess-emma")
+        buttons = _choice(EMMA_GUESS, captions.YES_OR_NO, "s-guess-emma")
         self._guess_buttons[HERO] = buttons
         return self.link(buttons, "emma")
 
@@ -683,9 +683,10 @@ class MethodColumn(VBox):  # type: ignore[misc]  # ipywidgets has no types
         super().__init__([guess_row, self.bar, self.text], layout=layout)
 
 
-def _choice(options: Iterable[str], css: str) -> ToggleButtons:
-    """Buttons of which none is pressed at first. page.js gives them names."""
-    buttons = ToggleButtons(options=tuple(options), value=None)
+def _choice(about: str, options: Iterable[str], css: str) -> ToggleButtons:
+    """Buttons for a guess about something, of which none is pressed at first."""
+    tips = [f"{about} {option}" for option in options]
+    buttons = ToggleButtons(options=tuple(options), value=None, tooltips=tips)
     buttons.style.button_width = "max-content"
     return buttons.add_class(css)
 
