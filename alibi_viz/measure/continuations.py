@@ -39,14 +39,14 @@ class Continuation(NamedTuple):
 
 
 def continuations(
-    model: LanguageModel, text: Text, length: int, *, seed: int = 0
+    model: LanguageModel, text: Text, length: int, *, seed: int = 0, most: int = MOST_BYTES
 ) -> list[Continuation]:
     """Eight continuations of the first `length // 2` bytes of the validation text.
 
     They are sampled at temperature 0.4 and end after `8 * length` bytes, but at the latest after
-    256 bytes or twice the length, whichever is more. Equal seeds give equal texts on one machine.
-    `length` is the training length in bytes, at least 2. Raises ValueError if the validation part
-    is shorter than the prompt.
+    `most` bytes, 256 by default, or twice the length, whichever is more. Equal seeds give equal
+    texts on one machine. `length` is the training length in bytes, at least 2. Raises ValueError if
+    the validation part is shorter than the prompt.
 
     >>> from alibi_viz import lab
     >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
@@ -57,8 +57,9 @@ def continuations(
     arguments.check_instance("text", text, Text)
     arguments.check_integer("length", length, 2)
     arguments.check_seed(seed)
+    arguments.check_positive_integers(most=most)
 
-    end = max(2 * length, min(8 * length, MOST_BYTES))
+    end = max(2 * length, min(8 * length, most))
     if not model.is_defined_at(end):
         end = length
 

@@ -49,11 +49,14 @@ class Effort(NamedTuple):
     targets: int  # bytes predicted at each length
     stats_length: int  # of the sequences in which attention is measured, times L
     stats_windows: int  # such sequences
+    most_bytes: int  # of what it writes, with the prompt
 
 
-USUAL = Effort(longest=16, targets=TARGETS, stats_length=STATS_LENGTH, stats_windows=4)
+USUAL = Effort(
+    longest=16, targets=TARGETS, stats_length=STATS_LENGTH, stats_windows=4, most_bytes=256
+)
 # The large model takes seven times as long per byte.
-REDUCED = Effort(longest=8, targets=2048, stats_length=4, stats_windows=1)
+REDUCED = Effort(longest=8, targets=2048, stats_length=4, stats_windows=1, most_bytes=144)
 
 
 class Evaluation(NamedTuple):
@@ -119,7 +122,7 @@ def own_subject(
         tested = int(min(effort.stats_length * length, max(lengths), longest_defined))
         windows = effort.stats_windows
         stats = attention_stats(model, text, tested, trained=length, windows=windows)
-        written = lab.continuations(model, text, writing_length)[0]
+        written = lab.continuations(model, text, writing_length, most=effort.most_bytes)[0]
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested, written)
 
     return Subject(
