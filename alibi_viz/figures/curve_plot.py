@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 
 from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import theme
+from alibi_viz.figures.theme import update_changed
 from alibi_viz.figures.token_labels import literal
 from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
 from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
@@ -42,6 +43,7 @@ _USUAL_LOSSES = (2.1, 8.5)
 # A text like "yyyy" reaches a loss of 0, which has no logarithm.
 _LOWEST_LOSS = 0.05
 
+_CODE_FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _SEED_HOVER = "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
 _TRAINING_HOVER = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
 
@@ -219,6 +221,22 @@ def blank(height: int) -> go.Figure:
         yaxis2={"anchor": "x2"},
     )
     return figure
+
+
+def arrange(figure: go.Figure, height: int, *, compact: bool = False) -> None:
+    """Arrange a figure of methods from `blank` for a height.
+
+    A compact one has its legend beside its title. The names in the legend are those in code.
+    """
+    margin = {"l": 60, "r": 20, "t": 66, "b": 70}
+    legend = {"x": 0, "xanchor": "left", "y": 1.1}
+    if compact:
+        margin = {"l": 60, "r": 20, "t": 26, "b": 40}
+        legend = {"x": 1, "xanchor": "right", "y": 1.0}
+    update_changed(figure.layout, height=height)
+    update_changed(figure.layout.margin, **margin)
+    update_changed(figure.layout.legend, **legend)
+    update_changed(figure.layout.legend.font, family=_CODE_FONT)
 
 
 def traces_by_slot(figure: go.Figure) -> list[SlotTraces]:
@@ -427,6 +445,8 @@ def _value_range(
     with_interval = means[means["seeds"] >= FEWEST_SEEDS]
     included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
     if included.empty:
+        return axes.low, axes.high
+    if axes.is_steady and included.between(axes.low, axes.high).all():
         return axes.low, axes.high
     steps = 1 / axes.step
     low = float(np.floor(included.min() * steps - 0.2) / steps)

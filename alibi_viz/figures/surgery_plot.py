@@ -21,6 +21,10 @@ _STYLES = {
     AFTER: {"color": theme.BLUE, "dash": "solid", "symbol": "circle"},
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
+_HEIGHT = 256  # pixels: the texts below it belong to the same screen
+# The axis of losses starts at 0 and always includes these bits per byte, and with them the lines of
+# models that only count.
+_USUAL_LOSSES = 5.0
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = (
     "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back"
@@ -58,10 +62,10 @@ class SurgeryShapes(NamedTuple):
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(
-        height=380,
+        height=_HEIGHT,
         hovermode="closest",
-        margin={"l": 60, "r": 20, "t": 66, "b": 70},
-        legend={"yref": "container", "y": 1, "yanchor": "top"},
+        margin={"l": 60, "r": 20, "t": 44, "b": 62},
+        legend={"yref": "container", "y": 1, "yanchor": "top", "x": 0},
     )
     figure.set_subplots(
         rows=1,
@@ -86,7 +90,7 @@ def blank() -> go.Figure:
 
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
     figure.update_yaxes(
-        title_text="mean distance, tokens (dotted: L)",
+        title_text="tokens back, mean",
         type="log",
         dtick=float(np.log10(2)),  # ticks at powers of two
         tickformat=".3~g",
@@ -258,11 +262,7 @@ def _length_label(length: int, training_length: int) -> str:
 
 
 def _loss_range(losses: Sequence[float]) -> list[float]:
-    """A range that includes all losses, at least one bit wide.
-
-    It ends at multiples of 0.5, so that the axis seldom changes.
-    """
+    """A range from 0 that includes all losses. It ends at a whole bit and seldom changes."""
     defined = [bits for bits in losses if np.isfinite(bits)]
-    low = np.floor(2 * min(defined, default=2.0) - 0.2) / 2
-    high = np.ceil(2 * max(defined, default=3.0) + 0.2) / 2
-    return [low, max(low + 1, high)]
+    highest = float(np.ceil(max(defined, default=0.0) + 0.1))
+    return [0.0, max(_USUAL_LOSSES, highest)]

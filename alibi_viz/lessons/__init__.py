@@ -18,7 +18,7 @@ _NAMES = {
     "alibi_viz.lessons.grading": ("Grade", *_GRADES, "if_written"),
     "alibi_viz.lessons.tale_test": ("know_emma",),
     "alibi_viz.lessons.text_panels": ("side_by_side",),
-    "alibi_viz.lessons.guesses": (*_GUESSES, "live_texts", "score"),  # needs plotly and ipywidgets
+    "alibi_viz.lessons.guesses": (*_GUESSES, "score"),  # needs plotly and ipywidgets
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

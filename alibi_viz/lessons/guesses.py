@@ -20,14 +20,12 @@ from weakref import WeakSet
 
 import plotly.graph_objects as go
 from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
-from traitlets import HasTraits
 
 from alibi_viz.arguments import as_list, check_choice, check_instance, check_number
 from alibi_viz.figures import theme
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.figures.yardstick_lines import FONT_SIZE, label
 from alibi_viz.files import write
-from alibi_viz.lessons.text_panels import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, below, button, row
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 from alibi_viz.widgets.core.saved_picture import SavedPicture
@@ -455,23 +453,6 @@ def guess_grid(guesses: Iterable[Guess]) -> Box:
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
     text = "\n".join(guess.text for guess in guesses)
     return Box(text, GridBox(guesses, layout=cells), show)
-
-
-def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> Box:
-    """The texts that `write` returns, side by side.
-
-    They are written again whenever one of the traits of `app` changes.
-    """
-    check_instance("app", app, HasTraits)
-    page = HTML()
-
-    def update(_: Any = None) -> str:
-        texts = side_by_side(write())
-        page.value = texts.page
-        return texts.text
-
-    app.observe(update, names=as_list("traits", traits, "names", str))
-    return Box(update(), page)
 
 
 def score() -> Box:

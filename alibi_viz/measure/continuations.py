@@ -7,6 +7,7 @@ models go on telling a tale and others write random letters.
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -38,14 +39,14 @@ class Continuation(NamedTuple):
 
 
 def continuations(
-    model: LanguageModel, text: Text, length: int, *, seed: int = 0
+    model: LanguageModel, text: Text, length: int, *, seed: int = 0, most: int = MOST_BYTES
 ) -> list[Continuation]:
     """Eight continuations of the first `length // 2` bytes of the validation text.
 
     They are sampled at temperature 0.4 and end after `8 * length` bytes, but at the latest after
-    256 bytes or twice the length, whichever is more. Equal seeds give equal texts on one machine.
-    `length` is the training length in bytes, at least 2. Raises ValueError if the validation part
-    is shorter than the prompt.
+    `most` bytes, 256 by default, or twice the length, whichever is more. Equal seeds give equal
+    texts on one machine. `length` is the training length in bytes, at least 2. Raises ValueError if
+    the validation part is shorter than the prompt.
 
     >>> from alibi_viz import lab
     >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
@@ -56,8 +57,9 @@ def continuations(
     arguments.check_instance("text", text, Text)
     arguments.check_integer("length", length, 2)
     arguments.check_seed(seed)
+    arguments.check_positive_integers(most=most)
 
-    end = max(2 * length, min(8 * length, MOST_BYTES))
+    end = max(2 * length, min(8 * length, most))
     if not model.is_defined_at(end):
         end = length
 
@@ -93,7 +95,7 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     """
     arguments.check_instance("text", text, Text)
     passages = arguments.as_list("passages", passages, "strings", str)
-    known = set(LONG_WORD.findall(_decode(text.train.tolist())))
+    known = _words_of(text)
 
     words: list[str] = []
     for passage in passages:
@@ -101,6 +103,12 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     if not words:
         return math.nan
     return sum(word in known for word in words) / len(words)
+
+
+@lru_cache(maxsize=4)
+def _words_of(text: Text) -> frozenset[str]:
+    """The words in the training part of a text. A race asks for them after each test."""
+    return frozenset(LONG_WORD.findall(_decode(text.train.tolist())))
 
 
 def _decode(data: list[int]) -> str:

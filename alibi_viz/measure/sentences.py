@@ -90,9 +90,9 @@ def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -
         methods = []
         for label in labels:
             if singular == "holds" and worst_seed:
-                rise = f"{max(rises[label]):+z.2f} at most"
+                rise = f"{_signed(max(rises[label]))} at most"
             else:
-                rise = f"{fmean(rises[label]):+z.2f}"
+                rise = _signed(fmean(rises[label]))
             methods.append((quoted(label), rise))
 
         if len(methods) == 1:
@@ -102,6 +102,15 @@ def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -
             subjects = [f"{label} ({rise})" for label, rise in methods]
             clauses.append(f"{join(subjects)} {plural}")
     return clauses
+
+
+def _signed(rise: float) -> str:
+    """A rise with its sign, which is a real minus, in two decimals.
+
+    >>> _signed(0.004), _signed(-0.06) == "\N{MINUS SIGN}0.06"
+    ('+0.00', True)
+    """
+    return f"{rise:+z.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:

@@ -163,3 +163,5 @@ class Axes(Scale):
     # lines if they lie within the axis, which isn't stretched for them
     yardsticks: Mapping[str, float] = field(default_factory=dict)
     log: bool = True  # logarithmic horizontal axis; a linear one starts at 0
+    # Whether the vertical axis runs from `low` to `high` as long as all values lie between them
+    is_steady: bool = False

@@ -1,11 +1,14 @@
 """SlopeSurgery: change a trained model without training it, and see its loss at every length."""
 
+import html
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ipywidgets import FloatLogSlider, Layout, Widget
+from ipywidgets import HTML, FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
 
 from alibi_viz import lab, study
@@ -13,34 +16,58 @@ from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures import surgery_plot as picture
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
+from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import column, fold, labeled, row
-from alibi_viz.widgets.core.formatting import format_number, format_percent
+from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
+from alibi_viz.widgets.core.formatting import format_number, format_percent, in_prose
 from alibi_viz.widgets.core.traits import BadValue, ChoiceFrom, Count, Number, raising_bad_value
 
 YOURS = "yours"
+LARGE = "alibi-large"
 # These models come with the package and are tested within seconds.
-MODELS = ("alibi", "rotary", "sinusoidal")
+MODELS = ("alibi", "rotary", "sinusoidal", LARGE)
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the sequences in which attention is measured
+# A model continues half as many bytes, and stops at 8 times as many: as those of the first race,
+# which are trained on so many.
+WRITING_LENGTH = 64
 STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one sequence
+WORD = re.compile(r"\s*\S+|\s+$")  # with the space before it
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 
 
+class Effort(NamedTuple):
+    """How much a model is tested with, for a result while the user waits."""
+
+    longest: int  # of the sequences for the losses, times L
+    targets: int  # bytes predicted at each length
+    stats_length: int  # of the sequences in which attention is measured, times L
+    stats_windows: int  # such sequences
+    most_bytes: int  # of what it writes, with the prompt
+
+
+USUAL = Effort(
+    longest=16, targets=TARGETS, stats_length=STATS_LENGTH, stats_windows=4, most_bytes=256
+)
+# The large model takes seven times as long per byte.
+REDUCED = Effort(longest=8, targets=2048, stats_length=4, stats_windows=1, most_bytes=144)
+
+
 class Evaluation(NamedTuple):
-    """The losses and the attention of a model on longer sequences."""
+    """The losses and the attention of a model on longer sequences, and what it writes."""
 
     losses: dict[int, float]  # {length: bits per byte}
     # The mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
     distance: Tensor
     beyond: float  # the share of attention on keys at least L back, the mean over all heads
     tested: int  # the length of the sequences in which attention was measured
+    written: Continuation | None = None  # None for a model of transformers
 
 
 class Subject(NamedTuple):
@@ -66,29 +93,40 @@ class DescribedChange(NamedTuple):
 
 
 def own_subject(
-    model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any
+    model: LanguageModel,
+    length: Any,
+    lengths: Sequence[int] | None,
+    source: Any,
+    *,
+    name: str = "",
+    effort: Effort = USUAL,
 ) -> Subject:
-    """A model of this lab, which reads bytes.
+    """A model of this lab, which reads bytes; `name` is by default that of its position method.
 
     Its evaluation raises ValueError for a text that is too short, or if the model gives NaN.
     """
     check_positive_integers(length=length)
     text = lab.load_text(source)
-    lengths = lengths or lab.evaluation_lengths(length)
+    lengths = lengths or lab.evaluation_lengths(length, effort.longest)
     position = model.transformer.position
+    # One byte is too short to be continued.
+    writing_length = max(2, min(length, WRITING_LENGTH))
 
     def evaluate(model: LanguageModel) -> Evaluation:
-        losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
+        targets = max(effort.targets, *lengths)
+        losses = lab.loss_by_length(model, text, lengths, targets=targets)
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
 
         longest_defined = model.transformer.position.max_length or math.inf
-        tested = int(min(STATS_LENGTH * length, max(lengths), longest_defined))
-        stats = attention_stats(model, text, tested, trained=length, windows=4)
-        return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested)
+        tested = int(min(effort.stats_length * length, max(lengths), longest_defined))
+        windows = effort.stats_windows
+        stats = attention_stats(model, text, tested, trained=length, windows=windows)
+        written = lab.continuations(model, text, writing_length, most=effort.most_bytes)[0]
+        return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested, written)
 
     return Subject(
-        name=model.config.position,
+        name=in_prose(name or model.config.position),
         model=model,
         length=length,
         unit="bytes",
@@ -162,7 +200,8 @@ class SlopeSurgery(App):
         widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=lengths)
 
     Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates
-    it. A change that doesn't apply to the model, such as slopes to a rotary one, is left out, and
+    it. Before and after, the model continues the same text; words that have changed are tinted. A
+    change that doesn't apply to the model, such as slopes to a rotary one, is left out, and
     its control is disabled.
 
     Args:
@@ -179,7 +218,8 @@ class SlopeSurgery(App):
     `models` has the model "as trained" and "changed".
 
     Traits:
-        subject: "yours", or a model that comes with the package: "alibi", "rotary" or "sinusoidal".
+        subject: "yours", or a model that comes with the package: "alibi", "rotary", "sinusoidal",
+            or "alibi-large", which is tested on fewer bytes.
         factor: multiplies the slopes, 1/16 to 16.
         dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every
             layer.
@@ -237,6 +277,8 @@ class SlopeSurgery(App):
         if model is not None:
             state = {"subject": YOURS} | state
         super().__init__(**state)
+        place = self.children.index(self._details)  # which follow the caption
+        self.children = [*self.children[:place], self._texts, *self.children[place:]]
 
     @property
     def droppable(self) -> list[str]:
@@ -270,7 +312,7 @@ class SlopeSurgery(App):
             step=0.5,
             tooltip="What the slopes are multiplied by",
             continuous_update=False,
-            layout=Layout(width="200px"),
+            layout=Layout(width="160px"),
         )
         self.link(factor.add_class("s-factor"), "factor")
         dropped = self.menu(
@@ -294,6 +336,7 @@ class SlopeSurgery(App):
             "s-sinks",
             "How many tokens at the start stay visible beside the window",
         )
+        self._texts = HTML().add_class("s-texts")
         self._slopes_controls = [factor, dropped]
         self._sinks_controls = [sinks.slider, sinks.field]
 
@@ -304,17 +347,20 @@ class SlopeSurgery(App):
 
     def draw(self) -> tuple[str, str]:
         subject = self._subject()
+        changes = self._changes()
         if self.subject not in self._trained:
-            self._trained[self.subject] = subject.evaluate(subject.model)
+            words = "as it was trained"
+            with self.busy(f"Measuring {subject.name} {words} \N{HORIZONTAL ELLIPSIS}"):
+                self._trained[self.subject] = subject.evaluate(subject.model)
         before = self._trained[self.subject]
 
-        changes = self._changes()
         if changes:
             values = {name: change.value for name, change in changes.items()}
             model = lab.modify(subject.model, **values, trained_length=subject.length)
-            after = subject.evaluate(model)
-            lines = [before, after]
             words = "with " + ", ".join(change.words for change in changes.values())
+            with self.busy(f"Measuring {subject.name} {words} \N{HORIZONTAL ELLIPSIS}"):
+                after = subject.evaluate(model)
+            lines = [before, after]
         else:
             model = subject.model
             after = before
@@ -336,6 +382,8 @@ class SlopeSurgery(App):
             *curves,
             yardsticks=subject.yardsticks,
         )
+        self._texts.value = texts_html(before.written, after.written, is_changed=bool(changes))
+        show(before.written, self._texts)
         return _describe(subject, words, before, after)
 
     def _windows(self) -> tuple[int | None, ...]:
@@ -353,9 +401,15 @@ class SlopeSurgery(App):
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
             saved = study.published_model(self.subject)
-            length = saved.settings["length"]
             with raising_bad_value():
-                subject = own_subject(saved.model, length, lengths=None, source=self._text)
+                subject = own_subject(
+                    saved.model,
+                    saved.settings["length"],
+                    lengths=None,
+                    source=self._text,
+                    name=self.subject,
+                    effort=REDUCED if self.subject == LARGE else USUAL,
+                )
             self._subjects[self.subject] = subject
         return self._subjects[self.subject]
 
@@ -387,11 +441,44 @@ class SlopeSurgery(App):
         factors = [self.factor] * num_heads
         words = []
         if self.factor != 1:
-            words.append(f"slopes times {self.factor:g}")
+            words.append(f"slopes times {format_number(self.factor)}")
         if self.dropped != "none":
             factors[int(self.dropped) - 1] = 0.0
             words.append(f"the bias of head {self.dropped} dropped in every layer")
         return DescribedChange(factors, ", ".join(words))
+
+
+def texts_html(before: Continuation | None, after: Continuation | None, *, is_changed: bool) -> str:
+    """What a model writes before and after a change, in two columns of HTML.
+
+    The prompt is paler, and words that the other text doesn't have at this place are tinted.
+    """
+    if before is None or after is None:
+        return ""
+    written_before = before.within + before.beyond
+    written_after = after.within + after.beyond
+    if is_changed:
+        changed = _tinted(written_before, written_after)
+    else:
+        changed = " \N{HORIZONTAL ELLIPSIS} Move a control, and it writes something else."
+    columns = []
+    for name, continuation in ((BEFORE, html.escape(written_before)), (AFTER, changed)):
+        prompt = f'<span class="prompt">{html.escape(before.prompt)}</span>'
+        text = f'<p tabindex="0">{prompt}{continuation}</p>'
+        columns.append(f"<div><b>{name}</b>{text}</div>")
+    return f'<div class="before-and-after">{"".join(columns)}</div>'
+
+
+def _tinted(before: str, after: str) -> str:
+    """The text after a change as HTML, with a tint on the words that differ."""
+    words_before = WORD.findall(before)
+    words_after = WORD.findall(after)
+    matcher = SequenceMatcher(a=words_before, b=words_after, autojunk=False)
+    pieces = []
+    for kind, _, _, start, stop in matcher.get_opcodes():
+        piece = html.escape("".join(words_after[start:stop]))
+        pieces.append(piece if kind == "equal" else f"<mark>{piece}</mark>")
+    return "".join(pieces)
 
 
 def _describe(

@@ -1,5 +1,7 @@
 """Live training in JupyterLab: guesses, and the end of a race as a picture."""
 
+import re
+
 from playwright.sync_api import Browser, expect
 
 from tests.browser.jupyter import Server
@@ -13,20 +15,33 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     app = notebook.app()
     expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
     app.locator(".s-train").click()
-    expect(app.locator(".alibi-error")).to_contain_text("Make your guess first, for alibi.")
-    app.locator(".s-guess-alibi button", has_text="fails").click()
+    expect(app.locator(".alibi-request")).to_contain_text("Make your guess first, for ALiBi.")
+    app.get_by_role("button", name="alibi fails").click()
+    expect(app.get_by_role("button", name="alibi fails", pressed=True)).to_be_visible()
     app.locator(".s-train").click()
-    notebook.wait_for_caption("alibi (fails)", timeout=60)
-    expect(app.locator(".alibi-error")).to_have_count(0)
-    expect(app.locator(".s-written pre")).to_be_visible()
+    notebook.wait_for_caption("ALiBi (fails)", timeout=60)
+    expect(app.locator(".alibi-request")).to_have_count(0)
+    expect(app.locator(".s-columns pre")).to_contain_text("This")
+    marked = app.locator(".s-guess-alibi").get_by_role("button", name=re.compile("right|wrong"))
+    expect(marked.first).to_be_visible()
 
 
-def test_picture_of_a_race_that_asks_for_guesses_does_not_answer_them(
+def test_simple_race_fits_a_laptop(notebook: NotebookPage) -> None:
+    notebook.page.set_viewport_size({"width": 1366, "height": 768})
+    notebook.show(
+        'widgets.LengthLab(methods=["alibi", "sinusoidal"], guesses={"alibi": None}, simple=True)'
+    )
+    box = notebook.settle().bounding_box()
+    assert box is not None
+    assert box["height"] <= 530
+
+
+def test_picture_of_a_race_that_asks_for_guesses_shows_its_end(
     browser: Browser, server: Server
 ) -> None:
     code = 'widgets.LengthLab(methods=["alibi"], length=8, steps=30, guesses={"alibi": None})'
     cells = ["from alibi_viz import widgets", code]
     server.share_kernel("guess")
-    (untrained_picture, caption), trained_picture = capture("guess", cells, browser, server)
-    assert "guessed" not in caption
-    assert 10_000 < len(untrained_picture) < len(trained_picture) < 300_000  # bytes
+    picture, caption = capture("guess", cells, browser, server)
+    assert "You guessed " in caption
+    assert 10_000 < len(picture) < 300_000  # bytes

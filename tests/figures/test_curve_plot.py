@@ -421,6 +421,41 @@ def test_a_label_stays_inside_the_plot(bits: float, side: str) -> None:
     assert shapes_of(figure).first_yardstick.label.yanchor == side
 
 
+# The axis and the arrangement of a live race
+
+
+def steady(losses: dict[int, float]) -> go.Figure:
+    """The losses of one method, on an axis from 0 to 8 that is to stay."""
+    axes = lab.find_question("longer sequences").axes(32, sorted(losses))
+    axes = replace(axes, low=0.0, high=8.0, is_steady=True)
+    return curve_figure(table("longer sequences", {"a": [losses]}), axes)
+
+
+@pytest.mark.parametrize("highest", [0.9, 4.4, 7.99])
+def test_a_steady_axis_stays_as_long_as_it_includes_all_values(highest: float) -> None:
+    assert steady({32: 0.5, 512: highest}).layout.yaxis2.range == (0, 8)
+
+
+def test_a_steady_axis_grows_for_values_beyond_it() -> None:
+    assert steady({32: 0.5, 512: 9.2}).layout.yaxis2.range == (0, 9.5)
+
+
+def test_a_compact_figure_has_its_legend_beside_its_title() -> None:
+    figure = picture.blank(400)
+    picture.arrange(figure, 200, compact=True)
+    assert figure.layout.height == 200
+    assert figure.layout.legend.xanchor == "right"
+
+
+def test_a_figure_that_is_compact_no_longer_is_as_it_was() -> None:
+    figure = picture.blank(400)
+    picture.arrange(figure, 400)
+    before = figure.layout.to_plotly_json()
+    picture.arrange(figure, 200, compact=True)
+    picture.arrange(figure, 400)
+    assert figure.layout.to_plotly_json() == before
+
+
 # Slots
 
 

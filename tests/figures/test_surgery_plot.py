@@ -83,9 +83,9 @@ def test_yardsticks_within_the_axis_of_losses_are_labeled_lines():
         TRAINING_LENGTH,
         "bytes",
         before=(LOSSES, DISTANCES),
-        yardsticks={"letter frequencies": 4.5, "letter pairs": 3.25},
+        yardsticks={"letter frequencies": 5.5, "letter pairs": 3.25},
     )
-    assert figure.layout.yaxis2.range == (2, 4)
+    assert figure.layout.yaxis2.range == (0, 5)
     pairs, frequencies = SurgeryShapes(*figure.layout.shapes).yardsticks
     assert (pairs.visible, pairs.y0, pairs.y1) == (True, 3.25, 3.25)
     assert pairs.label.text.strip() == "letter pairs alone, 3.25"
@@ -121,7 +121,14 @@ def test_of_many_heads_only_layers_are_labeled():
 
 
 def test_the_axis_of_losses_includes_those_of_both_models():
-    assert before_and_after().layout.yaxis2.range == (2, 8)
+    assert before_and_after().layout.yaxis2.range == (0, 8)
+
+
+def test_the_axis_of_losses_starts_at_zero_and_stays_while_losses_are_low():
+    figure = blank()
+    for losses in ({32: 0.7, 64: 0.6}, {32: 2.7, 64: 4.6}):
+        draw(figure, TRAINING_LENGTH, "bytes", before=(losses, DISTANCES))
+        assert figure.layout.yaxis2.range == (0, 5)
 
 
 def test_a_redraw_without_a_change_removes_the_changed_model():
@@ -133,4 +140,4 @@ def test_a_redraw_without_a_change_removes_the_changed_model():
     assert traces.losses_after.y.tolist() == []
     assert traces.distances_after.y.tolist() == []
     assert not traces.losses_after.showlegend
-    assert figure.layout.yaxis2.range == (5, 6), "at least one bit"
+    assert figure.layout.yaxis2.range == (0, 6)

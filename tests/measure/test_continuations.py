@@ -62,6 +62,15 @@ def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(
     assert written.beyond == "a" * (end - length)
 
 
+def test_shorter_texts_begin_as_longer_ones_do() -> None:
+    model = lab.make_model("alibi", **SMALL)
+    long = lab.continuations(model, TEXT, 16, seed=3)[0]
+    short = lab.continuations(model, TEXT, 16, seed=3, most=40)[0]
+    assert short.within == long.within
+    assert 0 < len(short.beyond) < len(long.beyond)
+    assert long.beyond.startswith(short.beyond[:-1])  # the last character may be cut
+
+
 def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"your text is too short for a prompt of 3 bytes: its .* part has 2$"

@@ -6,10 +6,10 @@ those of the README.
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the
 code up to its cell runs in JupyterLab, and the app shown last is captured. An app with a Train
-button is trained first, unless it asks for guesses: the picture would answer them. A curve to
-guess, folded until its cell runs, is captured with its answer.
+button is trained first: an empty chart says nothing. Where it asks for guesses, or a curve is to be
+guessed, the picture has the answer, so the output has to be folded until its cell runs.
 
-The README may link notebooks/images/LESSON.png, the first app of a lesson, always trained.
+The README may link notebooks/images/LESSON.png, the first app of a lesson.
 """
 
 import base64
@@ -51,39 +51,32 @@ def renew(paths: list[Path]) -> None:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                (stored, caption), trained = capture(f"{path.stem}-{number}", code, browser, server)
-                output.data["image/png"] = base64.b64encode(stored).decode()
+                picture, caption = capture(f"{path.stem}-{number}", code, browser, server)
+                output.data["image/png"] = base64.b64encode(picture).decode()
                 output.metadata["image/png"] = {"alt": f"Screenshot. Its caption: {caption}"}
                 if number == 0 and path.stem in linked:
-                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(trained)
+                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(picture)
             nbformat.write(notebook, path)
 
 
-def capture(
-    name: str, code: list[str], browser: Browser, server: Server
-) -> tuple[tuple[bytes, str], bytes]:
-    """Run the code in JupyterLab. Returns a PNG of what it shows last and its caption, and a PNG of
-    the trained app."""
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
+    """Run the code in JupyterLab. Returns a PNG of what it shows last, and its caption."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
         notebook.run_all(timeout=300)
         if "guess_curve(" in code[-1]:
-            stored = trained = answer(notebook.app(-1, ".alibi-guess"))
+            picture, caption = answer(notebook.app(-1, ".alibi-guess"))
         else:
             app = notebook.app(-1)
-            stored = shot(notebook)
-            asks = app.locator(".s-guesses button:visible").count()
             if app.locator(".s-train").count():
                 train(app)
-            trained = shot(notebook)
-            if not asks:
-                stored = trained
+            picture, caption = shot(notebook)
         errors = notebook.errors()
         if errors:
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-    print(f"{name}: {len(stored[0]) / 1000:.0f} kB", flush=True)
-    return stored, trained[0]
+    print(f"{name}: {len(picture) / 1000:.0f} kB", flush=True)
+    return picture, caption
 
 
 def shot(notebook: NotebookPage) -> tuple[bytes, str]:
@@ -92,10 +85,10 @@ def shot(notebook: NotebookPage) -> tuple[bytes, str]:
 
 
 def train(app: Locator) -> None:
-    """Guess that every method fails where the app asks, press Train, and wait for the end of the
-    race."""
-    for button in app.locator(".s-guesses button:visible", has_text="fails").all():
-        button.click()
+    """Guess where the app asks (each method fails, and Emma is not named), press Train, and wait
+    for the end of the race."""
+    for guess in app.locator("[class*='s-guess-']:visible").all():
+        guess.locator("button").last.click()
     app.locator(".s-train").click()
     app.locator(".s-stop:enabled").wait_for(timeout=300_000)  # the kernel has begun
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)

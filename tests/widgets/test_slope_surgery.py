@@ -17,15 +17,17 @@ from alibi_viz.measure.attention_statistics import (
     attention_stats,
     pretrained_stats,
 )
+from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.models import LanguageModel
 from alibi_viz.train.saved_models import SavedRun
 from alibi_viz.widgets import SlopeSurgery, slope_surgery
 from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import BadValue
+from alibi_viz.widgets.slope_surgery import texts_html
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.tables import same_weights
-from tests.widgets.race.small_race import control, message, visible_controls
+from tests.widgets.race.small_race import control, message, visible, visible_controls
 
 TEXT = "to be or not to be, that is the question. " * 200
 TRAINED = 16  # the training length of the small models
@@ -77,7 +79,7 @@ def test_app_opens_with_the_losses_of_a_published_model(published: SlopeSurgery)
 
 def test_app_opens_without_a_change(published: SlopeSurgery) -> None:
     assert published.after == published.before
-    assert published.caption.startswith("alibi as it was trained: ")
+    assert published.caption.startswith("ALiBi as it was trained: ")
 
 
 def test_the_caption_is_one_sentence(published: SlopeSurgery) -> None:
@@ -93,7 +95,7 @@ def test_attention_is_measured_at_eight_times_the_training_length(published: Slo
 
 
 def test_there_is_no_model_of_yours_unless_you_give_one(published: SlopeSurgery) -> None:
-    expected = "subject must be one of alibi, rotary, sinusoidal, got 'yours'"
+    expected = "subject must be one of alibi, rotary, sinusoidal, alibi-large, got 'yours'"
     with pytest.raises(BadValue, match=expected):
         published.subject = "yours"
 
@@ -183,31 +185,131 @@ def test_what_does_not_apply_to_a_model_is_disabled(method: str, disabled: list[
     assert [css for css in changes if control(app, css).disabled] == disabled
 
 
+# What is written
+
+TOLD = "This is the story of Emma."
+
+
+def told(within: str, beyond: str = "") -> Continuation:
+    return Continuation(TOLD, within, beyond)
+
+
+def test_the_texts_before_and_after_stand_below_the_caption(alibi: LanguageModel) -> None:
+    app = small_app(alibi, window=10)
+    text = lab.load_text(TEXT)
+    before = lab.continuations(alibi, text, TRAINED)[0]
+    after = lab.continuations(app.models["changed"], text, TRAINED)[0]
+    expected = texts_html(before, after, is_changed=True)
+    assert control(app, "s-texts").value == expected
+    assert app.children.index(app._texts) == app.children.index(app._caption) + 1
+
+
+def test_words_that_differ_are_tinted() -> None:
+    page = texts_html(told(" A fox ran", " home."), told(" A cat ran", " home."), is_changed=True)
+    assert " A<mark> cat</mark> ran home." in page
+
+
+def test_words_that_are_the_same_have_no_tint() -> None:
+    page = texts_html(told(" A fox"), told(" A fox"), is_changed=True)
+    assert "<mark>" not in page
+
+
+def test_without_a_change_the_second_column_invites_to_one() -> None:
+    page = texts_html(told(" A fox"), told(" A fox"), is_changed=False)
+    assert page.count(" A fox") == 1
+    assert "Move a control" in page
+
+
+def test_texts_are_escaped() -> None:
+    page = texts_html(told(" <b>"), told(" <i>"), is_changed=True)
+    assert "&lt;b&gt;" in page
+    assert "&lt;i&gt;" in page
+
+
+def test_a_model_of_transformers_writes_nothing(untouched: SlopeSurgery) -> None:
+    assert control(untouched, "s-texts") not in visible(untouched)
+
+
+# While it is measured
+
+
+def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
+) -> None:
+    app = small_app(alibi)
+    seen = []
+
+    def loss_by_length(*_: Any, **options: Any) -> dict[int, float]:
+        seen.append((app._caption.value, "alibi-busy" in app._dom_classes))
+        return {16: 2.0, 64: 2.5}
+
+    monkeypatch.setattr(lab, "loss_by_length", loss_by_length)
+    app.factor = 2**2.5
+    measuring = "Measuring ALiBi with slopes times 5.66 \N{HORIZONTAL ELLIPSIS}"
+    assert seen == [(measuring, True)]
+    assert "alibi-busy" not in app._dom_classes
+    assert app._caption.value.startswith("ALiBi with slopes times 5.66: ")
+
+
+def test_after_a_change_that_fails_the_old_caption_is_there_again(
+    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
+) -> None:
+    app = small_app(alibi)
+    caption = app._caption.value
+    monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
+    control(app, "s-window").value = "8"
+    assert app._caption.value == caption
+    assert "alibi-busy" not in app._dom_classes
+
+
+# The large model
+
+
+def test_the_large_model_is_tested_up_to_8_times_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study, "published_model", small_published_model)
+    app = SlopeSurgery(subject="alibi-large", text=TEXT)
+    assert list(app.before) == [16, 32, 64, 128]
+
+
+def test_the_large_model_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "published_model", small_published_model)
+    app = SlopeSurgery(subject="alibi-large", text=TEXT)
+    assert app.caption.startswith("ALiBi (large) as it was trained: ")
+
+
 # What is said
 
 
 @pytest.mark.parametrize(
     ("method", "traits", "words"),
     [
-        pytest.param("alibi", {}, "alibi as it was trained: ", id="no change"),
-        pytest.param("alibi", {"factor": 2.0}, "alibi with slopes times 2: ", id="slopes"),
+        pytest.param("alibi", {}, "ALiBi as it was trained: ", id="no change"),
+        pytest.param("alibi", {"factor": 2.0}, "ALiBi with slopes times 2: ", id="slopes"),
+        pytest.param(
+            "alibi",
+            {"factor": 2**2.5},
+            "ALiBi with slopes times 5.66: ",
+            id="as many digits as the slider shows",
+        ),
         pytest.param(
             "alibi",
             {"factor": 0.5, "dropped": "3", "window": 10},
-            "alibi with slopes times 0.5, the bias of head 3 dropped in every layer, a window of "
+            "ALiBi with slopes times 0.5, the bias of head 3 dropped in every layer, a window of "
             "10 keys imposed: ",
             id="slopes, a head and a window",
         ),
         pytest.param(
             "alibi",
             {"dropped": "all", "factor": 2.0},
-            "alibi with the bias of every head dropped in every layer: ",
+            "ALiBi with the bias of every head dropped in every layer: ",
             id="no slopes are left to multiply",
         ),
         pytest.param(
             "alibi",
             {"window": 6, "sinks": 4},
-            "alibi with a window of 6 keys imposed, the first 4 kept: ",
+            "ALiBi with a window of 6 keys imposed, the first 4 kept: ",
             id="a window with sinks",
         ),
         pytest.param(
@@ -219,7 +321,7 @@ def test_what_does_not_apply_to_a_model_is_disabled(method: str, disabled: list[
         pytest.param(
             "alibi",
             {"window": 1},
-            "alibi with a window of 1 key imposed: ",
+            "ALiBi with a window of 1 key imposed: ",
             id="a single key",
         ),
     ],
@@ -293,7 +395,7 @@ def test_the_caption_compares_the_losses_with_those_before(
         losses=[{16: 2.0, 64: 2.5}, after],
         stats=2 * [stats_of(distance=5.0, beyond=0.1)],
     )
-    assert app.caption == f"alibi with a window of 10 keys imposed: {told}"
+    assert app.caption == f"ALiBi with a window of 10 keys imposed: {told}"
 
 
 @pytest.mark.parametrize(
@@ -414,8 +516,8 @@ def test_a_factor_is_a_number(alibi: LanguageModel) -> None:
 
 
 def small_published_model(name: str) -> SavedRun:
-    """In place of a published model: a small one, with eight heads as those have."""
-    model = make_small(name, num_heads=8)
+    """In place of a published model: a small one, with eight heads."""
+    model = make_small(name.removesuffix("-large"), num_heads=8)
     return SavedRun(model, settings={"length": TRAINED}, results=pd.DataFrame())
 
 

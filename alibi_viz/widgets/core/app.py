@@ -36,7 +36,8 @@ slider do the same.
 
 import html
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,6 +226,23 @@ class App(Controls):
             self.layout.close()
             super().close()
             self.unobserve_all()
+
+    @contextmanager
+    def busy(self, words: str) -> Iterator[None]:
+        """Say what is being done in place of the caption, and dim the figure, until the block ends.
+
+        For what takes the kernel so long that the reader would wonder. If it fails, the caption is
+        the old one again.
+        """
+        self._caption.value = html.escape(words)
+        self.add_class("alibi-busy")
+        try:
+            yield
+        except BaseException:
+            self._show_words()
+            raise
+        finally:
+            self.remove_class("alibi-busy")
 
     def _redraw(self) -> None:
         with self._lock:

@@ -19,7 +19,8 @@ class Background(Future[None]):
 
     It is a future: `await` it in a notebook, and call `result()` in a script. Both return when the
     stream has ended or was stopped, raise its exception, and stop it when interrupted. On the
-    thread, `show` is called at most every `every` seconds, and `end` with the exception or None.
+    thread, `show` draws what has come and `show_progress` says how far the stream is, both seldom
+    enough for the stream to go on, and `end` is called with the exception or None.
 
     >>> from alibi_viz.widgets.core.background import Background
     >>> background = Background(map(print, range(2)), end=lambda error: print("ended:", error))
@@ -32,17 +33,23 @@ class Background(Future[None]):
     # Drawing every 0.2 s costs 5% of the throughput of training; drawing every step 40%, and the
     # server drops messages.
     every = 0.2  # seconds
-    share = 0.04  # the largest share of the time that drawing may take
+    share = 0.04  # of the time, for drawing, unless the longest wait is over
+    # On a busy machine a drawing takes half a second. Ten seconds without a change would look as if
+    # nothing went on.
+    longest_wait = 1.0  # seconds
 
     def __init__(
         self,
         stream: Iterable[object],
         show: Callable[[], None] = lambda: None,
         end: Callable[[BaseException | None], None] = lambda _: None,
+        *,
+        show_progress: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._stream = stream
         self._show = show
+        self._show_progress = show_progress
         self._end = end
         self.stopped = False  # whether `stop` was called
         self._thread = threading.Thread(target=self._run, name="alibi_viz", daemon=True)
@@ -109,15 +116,22 @@ class Background(Future[None]):
             self.set_exception(failure)
 
     def _consume(self) -> None:
-        due = time.monotonic() + self.every
+        now = time.monotonic()
+        show_due = now + self.every
+        progress_due = now + self.every
         for _ in self._stream:
             if self.stopped:
                 return
-            before = time.monotonic()
-            if before >= due:
+            now = time.monotonic()
+            if now >= show_due:
                 self._show()
-                after = time.monotonic()
-                due = after + max(self.every, (after - before) / self.share)
+                shown = time.monotonic()
+                wait = min((shown - now) / self.share, self.longest_wait)
+                show_due = shown + max(wait, self.every)
+                progress_due = shown + self.every
+            elif now >= progress_due:
+                self._show_progress()
+                progress_due = now + self.every
 
 
 class Debounce:

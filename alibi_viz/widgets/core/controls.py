@@ -385,6 +385,12 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             message = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>'
         self._message.value = message
 
+    def ask(self, request: str) -> None:
+        """Ask the user for something that is still missing, as plain text. It is no error."""
+        self._message.value = (
+            f'<div class="alibi-request" role="alert">{html.escape(request)}</div>'
+        )
+
     def attempt(self, action: Callable[[], object]) -> None:
         """Call `action` for the user and show its error as a message."""
         self.say("")

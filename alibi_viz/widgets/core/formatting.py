@@ -1,7 +1,19 @@
-"""Number formats shared by the captions."""
+"""Number formats and names shared by the captions."""
 
 import math
 from typing import SupportsFloat
+
+# The names of methods and models in prose, where they differ from those in code
+_IN_PROSE = {"alibi": "ALiBi", "alibi-large": "ALiBi (large)", "t5": "T5"}
+
+
+def in_prose(name: str) -> str:
+    """The name of a method or a model in a sentence.
+
+    >>> in_prose("alibi"), in_prose("rotary")
+    ('ALiBi', 'rotary')
+    """
+    return _IN_PROSE.get(name, name)
 
 
 def format_slope(slope: SupportsFloat) -> str:

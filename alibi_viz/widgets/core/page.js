@@ -4,6 +4,7 @@
 // - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
 //   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
 //   the label of its row and its own description.
+// - A row of buttons behind a label, of which one is pressed, says which one, and each button has the label in its name.
 // - A button that plays a slider is named after its label, too.
 // - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
@@ -18,6 +19,20 @@ function nameControls(controls) {
     const labels = [text(widget.parentElement, ".jupyter-widgets.widget-label"), text(widget, ".widget-label")];
     const name = labels.filter(Boolean).join(" ") || field.placeholder?.replace("\u200b", "");
     if (name) field.setAttribute("aria-label", name);
+  }
+}
+
+// A check mark or a cross on a button is an icon, which a screen reader doesn't read.
+const MARKS = { "fa-check": ", right", "fa-times": ", wrong" };
+
+function nameToggleButtons(controls) {
+  for (const group of controls.querySelectorAll(".widget-toggle-buttons")) {
+    const label = text(group.parentElement, ".jupyter-widgets.widget-label");
+    for (const button of group.querySelectorAll("button")) {
+      button.ariaPressed = button.classList.contains("mod-active");
+      const mark = Object.keys(MARKS).find(name => button.querySelector("." + name));
+      if (label) button.ariaLabel = `${label} ${button.textContent.trim()}${MARKS[mark] ?? ""}`;
+    }
   }
 }
 
@@ -107,11 +122,17 @@ export default {
         model.save_changes();
       }
     });
-    let naming, captions, icons = [], closed = false;
+    let naming, presses, captions, icons = [], closed = false;
     const tend = controls => {
-      nameControls(controls);
-      naming = new MutationObserver(() => nameControls(controls));
+      const name = () => {
+        nameControls(controls);
+        nameToggleButtons(controls);
+      };
+      name();
+      naming = new MutationObserver(name);
       naming.observe(controls, { childList: true, characterData: true, subtree: true });
+      presses = new MutationObserver(() => nameToggleButtons(controls));
+      presses.observe(controls, { attributeFilter: ["class"], subtree: true });
       icons = namePlayButtons(controls);
       keepClicksBehind(values, controls);
     };
@@ -139,6 +160,6 @@ export default {
       tend(controls);
     };
     requestAnimationFrame(start);
-    return () => { closed = true; sizes.disconnect(); for (const observer of [naming, captions, ...icons]) observer?.disconnect(); };
+    return () => { closed = true; sizes.disconnect(); for (const observer of [naming, presses, captions, ...icons]) observer?.disconnect(); };
   },
 };

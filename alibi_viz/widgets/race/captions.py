@@ -1,8 +1,12 @@
-"""What LengthLab says: the outcome of a race, its progress, and what its models write."""
+"""What LengthLab says: the outcome of a race, its progress, and what its models write.
+
+In sentences a method has the name that prose gives it, such as ALiBi; beside its bar and its text
+stands the name of the method in the code, such as alibi.
+"""
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -22,7 +26,8 @@ from alibi_viz.measure.sentences import (
     undefined,
 )
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.widgets.race.state import RaceState
+from alibi_viz.widgets.core.formatting import in_prose
+from alibi_viz.widgets.race.state import HERO, RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
 # to repeat itself.
@@ -33,6 +38,20 @@ LEGEND = (
 )
 # Of a method on longer sequences, as `sentences.outcome` classifies.
 OUTCOMES = ("holds", "degrades", "fails")
+# Whether a text names its hero again.
+YES_OR_NO = ("yes", "no")
+
+
+class Verdict(NamedTuple):
+    """A guess of the reader, and what turned out."""
+
+    guess: str
+    answer: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the reader guessed right."""
+        return self.guess == self.answer
 
 
 def caption(
@@ -47,6 +66,7 @@ def caption(
         note: comes first, unless it is empty.
         measuring: whether the trained models are being measured.
     """
+    results = _labeled_in_prose(results)
     lines = [note or _status(race)]
     if race.state == "ready":
         lines.append(question.summary)
@@ -67,22 +87,95 @@ def caption(
     return summary, " ".join(details)
 
 
+def simple_caption(race: RaceState, results: pd.DataFrame, note: str) -> tuple[str, str]:
+    """As `caption`, in the words of a first race, of which nobody has read a lesson yet."""
+    results = _labeled_in_prose(results)
+    if race.complete and race.state != "running":
+        findings = _findings(race, race.main, results, unit="letters")
+        lines = [line for line in (note, *findings) if line]
+        details = [*lines[2:], *_yardsticks(race, race.main, results), *_training_facts(race)]
+        return " ".join(lines[:2]), " ".join(details)
+    if race.state == "ready":
+        return _simple_invitation(race), ""
+    if race.state == "running":
+        return note or _simple_progress(race), ""
+    return note or _status(race), ""
+
+
+def verdicts(race: RaceState, results: pd.DataFrame) -> dict[str, Verdict]:
+    """{method, or the hero of the tale: the guess about it, and the answer}.
+
+    Empty without guesses, and before the race is over. The guess about a method on which the seeds
+    disagree is left out.
+
+    Args:
+        race: of which the guesses are.
+        results: the rows of its main question, labeled with the methods.
+    """
+    if not race.complete or race.task != "text":
+        return {}  # models that have learned little can't fail
+
+    judged = {}
+    for method, rises_of_method in rises(results).items():
+        guess = race.guesses.get(method)
+        answer = outcome(rises_of_method)
+        if guess is not None and answer in OUTCOMES:
+            judged[method] = Verdict(guess, answer)
+
+    if race.emma is not None and "alibi" in race.written:
+        answer = "yes" if race.written["alibi"].names_hero else "no"
+        judged[HERO] = Verdict(race.emma, answer)
+    return judged
+
+
 def lanes(race: RaceState) -> str:
     """One line per method, as HTML: its progress bar and its steps."""
-    steps_done = race.losses["method"].value_counts()
+    steps = steps_done(race)
     lines = []
     for method in race.methods:
-        name = html.escape(method)
         color = race.color(method)
-        step = steps_done.get(method, 0)
+        name = html.escape(method)
         lines.append(
             f'<span style="border-left: 4px solid {color}; padding-left: 8px">{name}</span>'
-            f'<div class="progress-bar" role="progressbar" aria-label="{name}" '
-            f'aria-valuenow="{step}" aria-valuemin="0" aria-valuemax="{race.steps}" '
-            f'style="--color: {color}; --done: {step / race.steps:.1%}"></div>'
-            f"<span>step {step:,} of {race.steps:,}</span>"
+            f"{progress_bar(race, method, steps[method])}"
+            f"<span>step {steps[method]:,} of {race.steps:,}</span>"
         )
     return f'<div class="alibi-lanes">{"".join(lines)}</div>'
+
+
+def steps_done(race: RaceState) -> dict[str, int]:
+    """How many steps of the latest seed each method has trained."""
+    counts = race.losses["method"].value_counts()
+    return {method: int(counts.get(method, 0)) for method in race.methods}
+
+
+def progress_bar(race: RaceState, method: str, step: int) -> str:
+    """How far the training of a method is, as HTML."""
+    return (
+        f'<div class="progress-bar" role="progressbar" aria-label="{html.escape(method)}" '
+        f'aria-valuenow="{step}" aria-valuemin="0" aria-valuemax="{race.steps}" '
+        f'style="--color: {race.color(method)}; --done: {step / race.steps:.1%}"></div>'
+    )
+
+
+def text_beside_others(race: RaceState, method: str) -> str:
+    """The first text of a method for its column, as HTML, with the share of its known words.
+
+    The hero of the tale is marked. Before the first test, it says what will stand here.
+    """
+    written = race.written.get(method)
+    if written is None:
+        share = "&nbsp;"
+        page = '<span class="prompt">What it writes appears here while it trains.</span>'
+    else:
+        share = _share_of_known_words(race, written.texts, written.known_words)
+        parts = written.texts[0]._asdict()
+        page = "".join(
+            f'<span class="{css_class}">{_mark_hero(part)}</span>'
+            for css_class, part in parts.items()
+        )
+    label = f"what {html.escape(in_prose(method))} writes"
+    return f'<p>{share}</p><pre tabindex="0" role="region" aria-label="{label}">{page}</pre>'
 
 
 def written_html(race: RaceState) -> str:
@@ -135,24 +228,51 @@ def _status(race: RaceState) -> str:
 def _invitation(race: RaceState) -> str:
     if not race.methods:
         return "No method is chosen: select at least one."
-    methods = join(race.methods)
+    methods = join([in_prose(method) for method in race.methods])
     if len(race.methods) == 1:
         return f"Press Train: {methods} trains on {race.source_name}, and is tested on longer ones."
     return f"Press Train: {methods} train on {race.source_name}, and are tested on longer ones."
 
 
+def _simple_invitation(race: RaceState) -> str:
+    if not race.methods:
+        return _invitation(race)
+    methods = join([in_prose(method) for method in race.methods])
+    learn = "learns" if len(race.methods) == 1 else "learn"
+    is_tested = "is tested" if len(race.methods) == 1 else "are tested"
+    start = "Guess, then press Train" if race.guesses else "Press Train"
+    return (
+        f"{start}. {methods} {learn} from texts of {race.length} letters and {is_tested} on texts "
+        "up to 16 times as long."
+    )
+
+
+def _simple_progress(race: RaceState) -> str:
+    last_step = _last_tested_step(race)
+    if last_step == 0:
+        return "They train, and will write as soon as they are tested."
+    return (
+        f"They train and were last tested after step {last_step:,}. Watch how their texts change."
+    )
+
+
 def _progress(race: RaceState) -> str:
     """What is trained, and when it was tested; without the step, which screen readers would read
     out."""
+    last_step = _last_tested_step(race)
+    tested = f"last tested after step {last_step}" if last_step else "not tested yet"
+    return f"Training on {race.source_name}{_seed_of_seeds(race)}, {tested}."
+
+
+def _last_tested_step(race: RaceState) -> int:
+    """The last step of the latest seed after which a model was tested; 0 before the first test."""
     seed = max(race.models, default=None)
     tests = [
         row["step"]
         for row in race.rows
         if row["seed"] == seed and row["question"] == race.main.name
     ]
-    last_step = max(tests, default=0)
-    tested = f"last tested after step {last_step}" if last_step else "not tested yet"
-    return f"Training on {race.source_name}{_seed_of_seeds(race)}, {tested}."
+    return max(tests, default=0)
 
 
 def _seed_of_seeds(race: RaceState) -> str:
@@ -170,8 +290,18 @@ def _reason_unmeasured(race: RaceState, measuring: bool) -> str:
     return "The models were not measured."
 
 
-def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
-    """The answer to a question; on longer sequences of a text, also which guesses were right."""
+def _labeled_in_prose(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, with the names of methods for sentences."""
+    return rows.assign(label=rows["label"].map(in_prose))
+
+
+def _findings(
+    race: RaceState, question: Question, results: pd.DataFrame, unit: str = "bytes"
+) -> list[str]:
+    """The answer to a question; on longer sequences of a text, also which guesses were right.
+
+    The results are labeled in prose. `unit` is what lengths are counted in.
+    """
     if question is not race.main or race.task != "text":
         return sentences(question.findings(results))
 
@@ -179,7 +309,7 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
     # figure, and with the rises that the guesses are judged by.
     rises_by_method = rises(results)
     findings = [
-        *outcome_sentences(rises_by_method, up_to=f"{results['x'].max():,} bytes"),
+        *outcome_sentences(rises_by_method, up_to=f"{results['x'].max():,} {unit}"),
         *best_at_both_ends(question, results),
         *undefined(question, results),
     ]
@@ -187,31 +317,30 @@ def _findings(race: RaceState, question: Question, results: pd.DataFrame) -> lis
         findings.append(question.note)
     table = race.table
     is_training = (table["question"] == TRAINING_LOSS) & table["seed"].isin(race.counted)
-    by_heart = learned_by_heart(table[is_training], results)
-    return [*by_heart, _judge_guesses(race, rises_by_method), *sentences(findings)]
+    training = _labeled_in_prose(table[is_training])
+    by_heart = learned_by_heart(training, results)
+    judged = _judge_guesses(race, results.assign(label=results["method"]))
+    return [*by_heart, judged, *sentences(findings)]
 
 
-def _judge_guesses(race: RaceState, rises_by_method: Mapping[str, Sequence[float]]) -> str:
+def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
     """Which guesses were right; empty without any, and before the race is over."""
-    if not race.complete:
-        return ""  # models that have learned little can't fail
-
     right: list[str] = []
     wrong: list[str] = []
-    for method, rises_of_method in rises_by_method.items():
-        guess = race.guesses.get(method)
-        actual = outcome(rises_of_method)
-        if guess is None or actual == "mixed":
-            continue
-        judged = right if guess == actual else wrong
-        judged.append(f"{method} ({guess})")
+    for name, verdict in verdicts(race, results).items():
+        judged = right if verdict.is_right else wrong
+        judged.append(f"{in_prose(name)} ({verdict.guess})")
 
     clauses = []
     if right:
         clauses.append(f"right about {join(right)}")
     if wrong:
         clauses.append(f"wrong about {join(wrong)}")
-    return f"You guessed {join(clauses)}." if clauses else ""
+    if not clauses:
+        return ""
+    # A list that ends with "and" needs a comma before the next one.
+    separator = ", and " if len(right) > 1 else " and "
+    return f"You guessed {separator.join(clauses)}."
 
 
 def _yardsticks(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
@@ -244,6 +373,26 @@ def _note_on_words(race: RaceState, texts: list[Continuation], known_words: floa
         f": {known_words:.0%} of the shaded words, in {len(texts)} such texts, occur in the "
         "training text"
     )
+
+
+def _share_of_known_words(race: RaceState, texts: list[Continuation], known_words: float) -> str:
+    """How many of the words beyond the training length are known, or why there are none."""
+    if not texts[0].beyond:
+        return f"not defined beyond letter {race.length}"
+    if math.isnan(known_words):
+        return f"no words beyond letter {race.length}"
+    return f"<b>{known_words:.0%}</b> real words beyond letter {race.length}"
+
+
+def _mark_hero(part: str) -> str:
+    """A part of a text, with the name of the tale's hero marked."""
+    marked = ""
+    end = 0
+    for mention in mentions(part):
+        if mention.value == HERO:
+            marked += f"{_printable(part[end : mention.start])}<b>{HERO}</b>"
+            end = mention.stop
+    return marked + _printable(part[end:])
 
 
 def _marked(text: Continuation) -> str:

@@ -5,6 +5,7 @@ import inspect
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import torch
-from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
+from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, VBox, Widget
 from traitlets import HasTraits
 
 from alibi_viz import lab
@@ -20,16 +21,18 @@ from alibi_viz.data.text import YOURS
 from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
-from alibi_viz.measure.table import over_seeds
+from alibi_viz.measure.table import Axes, over_seeds
 from alibi_viz.models import LanguageModel, Position, register_method
 from alibi_viz.models.positions.registry import method_names, position_class
 from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
+from alibi_viz.widgets.core.formatting import in_prose
 from alibi_viz.widgets.core.traits import (
     BadValue,
     ChoiceFrom,
+    ChoiceOf,
     Count,
     Flag,
     Names,
@@ -37,7 +40,7 @@ from alibi_viz.widgets.core.traits import (
     raising_bad_value,
 )
 from alibi_viz.widgets.race import captions
-from alibi_viz.widgets.race.state import RaceState, Written
+from alibi_viz.widgets.race.state import HERO, RaceState, Written, continues_opening
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 NUMBERS = (
@@ -51,6 +54,20 @@ GUESS = """<div style="line-height: 1.5; max-width: 60em">
 What happens at up to 16 times the training length?
 A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.
 </div>"""
+SIMPLE_GUESS = """<div style="line-height: 1.4">
+What does each loss do on texts up to 16 times as long?
+It <b>holds</b> if it rises by at most 0.1 bits, and <b>fails</b> if it rises by 0.5 or more.
+</div>"""
+EMMA_GUESS = f"Will ALiBi's tale name {HERO} again?"
+# Pixels
+HEIGHT = 400
+SIMPLE_HEIGHT = 190
+# The axis of losses is the same in all states of a race: a byte has 8 bits.
+LOWEST_LOSS = 0.0
+HIGHEST_LOSS = 8.0
+# The icons of a button with the right answer, and of one with a wrong guess
+CHECK = "check"
+CROSS = "times"
 
 _python = cache(lab.python_text)
 
@@ -135,11 +152,14 @@ class LengthLab(App):
             `lab.python_text()`.
         guesses: {method: "holds", "degrades" or "fails"} on sequences of up to 16 L, compared with
             the next race on a text. With None instead, the Train button asks for a guess first.
+        emma: "yes" or "no": whether ALiBi's continuation of the built-in text names its hero again.
+            Asked together with the guesses in simple mode, and None until then.
         question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task,
             such as "needle", need a race of their own on that task; the others share a race on the
             text.
-        simple: show only what a first race needs: the guesses, Train and Stop, the curves, and what
-            the models write.
+        simple: show only what a first race needs: a column per model with its guess and its text,
+            which it writes anew whenever it is tested, Train and Stop, and the curves. The caption
+            is above the figure.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
@@ -163,6 +183,7 @@ class LengthLab(App):
     seeds = Count(1, min=1, max=5)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
+    emma = ChoiceOf(captions.YES_OR_NO, None, allow_none=True)
     question = ChoiceFrom("questions", "longer sequences")
     simple = Flag(False)
 
@@ -172,14 +193,18 @@ class LengthLab(App):
         self._work: Background | None = None  # a race, or the measurements after it
         # {method: class} of the chosen methods when `draw` last drew them; empty before that
         self._drawn_classes: dict[str, type[Position]] = {}
+        self._drawn_tests = 0  # of the race that was drawn last
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
         super().__init__(**state)
         load_compiler()
-        place = self.children.index(self._details)  # which follow the caption
-        self.children = [*self.children[:place], self._written, *self.children[place:]]
+        figure_at = self.children.index(self.figure)
+        self._above_figure = self.children[:figure_at]
+        self._below_caption = self.children[figure_at + 2 :]
+        self._arrange()
         self.observe(lambda _: self._measure(), names="question")
+        self.observe(self._arrange, names="simple")
 
     @property
     def known_methods(self) -> tuple[str, ...]:
@@ -264,12 +289,17 @@ class LengthLab(App):
                 return
 
     def blank(self) -> go.Figure:
-        return picture.blank(400)
+        return picture.blank(HEIGHT)
 
     def controls(self) -> list[Widget]:
-        self._guess_rows: dict[str, HBox] = {}  # of the methods that have been chosen so far
+        self._guess_buttons: dict[str, ToggleButtons] = {}  # {method or hero: its buttons}
+        # Of the methods that have been chosen so far
+        self._guess_rows: dict[str, HBox] = {}
+        self._columns_of_methods: dict[str, MethodColumn] = {}
         self._guesses = column().add_class("s-guesses")
         self._guess_prompt = HTML(GUESS)
+        self._columns = VBox().add_class("s-columns")
+        self._emma = labeled(EMMA_GUESS, self._emma_buttons())
         self._methods = row()
         self._lanes = HTML().add_class("s-lanes")
         self._written = HTML().add_class("s-written")
@@ -302,7 +332,8 @@ class LengthLab(App):
         beside_stop = row(ask_first, self._more, self.reset_button(self._clear_own_text))
 
         self._hidden_when_simple = (beside_stop, settings, question, self.reason)
-        self._panel = column(self._guesses, row(train, self._stop, beside_stop), settings)
+        start = row(self._emma, train, self._stop, beside_stop)
+        self._panel = column(self._guesses, self._columns, start, settings)
         return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
 
     def draw(self) -> tuple[str, str]:
@@ -312,14 +343,32 @@ class LengthLab(App):
         # The built-in text isn't written, which takes half a second, before it has been read.
         text = None if results.empty else race.text_read
         axes = question.axes(race.length, sorted(results["x"].unique()), text)
-        losses = race.losses if question is race.main else None
-        picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
+        if question is race.main and question.is_loss:
+            axes = replace(axes, low=LOWEST_LOSS, high=HIGHEST_LOSS, is_steady=True)
+        is_simple = self._is_simple(race)
+        losses = race.losses if question is race.main and not is_simple else None
+
+        with self.figure.batch_update():
+            picture.arrange(self.figure, SIMPLE_HEIGHT if is_simple else HEIGHT, compact=is_simple)
+            picture.draw(
+                self.figure,
+                race.slots,
+                _with_plain_lengths(axes) if is_simple else axes,
+                results,
+                training=losses,
+                steps=race.steps,
+            )
+        self._drawn_tests = race.tests
+        self._drawn_classes = {name: position_class(name) for name in self.methods}
 
         self._written.value = captions.written_html(race)
-        self._lanes.value = captions.lanes(self._active or race)
-        show(race.written, self._written)
+        show(race.written and not is_simple, self._written)
         self._update_controls()
-        self._drawn_classes = {name: position_class(name) for name in self.methods}
+        self._mark_guesses(race, results)
+        self._show_texts(race)
+        self._show_progress()
+        if is_simple:
+            return captions.simple_caption(race, results, self._note(race))
         return captions.caption(race, question, results, self._note(race), self.running)
 
     @property
@@ -344,6 +393,10 @@ class LengthLab(App):
                 return race
         return None
 
+    def _is_simple(self, race: RaceState) -> bool:
+        """Whether a race is shown with a column for each model and its text."""
+        return self.simple and race.task == "text" and self._question is race.main
+
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
         task = self._question.task
@@ -356,7 +409,16 @@ class LengthLab(App):
             seeds=self.seeds,
             text=self.text if task == "text" else None,
             guesses=dict(self.guesses),
+            emma=self.emma if self._asks_about_emma else None,
+            writes_while_training=self.simple,
         )
+
+    @property
+    def _asks_about_emma(self) -> bool:
+        """Whether the reader is to guess if ALiBi's text names her again."""
+        if not self.simple or not self.guesses or self._question.task != "text":
+            return False
+        return "alibi" in self.methods and continues_opening(self.text, self.length)
 
     def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
@@ -372,7 +434,7 @@ class LengthLab(App):
 
     def _run(self, steps: Iterable[None]) -> Background:
         steps = self._race_then_measure(steps, torch.get_num_threads())
-        work = Background(steps, self.refresh, self._on_end)
+        work = Background(steps, self._show_rows, self._on_end, show_progress=self._show_progress)
         self._work = work
         self.works = [work]
         work.start()
@@ -422,13 +484,53 @@ class LengthLab(App):
             if self._work is None and self._measurement():
                 self._run(())
 
+    # What is shown while a race runs.
+
+    def _show_rows(self) -> None:
+        """Draw the rows so far. In a simple race only a test changes more than the bars."""
+        race = self._shown
+        if self._is_simple(race) and race.tests == self._drawn_tests:
+            self._show_progress()
+        else:
+            self.refresh()
+
+    def _show_progress(self) -> None:
+        """Move the bars, which costs far less than to draw."""
+        with self._lock:
+            race = self._active or self._shown
+            if not self.simple:
+                self._lanes.value = captions.lanes(race)
+                return
+            for method, step in captions.steps_done(race).items():
+                if method in self._columns_of_methods:
+                    bar = captions.progress_bar(race, method, step)
+                    self._columns_of_methods[method].bar.value = bar
+
+    def _show_texts(self, race: RaceState) -> None:
+        """Show what each model of a simple race writes, in its column."""
+        for method in race.methods:
+            if method in self._columns_of_methods:
+                text = self._columns_of_methods[method].text
+                text.value = captions.text_beside_others(race, method)
+                show(race.task == "text", text)
+
     # The controls.
+
+    def _arrange(self, _: Any = None) -> None:
+        """Put the caption above the figure in simple mode, because it is the verdict there."""
+        if self.simple:
+            self.add_class("alibi-simple")
+            middle = [self._caption, self.figure]
+        else:
+            self.remove_class("alibi-simple")
+            middle = [self.figure, self._caption]
+        self.children = [*self._above_figure, *middle, self._written, *self._below_caption]
 
     def _update_controls(self) -> None:
         """Show the controls that fit the mode and the methods. Lock the settings during a race."""
         self._add_method_boxes()
         self._update_guesses()
-        show(not self.simple, *self._hidden_when_simple)
+        show(not self.simple, *self._hidden_when_simple, self._lanes)
 
         running = self.running
         self._stop.disabled = not running
@@ -450,22 +552,41 @@ class LengthLab(App):
         for method in self.methods:
             if method not in self._guess_rows:
                 self._guess_rows[method] = self._guess_row(method)
-        rows = [self._guess_rows[name] for name in method_names() if name in self._guess_rows]
-        self._guesses.children = [self._guess_prompt, *rows]
+        known = [name for name in method_names() if name in self._guess_rows]
+        rows = [self._guess_rows[name] for name in known]
+        asks = bool(self.guesses) and self._question.task == "text"
+
+        if self.simple:
+            self._guess_prompt.value = SIMPLE_GUESS
+            self._guesses.children = [self._guess_prompt]
+            self._columns.children = [self._column(name) for name in known]
+        else:
+            self._guess_prompt.value = GUESS
+            self._guesses.children = [self._guess_prompt, *rows]
+            self._columns.children = []
 
         for method, guess_row in self._guess_rows.items():
             show(method in self.methods, guess_row)
-        show(self.guesses and self._question.task == "text", self._guesses)
+            if method in self._columns_of_methods:
+                show(method in self.methods, self._columns_of_methods[method])
+            show(asks or not self.simple, self._guess_buttons[method])
+        show(asks, self._guesses)
+        show(self.simple, self._columns)
+        show(self._asks_about_emma, self._emma)
+
+    def _column(self, method: str) -> "MethodColumn":
+        """The column of a method in a simple race."""
+        if method not in self._columns_of_methods:
+            self._columns_of_methods[method] = MethodColumn(self._guess_rows[method])
+        made = self._columns_of_methods[method]
+        if method in self._shown.methods:
+            made.layout.border_left = f"4px solid {self._shown.color(method)}"
+        return made
 
     def _guess_row(self, method: str) -> HBox:
         """The buttons with which the user guesses how a method does."""
-        buttons = ToggleButtons(
-            options=captions.OUTCOMES,
-            value=None,
-            tooltips=[f"{method} {outcome}" for outcome in captions.OUTCOMES],
-        )
-        buttons.add_class(f"s-guess-{method}")
-        buttons.style.button_width = "max-content"
+        buttons = _choice(method, captions.OUTCOMES, f"s-guess-{method}")
+        self._guess_buttons[method] = buttons
         self.link(
             buttons,
             "guesses",
@@ -473,12 +594,39 @@ class LengthLab(App):
             show=lambda guesses: guesses.get(method),
         )
 
-        return labeled(method, buttons, label_width="80px")
+        return labeled(method, buttons, label_width="86px")
+
+    def _emma_buttons(self) -> ToggleButtons:
+        """The buttons with which the user guesses whether ALiBi's text names her again."""
+        buttons = _choice(EMMA_GUESS, captions.YES_OR_NO, "s-guess-emma")
+        self._guess_buttons[HERO] = buttons
+        return self.link(buttons, "emma")
+
+    def _mark_guesses(self, race: RaceState, results: pd.DataFrame) -> None:
+        """Put a check mark on the button with the answer, and a cross on a wrong guess."""
+        verdicts = captions.verdicts(race, results) if self._question is race.main else {}
+        for name, buttons in self._guess_buttons.items():
+            verdict = verdicts.get(name)
+            icons = []
+            for option in buttons.options:
+                icon = ""
+                if verdict and option == verdict.answer:
+                    icon = CHECK
+                elif verdict and option == verdict.guess:
+                    icon = CROSS
+                icons.append(icon)
+            if list(buttons.icons) != icons:
+                buttons.icons = icons
 
     def _on_train(self) -> None:
-        missing = [method for method in self.methods if not self.guesses.get(method)]
-        if missing and self.guesses and self._question.task == "text":
-            self.say(f"Make your guess first, for {join(missing)}.")
+        missing = []
+        if self.guesses and self._question.task == "text":
+            missing = [method for method in self.methods if not self.guesses.get(method)]
+            if self._asks_about_emma and self.emma is None:
+                missing.append(HERO)
+        if missing:
+            names = [in_prose(name) for name in missing]
+            self.ask(f"Make your guess first, for {join(names)}.")
         else:
             self.attempt(self.train)
 
@@ -523,6 +671,39 @@ class LengthLab(App):
 
     def _clear_own_text(self) -> None:
         self._own_text.value = ""
+
+
+class MethodColumn(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """What a simple race shows of one model: the guess about it, its bar, and its text."""
+
+    def __init__(self, guess_row: HBox) -> None:
+        self.bar = HTML()
+        self.text = HTML().add_class("s-text-of")
+        layout = Layout(padding="0 0 0 10px", overflow="visible")
+        super().__init__([guess_row, self.bar, self.text], layout=layout)
+
+
+def _choice(about: str, options: Iterable[str], css: str) -> ToggleButtons:
+    """Buttons for a guess about something, of which none is pressed at first."""
+    tips = [f"{about} {option}" for option in options]
+    buttons = ToggleButtons(options=tuple(options), value=None, tooltips=tips)
+    buttons.style.button_width = "max-content"
+    return buttons.add_class(css)
+
+
+def _with_plain_lengths(axes: Axes) -> Axes:
+    """The axes for readers who don't know the symbol L."""
+    ticks = {}
+    for length in axes.ticks:
+        times = length / (axes.length or length)
+        words = "as in training" if times == 1 else f"\N{MULTIPLICATION SIGN}{times:g} longer"
+        ticks[length] = f"{length:,}<br>{words}"
+    return replace(
+        axes,
+        ticks=ticks,
+        title="Loss by the length of the text, in letters",
+        x_title="",
+    )
 
 
 def _describe(method: str) -> str:

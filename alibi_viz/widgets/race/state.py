@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from alibi_viz import lab
+from alibi_viz.data.tales import mentions
 from alibi_viz.data.text import BUILT_IN
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.measure.continuations import Continuation, known_words
@@ -20,6 +21,9 @@ from alibi_viz.train.race import Race
 # Steps between two checkpoints. Evaluating a task takes longer.
 TEXT_STEPS = 50
 TASK_STEPS = 60
+# How the validation part of the built-in text begins: what its continuations go on telling.
+OPENING = "This is the story of Emma,"
+HERO = "Emma"
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training
 
 
@@ -29,6 +33,23 @@ class Written(NamedTuple):
     texts: list[Continuation]
     # Share of the words beyond the training length that occur in the training text; NaN without any
     known_words: float
+
+    @property
+    def names_hero(self) -> bool:
+        """Whether the first text names the hero of the opening again."""
+        first = self.texts[0]
+        names = [mention.value for mention in mentions(first.within + first.beyond)]
+        return HERO in names
+
+
+def continues_opening(text: lab.Text | None, length: int) -> bool:
+    """Whether models that train on sequences of this length go on with the tale of `OPENING`.
+
+    `text` is None for the built-in text.
+    """
+    is_tale = text is None or text.name == BUILT_IN
+    prompt_length = length // 2
+    return is_tale and prompt_length >= len(OPENING)
 
 
 @dataclass
@@ -46,6 +67,9 @@ class RaceState:
     seeds: int
     text: lab.Text | None = field(default=None, compare=False)
     guesses: dict[str, str | None] = field(default_factory=dict, compare=False)
+    emma: str | None = field(default=None, compare=False)  # the guess about her: "yes" or "no"
+    # Whether the models write at each test, too, so that one sees them learn
+    writes_while_training: bool = field(default=False, compare=False)
     # The methods themselves, and the text: the law behind a name may have been edited.
     made_of: tuple[Any, ...] = field(init=False)
 
@@ -61,7 +85,8 @@ class RaceState:
         self.models: dict[int, dict[str, LanguageModel]] = {}
         self.complete: list[int] = []  # the seeds that have been trained to the end
         self.measured: set[str] = set()  # the names of the questions measured after the race
-        self.written: dict[str, Written] = {}  # by the models of the last seed
+        self.written: dict[str, Written] = {}  # by the models of the latest seed
+        self.tests = 0  # how many tests of a model have ended
         self._table = results_table([])
 
     # What follows from the settings.
@@ -135,15 +160,33 @@ class RaceState:
                 for row in race:
                     self.rows.append(row)
                     yield
+                    if self._ends_a_test(row):
+                        yield from self._after_a_test(row)
             self.complete.append(seed)
 
-        if self.task != "text":
-            return
-        for method, model in self.last_models.items():
-            texts = lab.continuations(model, self.source, self.length, seed=self.seed)
-            share = known_words([text.beyond for text in texts], self.source)
-            self.written[method] = Written(texts, share)
-            yield
+        if self.task == "text" and not self.writes_while_training:
+            for method in self.last_models:
+                self._write(method)
+                yield
+
+    def _ends_a_test(self, row: Row) -> bool:
+        """Whether a model has been tested at every length with this row."""
+        longest = lab.evaluation_lengths(self.length)[-1]
+        return row["question"] == self.main.name and row["x"] == longest
+
+    def _after_a_test(self, row: Row) -> Iterator[None]:
+        """Count the test, and let the model write if it is to be seen while it learns."""
+        if self.task == "text" and self.writes_while_training:
+            self._write(row["method"])
+        self.tests += 1
+        yield
+
+    def _write(self, method: str) -> None:
+        """Let the latest model of a method continue the text."""
+        model = self.models[max(self.models)][method]
+        texts = lab.continuations(model, self.source, self.length, seed=self.seed)
+        share = known_words([text.beyond for text in texts], self.source)
+        self.written[method] = Written(texts, share)
 
     def unmeasured(self, question: Question) -> bool:
         """Whether the trained models still have to be measured to answer a question."""

@@ -187,6 +187,35 @@ def test_message_goes_with_the_next_good_value(app: Doubling) -> None:
     assert message(app) == ""
 
 
+def test_request_is_shown_as_text_and_is_no_error(app: Doubling) -> None:
+    app.ask("Guess <b> first.")
+    assert "Guess &lt;b&gt; first." in message(app)
+    assert "alibi-error" not in message(app)
+
+
+def test_request_goes_with_the_next_good_value(app: Doubling) -> None:
+    app.ask("Guess first.")
+    control(app, "s-count-field").value = "9"
+    assert message(app) == ""
+
+
+# Work that takes long
+
+
+def test_busy_app_says_what_it_does_and_is_dim(app: Doubling) -> None:
+    with app.busy("Counting <b>"):
+        assert app._caption.value == "Counting &lt;b&gt;"
+        assert "alibi-busy" in app._dom_classes
+    assert "alibi-busy" not in app._dom_classes
+
+
+def test_app_that_fails_while_it_is_busy_has_its_caption_again(app: Doubling) -> None:
+    caption = app._caption.value
+    with pytest.raises(ZeroDivisionError), app.busy("Counting"):
+        raise ZeroDivisionError
+    assert app._caption.value == caption
+
+
 # A state that cannot be drawn
 
 

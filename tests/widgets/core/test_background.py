@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -140,11 +141,36 @@ def test_end_gets_none_after_success() -> None:
     end.assert_called_once_with(None)
 
 
+def consume(
+    monkeypatch: pytest.MonkeyPatch, times: list[float], *, every: float, longest_wait: float
+) -> tuple[list[int], list[int]]:
+    """The items after which a drawing was shown, and those after which the progress was.
+
+    `times` is what the clock says whenever it is asked: at the start, with each item, and after
+    each drawing.
+    """
+    clock = Mock()
+    clock.monotonic.side_effect = times
+    monkeypatch.setattr("alibi_viz.widgets.core.background.time", clock)
+    seen: list[int] = []
+    shown: list[int] = []
+    progress: list[int] = []
+    background = Background(
+        map(seen.append, range(1, 9)),
+        show=lambda: shown.append(seen[-1]),
+        show_progress=lambda: progress.append(seen[-1]),
+    )
+    background.every = every
+    background.longest_wait = longest_wait
+    with suppress(StopIteration):  # the clock has stopped
+        background._consume()
+    return shown, progress
+
+
 def test_show_comes_seldom_and_takes_at_most_a_25th_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = Mock()
-    clock.monotonic.side_effect = [
+    times = [
         0,  # at the start: show in 3 seconds
         1,  # with item 1
         2,  # with item 2
@@ -158,16 +184,38 @@ def test_show_comes_seldom_and_takes_at_most_a_25th_of_the_time(
         58,  # with item 8, which is shown
         58,
     ]
-    monkeypatch.setattr("alibi_viz.widgets.core.background.time", clock)
-    seen: list[int] = []
-    shown: list[int] = []
-    background = Background(
-        map(seen.append, range(1, 9)),
-        show=lambda: shown.append(seen[-1]),
-    )
-    background.every = 3
-    background._consume()
+    shown, _ = consume(monkeypatch, times, every=3, longest_wait=1000)
     assert shown == [3, 6, 8]
+
+
+def test_next_drawing_comes_after_the_longest_wait_however_long_the_last_one_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = [
+        0,  # at the start
+        3,  # with item 1, which is shown,
+        5,  # and that takes 2 seconds: show in 10 seconds, not in 50
+        14,  # with item 2
+        15,  # with item 3, which is shown
+        15,
+    ]
+    shown, _ = consume(monkeypatch, times, every=3, longest_wait=10)
+    assert shown == [1, 3]
+
+
+def test_progress_is_shown_between_two_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [
+        0,  # at the start
+        3,  # with item 1, which is drawn until
+        5,  # here: draw again in 50 seconds, show the progress in 3
+        7,  # with item 2
+        8,  # with item 3: progress
+        10,  # with item 4
+        11,  # with item 5: progress
+    ]
+    shown, progress = consume(monkeypatch, times, every=3, longest_wait=1000)
+    assert shown == [1]
+    assert progress == [3, 5]
 
 
 def test_awaiting_keeps_the_event_loop_free(gate: Gate) -> None:

@@ -30,7 +30,7 @@ def said_after_a_race(training_loss: float) -> str:
 
 def test_learning_by_heart_is_said_first() -> None:
     summary = said_after_a_race(training_loss=1.0)
-    assert summary.startswith("alibi (1.00 bits per byte there, 3.00 on unseen text) has learned")
+    assert summary.startswith("ALiBi (1.00 bits per byte there, 3.00 on unseen text) has learned")
 
 
 @pytest.mark.parametrize("training_loss", [2.5, 3.5])

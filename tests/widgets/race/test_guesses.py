@@ -23,7 +23,7 @@ def raced(small_models: None) -> LengthLab:
 
 def test_guess_is_judged_after_the_race(raced: LengthLab) -> None:
     assert raced.caption.startswith("You guessed ")
-    assert " about alibi (fails). Up to 128 bytes, " in raced.caption
+    assert " about ALiBi (fails). Up to 128 bytes, " in raced.caption
 
 
 def test_guess_is_not_judged_before_the_race() -> None:
@@ -96,7 +96,7 @@ def test_train_button_asks_for_the_missing_guesses_in_a_race_on_text() -> None:
     app = small(guesses={"alibi": None, "none": None})
 
     control(app, "s-train").click()
-    assert "Make your guess first, for alibi and none." in message(app)
+    assert "Make your guess first, for ALiBi and none." in message(app)
 
     control(app, "s-guess-alibi").value = "holds"
     control(app, "s-train").click()

@@ -139,7 +139,7 @@ def test_details_tell_what_the_models_were_trained_on(raced: LengthLab) -> None:
 
 
 def test_caption_before_a_race_invites_to_it() -> None:
-    assert small().caption.startswith("Press Train: alibi and none train on sequences of 8 bytes")
+    assert small().caption.startswith("Press Train: ALiBi and none train on sequences of 8 bytes")
 
 
 def test_there_are_no_results_before_a_race() -> None:

@@ -130,15 +130,15 @@ def test_caption_tells_the_outcome_and_what_is_best_on_the_longest_sequences() -
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}], "none": [{8: 2.1, 16: 3.0}]})
     caption, _ = told(race)
     assert caption == (
-        "Up to 16 bytes, alibi holds (+0.05 at most); none fails (+0.90), in bits per byte. "
-        "With sequences of 16 bytes alibi is best."
+        "Up to 16 bytes, ALiBi holds (+0.05 at most); none fails (+0.90), in bits per byte. "
+        "With sequences of 16 bytes ALiBi is best."
     )
 
 
 def test_caption_tells_what_holds_in_every_seed() -> None:
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}, {8: 2.2, 16: 2.21}]})
     caption, _ = told(race)
-    assert caption.startswith("Up to 16 bytes, in every seed alibi holds (+0.05 at most), in bits")
+    assert caption.startswith("Up to 16 bytes, in every seed ALiBi holds (+0.05 at most), in bits")
 
 
 def test_details_tell_what_is_not_defined_and_what_was_trained() -> None:
@@ -170,7 +170,7 @@ def test_details_tell_which_method_is_sure_and_wrong() -> None:
 def test_guess_is_judged_by_the_outcome(rise: float, guess: str, verdict: str) -> None:
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0 + rise}]}, alibi=guess)
     caption, _ = told(race)
-    assert caption.startswith(f"You guessed {verdict} about alibi ({guess}). Up to 16 bytes, ")
+    assert caption.startswith(f"You guessed {verdict} about ALiBi ({guess}). Up to 16 bytes, ")
 
 
 def test_guesses_that_are_right_and_wrong_are_told_in_one_sentence() -> None:
@@ -178,10 +178,30 @@ def test_guesses_that_are_right_and_wrong_are_told_in_one_sentence() -> None:
         {"alibi": [{8: 2.0, 16: 2.0}], "none": [{8: 2.0, 16: 4.0}]}, alibi="holds", none="holds"
     )
     caption, _ = told(race)
-    assert caption.startswith("You guessed right about alibi (holds) and wrong about none (holds).")
+    assert caption.startswith("You guessed right about ALiBi (holds) and wrong about none (holds).")
+
+
+def test_a_simple_caption_has_the_verdict_and_the_outcome_in_letters() -> None:
+    race = finished_race({"alibi": [{8: 2.0, 16: 2.0}]}, alibi="holds")
+    caption, _ = captions.simple_caption(race, race.table, note="")
+    assert caption == (
+        "You guessed right about ALiBi (holds). Up to 16 letters, ALiBi holds (+0.00 at most), in "
+        "bits per byte."
+    )
+
+
+def test_two_lists_of_guesses_have_a_comma_between_them() -> None:
+    curves = {"alibi": [{8: 2.0, 16: 2.0}], "rotary": [{8: 2.0, 16: 4.0}]}
+    race = finished_race(
+        curves | {"none": [{8: 2.0, 16: 4.0}]}, alibi="holds", rotary="fails", none="holds"
+    )
+    caption, _ = told(race)
+    assert caption.startswith(
+        "You guessed right about ALiBi (holds) and rotary (fails), and wrong about none (holds)."
+    )
 
 
 def test_guess_is_not_judged_where_the_seeds_disagree() -> None:
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0}, {8: 2.0, 16: 4.0}]}, alibi="holds")
     caption, _ = told(race)
-    assert caption == "The seeds disagree about alibi."
+    assert caption == "The seeds disagree about ALiBi."
