@@ -57,9 +57,7 @@ def test_lesson_page_has_formulas_and_described_pictures(
         assert f"make lab LESSON={lesson}.ipynb" in figure.inner_text()
 
 
-@pytest.mark.parametrize(
-    "name", ["index.html", "lessons/09_the_study.html", "api/alibi_viz.html"]
-)
+@pytest.mark.parametrize("name", ["index.html", "lessons/09_the_study.html", "api/alibi_viz.html"])
 def test_focus_is_visible_wherever_the_tab_key_leads(page: Page, site: Path, name: str) -> None:
     page.goto((site.parent / name).as_uri())
     seen = set()
