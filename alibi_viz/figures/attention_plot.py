@@ -59,7 +59,7 @@ _FLAT_LABELS = 24  # the lower margin below labels that are not turned
 _GRID_HEIGHT = 64 + 2 * PAD
 _TILE_TITLE = 17  # for the number of a head
 _GAP_BELOW_GRID = 38  # for a title
-_MAX_SIDE = 180  # of a matrix, so that the app fits a laptop
+_MAX_SIDE = 156  # of a matrix, so that the app fits a laptop
 _BETWEEN_MATRICES = 26  # for a sign
 _BEFORE_BARS = 50  # for their percentages
 _LEAST_BARS = 120  # the width of the bars beside the matrices
@@ -449,8 +449,8 @@ def _label_axes(figure: go.Figure, tokens: Sequence[str], places: Places, *, que
     for name in (*STEPS, "bars"):
         x, y = figure.get_subplot(*_PANELS[name])
         start, end = places.across(name)
-        pixels = (end - start) * places.width
-        below = _spread(length, max(1, int(pixels / _LABEL)), keep=query)
+        pixels = round((end - start) * places.width)
+        below = _spread(length, max(1, pixels // _LABEL), keep=query)
         is_flat = _has_room(tokens, len(below), pixels)
         update_changed(
             x,

@@ -214,7 +214,7 @@ def test_the_figure_is_equally_high_with_the_matrices(page_width: int) -> None:
         )
         heights.add(figure.layout.height)
     (height,) = heights
-    assert height <= 385
+    assert height <= 360
 
 
 # Hover texts
