@@ -24,7 +24,7 @@ class AddConstant(App):
     """
 
     why = Why(
-        "Each row has its own softmax.", "01_the_line", "Three ways to write the same attention"
+        "Each row has its own softmax.", "01_the_line", "The matrix"
     )
     where = ChoiceOf(("row", "column"), "row")
     index = Count(4, min=0, max=TOKENS - 1)

@@ -83,7 +83,7 @@ class BiasExplorer(HasHead, App):
         "step back multiplies the weight by the same factor, e^-slope: a steep head keeps a "
         "narrow band, a flat one a wide band.",
         "01_the_line",
-        "All heads at once",
+        "The matrix",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
     num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)

@@ -65,7 +65,7 @@ class ComparisonExplorer(App):
         "A single seed may be an exception. So a curve is drawn for every seed, and the interval "
         "of the mean says how far chance alone could have moved it.",
         "09_the_study",
-        "Your race and the published seeds",
+        "How sure are we?",
     )
     question = ChoiceFrom("views", "longer sequences")
     methods = Names("labels", FIRST, most=picture.MAX_METHODS)

@@ -56,7 +56,7 @@ class Forgetting(App):
         square_root: whether a second curve shows the law -m sqrt(d), with the same slope m.
     """
 
-    why = Why("Forgetting at a constant rate is a half-life.", "01_the_line", "What a slope does")
+    why = Why("Forgetting at a constant rate is a half-life.", "01_the_line", "One subtraction")
     half_life = Count(4, min=1, max=LONGEST_HALF_LIFE)
     text = ShortText(SENTENCE)
     word = Count(BRIDGE, min=0, max=39)

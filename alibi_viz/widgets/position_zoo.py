@@ -70,7 +70,7 @@ class PositionZoo(App):
     why = Why(
         "Only what training showed is known to work.",
         "03_clocks",
-        "One picture for each",
+        "Clocks",
     )
     method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
     distance = Count(200, min=0, max=DRAWN_TOKENS - 1)

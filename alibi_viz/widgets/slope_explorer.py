@@ -30,7 +30,7 @@ class SlopeExplorer(App):
         "Each slope is the one before times a constant factor, if the number of heads is a power "
         "of two. On a logarithmic axis, such slopes lie on a straight line.",
         "01_the_line",
-        "The rule",
+        "A slope for each head",
     )
     num_heads = Count(8, min=1, max=64)
     scheme = ChoiceOf(SCHEMES, "official")

@@ -38,7 +38,7 @@ class TugOfWar(App):
     why = Why(
         "Content and bias add up, so they compete.",
         "02_content_against_distance",
-        "How much content does distance outweigh?",
+        "A tug of war",
     )
     head = Count(3, min=1, max=8)
     content = Count(4, min=0, max=12)

@@ -4,7 +4,7 @@ A subclass of `App` defines five things:
 
     class Doubling(App):
         # 1. "Why this picture?", with the lesson and its section
-        why = Why("Each power is twice the one before.", "01_the_line", "The rule")
+        why = Why("Each power is twice the one before.", "01_the_line", "A slope for each head")
         # 2. The state: traits (see traits.py)
         count = Count(8, min=1, max=64)
 
