@@ -71,7 +71,8 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> tup
             app = notebook.app(-1)
             if app.locator(".s-train").count():
                 train(app)
-            visit_all_states(app.locator(".s-angles_stop"), app.locator(".s-far_brake"))
+            if app.locator(".s-far_brake").count():
+                visit_all_states(app)
             picture, caption = shot(notebook)
         errors = notebook.errors()
         if errors:
@@ -95,14 +96,16 @@ def train(app: Locator) -> None:
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)
 
 
-def visit_all_states(first: Locator, second: Locator) -> None:
-    """Press two switches, if there are any, so that each of their four states has been seen.
+def visit_all_states(app: Locator) -> None:
+    """Press the two switches of TwoSwitches so that each of their four states has been seen.
 
-    In the end both are on.
+    In the end both are on, and the model has written.
     """
-    if first.count():
-        for switch in (first, second, first, first):
-            switch.click()
+    for name in ("far_brake", "angles_stop", "far_brake", "far_brake"):
+        app.locator(f".s-{name}").click()
+        app.locator(".s-written .beyond").wait_for(timeout=60_000)
+    written = app.locator(".s-written", has_text="With both switches, the model of seed")
+    written.wait_for(timeout=60_000)
 
 
 def answer(guess: Locator) -> tuple[bytes, str]:
