@@ -122,6 +122,7 @@ VALUES: dict[str, Any] = {
     "method": "alibi",
     "methods": ["none"],
     "model": MODEL,
+    "models": {"a": MODEL},
     "name": "gap",
     "num_heads": 2,
     "options": ["a", "b"],

@@ -89,7 +89,7 @@ def test_one_bug_has_keys_up_to_2048(page: str) -> None:
 def test_page_links_every_lesson_and_the_report(page: str, lessons: dict[str, str]) -> None:
     for name in [*lessons, "report"]:
         assert f'href="lessons/{name}.html"' in page
-    assert '03_clocks.html">A zoo of positions</a></li>' in page
+    assert '03_clocks.html">Clocks' in page
 
 
 def test_each_lesson_links_the_one_before_and_the_one_after(lessons: dict[str, str]) -> None:
@@ -116,11 +116,11 @@ def test_code_of_a_lesson_is_folded_since_a_guess_contains_its_answer(slopes_les
 
 
 def test_headings_have_the_anchors_that_links_of_lessons_use(slopes_lesson: str) -> None:
-    assert '<h2 id="What-a-slope-does">What a slope does</h2>' in slopes_lesson
+    assert '<h2 id="One-subtraction">One subtraction</h2>' in slopes_lesson
 
 
 def test_tags_in_a_lesson_are_kept(slopes_lesson: str) -> None:
-    assert "<details><summary><b>Who uses which rule</b></summary>" in slopes_lesson
+    assert "<details><summary><b>Questions to try</b></summary>" in slopes_lesson
 
 
 def test_formulas_are_mathml_and_have_a_name(slopes_lesson: str) -> None:
@@ -128,10 +128,9 @@ def test_formulas_are_mathml_and_have_a_name(slopes_lesson: str) -> None:
     assert f'aria-label="Formula">{formula}' in slopes_lesson
 
 
-def test_wide_tables_scroll_by_keyboard(slopes_lesson: str) -> None:
-    assert (
-        '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes_lesson
-    )
+def test_wide_tables_scroll_by_keyboard(lessons: dict[str, str]) -> None:
+    table = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
+    assert table in lessons["03_clocks"]
 
 
 def test_page_links_the_reference(page: str) -> None:

@@ -23,9 +23,7 @@ class AddConstant(App):
         constant: -9 to 9.
     """
 
-    why = Why(
-        "Each row has its own softmax.", "01_the_line", "The matrix"
-    )
+    why = Why("Each row has its own softmax.", "01_the_line", "The matrix")
     where = ChoiceOf(("row", "column"), "row")
     index = Count(4, min=0, max=TOKENS - 1)
     constant = Count(3, min=-9, max=9)

@@ -100,7 +100,8 @@ def test_gap_is_drawn_as_its_mean_over_the_seeds(raced: LengthLab) -> None:
 def test_caption_tells_the_gap_at_the_last_step(raced: LengthLab) -> None:
     open_tab(raced, "gap")
     last_gap = gap_by_step(raced, "none")[10]
-    assert f"none holds ({last_gap:+z.2f})" in raced.caption
+    with_a_true_minus = f"{last_gap:+z.2f}".replace("-", "−")  # noqa: RUF001
+    assert f"none holds ({with_a_true_minus})" in raced.caption
 
 
 def test_legend_names_a_method_whose_gap_is_not_defined(raced: LengthLab) -> None:
