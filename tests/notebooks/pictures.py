@@ -101,11 +101,15 @@ def visit_all_states(app: Locator) -> None:
 
     In the end both are on, and the model has written.
     """
-    for name in ("far_brake", "angles_stop", "far_brake", "far_brake"):
+    for name, state in (
+        ("far_brake", "With the far brake"),
+        ("angles_stop", "With both switches"),
+        ("far_brake", "With angles that stop"),
+        ("far_brake", "With both switches"),
+    ):
         app.locator(f".s-{name}").click()
-        app.locator(".s-written .beyond").wait_for(timeout=60_000)
-    written = app.locator(".s-written", has_text="With both switches, the model of seed")
-    written.wait_for(timeout=60_000)
+        written = app.locator(".s-written", has_text=f"{state}, the model of seed")
+        written.wait_for(timeout=60_000)
 
 
 def answer(guess: Locator) -> tuple[bytes, str]:
