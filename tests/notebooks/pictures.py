@@ -126,8 +126,8 @@ def png(element: Locator) -> bytes:
     """A screenshot of an element. Its background is white, so it can be read on a dark page as
     well."""
     picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
-    # An app that came into view touches the line below JupyterLab's toolbar.
-    picture = picture.crop((0, 2, picture.width, picture.height))
+    # An app that came into view touches the line below JupyterLab's toolbar, which has a shadow.
+    picture = picture.crop((0, 3, picture.width, picture.height))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return file.getvalue()
