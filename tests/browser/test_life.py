@@ -42,6 +42,7 @@ def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> N
     save(notebook)
     other = NotebookPage(notebook.page.context.new_page(), notebook.server)
     other.open("test")
+    other.wait_for_caption("8 heads")
     notebook.page.bring_to_front()
     notebook.press_slider("s-heads", "ArrowRight")
     for tab in (notebook, other):
