@@ -75,13 +75,16 @@ def tell_tales(model: LanguageModel, text: Text) -> ToldTales:
         written = model.generate(prompt, LETTERS, temperature=TEMPERATURE, generator=generator)
 
     tales = []
+    names = []
     for tokens in written[:, len(opening) :].tolist():
         continuation = bytes(tokens).decode("utf-8", "replace")
         # An empty line ends a tale, and the next one is about somebody else.
-        tales.append(continuation.partition("\n\n")[0])
-    names = [name for tale in tales for name in names_in(tale)]
+        tale = continuation.partition("\n\n")[0]
+        tales.append(tale)
+        names += names_in(tale)
     told = set(names_in(opening))
-    return ToldTales(opening, tales, names, known=sum(name in told for name in names))
+    known = sum(name in told for name in names)
+    return ToldTales(opening, tales, names, known)
 
 
 def know_emma(models: Mapping[str, LanguageModel]) -> SideBySide:

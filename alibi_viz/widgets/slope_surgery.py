@@ -237,7 +237,7 @@ class SlopeSurgery(App):
 
     min_width = 520  # two panels
     why = Why(
-        "The changed model has the same weights as the one before. So all differences between the "
+        "The changed model has the same parameters as the one before. So all differences between the "
         "lines come from the change.",
         "04_surgery",
         "Steeper or flatter slopes",

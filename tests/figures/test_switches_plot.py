@@ -11,7 +11,9 @@ from alibi_viz.figures import switches_figure, theme
 from alibi_viz.figures.switches_plot import blank, draw, switch_outcomes, tint
 from alibi_viz.figures.theme import named_trace
 
-TRAINED, BRAKE, STOP = "as trained", "far brake", "angles stop"
+TRAINED = "as trained"
+BRAKE = "far brake"
+STOP = "angles stop"
 BOTH = "angles stop and far brake"
 YARDSTICKS = {"letter frequencies": 4.5, "letter pairs": 3.3}
 # {state: bits at 64 and at 1,024 bytes, and the share of the attention on far keys at 1,024}

@@ -15,7 +15,9 @@ from alibi_viz.widgets import TwoSwitches, two_switches
 from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
 from tests.widgets.race.small_race import control
 
-TRAINED, BRAKE, STOP = "as trained", "far brake", "angles stop"
+TRAINED = "as trained"
+BRAKE = "far brake"
+STOP = "angles stop"
 BOTH = "angles stop and far brake"
 DEADLINE = 120  # seconds until a test gives up waiting for a thread
 
