@@ -171,7 +171,8 @@ def published_model(name: str) -> SavedRun:
     `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000
     parameters, trained for 400 steps on sequences of 64 bytes. `alibi-large` has 860,000 parameters
     and was trained for 1,200 steps on sequences of 256 bytes of 5 MB of tales, in 10 to 20 minutes
-    on two cores. All were tested on the same validation part. Raises ValueError for an unknown name.
+    on two cores. All were tested on the same validation part. Raises ValueError for an unknown
+    name.
 
     >>> from alibi_viz import study
     >>> saved = study.published_model("alibi")

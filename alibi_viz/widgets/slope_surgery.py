@@ -237,8 +237,8 @@ class SlopeSurgery(App):
 
     min_width = 520  # two panels
     why = Why(
-        "The changed model has the same parameters as the one before. So all differences between the "
-        "lines come from the change.",
+        "The changed model has the same parameters as the one before. So all differences between "
+        "the lines come from the change.",
         "04_surgery",
         "Steeper or flatter slopes",
     )
