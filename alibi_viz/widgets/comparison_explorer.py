@@ -207,10 +207,16 @@ def _claims_in_words(reach: pd.DataFrame) -> tuple[str, str]:
     in_all = (words == "seen in all").sum()
     in_none = (words == "seen in none").sum()
     others = len(reach) - in_all - in_none - len(hanging)
+    counts = [
+        f"{in_all} are seen in every setting",
+        f"{in_none} in none",
+        f"{len(hanging)} hang on a setting",
+    ]
+    if others:
+        counts.append(f"{others} are open in some settings")
     caption = (
-        f"Of {len(reach)} claims, {in_all} are seen in every setting, {in_none} in none, "
-        f"{len(hanging)} hang on a setting, and {others} are open in a part of them. Where a claim "
-        "hangs on a setting, its dots have the color of what decides."
+        f"Of {len(reach)} claims, {', '.join(counts[:-1])}, and {counts[-1]}. Where a claim hangs "
+        "on a setting, its dots have the color of what decides."
     )
     details = (
         "Diamonds have ALiBi's slopes scaled to L, and a hollow dot means that one can't tell. A "

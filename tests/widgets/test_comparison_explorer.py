@@ -329,7 +329,7 @@ def test_the_caption_counts_the_claims(
     )
     assert ComparisonExplorer(question="claims").caption == (
         "Of 7 claims, 2 are seen in every setting, 1 in none, 3 hang on a setting, and 1 are open "
-        "in a part of them. Where a claim hangs on a setting, its dots have the color of what "
+        "in some settings. Where a claim hangs on a setting, its dots have the color of what "
         "decides."
     )
 
