@@ -6,7 +6,7 @@ receives: `read` gives the bias that is added to q . k / sqrt(head_dim) and whic
 can look (`attention_stats`) or change what it sees (`lab.modify`), with a padding mask, a cache,
 eager or SDPA attention.
 
-The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256
+The adapters follow transformers 5.24.0 with its quirks: MPT always has a smallest slope of 1/256
 and ignores `alibi_bias_max`. Falcon divides its bias by sqrt(head_dim), rounds to bfloat16, and
 adds the bias twice if "eager".
 """

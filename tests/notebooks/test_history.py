@@ -1,5 +1,5 @@
-"""What lesson 6 tells in Markdown: lists in the order of time with sources, and a decision
-tree."""
+"""What is told in Markdown: tables in the order of time with sources (the implementer's guide), and
+a decision tree (lesson 6)."""
 
 import datetime
 import re
@@ -18,49 +18,48 @@ LISTS = (
     "Does every layer need positions?",
 )
 ENTRY = re.compile(
-    r"<details( open)?><summary><b>(?P<name>.+?)</b>, (?P<month>\w+ \d{4})</summary>\n\n"
-    r"(?P<text>.+?) \[Source\]\((?P<source>https://\S+)\)\n\n</details>"
+    r"\| \[(?P<name>.+?)\]\((?P<source>https://\S+)\) \| (?P<month>\w+ \d{4}) \| (?P<text>.+) \|"
 )
 
 
-def cell_with(words: str) -> str:
-    """The Markdown cell of lesson 6 that starts with these words."""
-    cells = read(FOLDER / "06_what_happened_next.ipynb").cells
+def cell_with(lesson: str, words: str) -> str:
+    """The Markdown cell of a lesson that starts with these words."""
+    cells = read(FOLDER / f"{lesson}.ipynb").cells
     (source,) = [cell.source for cell in cells if cell.source.startswith(words)]
     return str(source)
 
 
-def history(heading: str) -> str:
-    """The part of the history below a heading."""
-    _, _, following = cell_with("### ").partition(f"### {heading}\n")
-    return following.partition("### ")[0]
-
-
-@pytest.mark.parametrize("heading", LISTS)
-def test_a_list_of_the_history_is_in_the_order_of_time(heading: str) -> None:
-    months = [
-        datetime.datetime.strptime(entry["month"], "%B %Y")
-        for entry in ENTRY.finditer(history(heading))
-    ]
-    assert months
-    assert months == sorted(months)
+def history(heading: str) -> list[str]:
+    """The rows of the table below a heading of the history."""
+    everything = cell_with("10_for_implementers", "## Five years in seven questions")
+    _, _, following = everything.partition(f"### {heading}\n")
+    head, rule, *rows = following.partition("### ")[0].strip().splitlines()
+    assert head == "| name | date | in short |"
+    assert rule == "|---|---|---|"
+    return rows
 
 
 @pytest.mark.parametrize("heading", LISTS)
 def test_every_entry_of_the_history_has_a_date_a_text_and_a_source(heading: str) -> None:
     assert history(heading)
-    assert ENTRY.sub("", history(heading)).strip() == "", "these entries have another form"
+    for row in history(heading):
+        assert ENTRY.fullmatch(row), row
 
 
 @pytest.mark.parametrize("heading", LISTS)
-def test_only_the_first_entry_of_a_list_is_open(heading: str) -> None:
-    entries = history(heading)
-    assert entries.strip().startswith("<details open>")
-    assert entries.count("<details open>") == 1
+def test_a_table_of_the_history_is_in_the_order_of_time(heading: str) -> None:
+    entries = [ENTRY.fullmatch(row) for row in history(heading)]
+    months = [datetime.datetime.strptime(entry["month"], "%B %Y") for entry in entries if entry]
+    assert months == sorted(months)
+
+
+def test_the_history_says_how_many_entries_it_has() -> None:
+    number = sum(len(history(heading)) for heading in LISTS)
+    assert f"{number} models and methods" in cell_with("10_for_implementers", "## Five years")
 
 
 def test_every_branch_of_the_decision_tree_is_closed_and_ends_in_a_question_or_advice() -> None:
-    tree = cell_with("**What do you want to do?**")
+    tree = cell_with("06_what_happened_next", "**What do you want to do?**")
     for tag in ("details", "summary", "blockquote"):
         assert tree.count(f"<{tag}>") == tree.count(f"</{tag}>"), tag
     answers = re.findall(r"<summary>(.+?)</summary><blockquote>\n\n(.+)", tree)

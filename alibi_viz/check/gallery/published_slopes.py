@@ -38,7 +38,7 @@ def bloom(num_heads: int) -> list[float]:
 
 def mpt(num_heads: int) -> list[float]:
     """The sequence for the next power of two, even entries before odd ones (MPT in transformers
-    5.23.0)."""
+    5.24.0)."""
     above = 2 ** math.ceil(math.log2(num_heads))
     series = [2 ** (-8 * head / above) for head in range(1, above + 1)]
     return series if above == num_heads else (series[1::2] + series[0::2])[:num_heads]
