@@ -39,7 +39,7 @@ lab: install ## open JupyterLab with the first lesson (LESSON=01_the_line.ipynb 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+	$(PY) -m pytest README.md alibi_viz benchmarks docs tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
 
 test-lowest: $(PY) ## run the unit tests with the lowest version of each dependency, in .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
@@ -83,7 +83,7 @@ report: $(VENV)/.installed ## write the pages about the published results and wh
 	$(PY) -m benchmarks.report
 
 site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
-	$(PY) -m alibi_viz.site --out site
+	$(PY) -m docs.page --out site
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz.study models --out models

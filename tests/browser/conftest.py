@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from alibi_viz.site.build import build_site
+from docs.page.build import build_page
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
@@ -54,7 +54,7 @@ def server(browser: Browser) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index.html of the site, which `make site` builds."""
-    return build_site(tmp_path_factory.mktemp("site"))
+    return build_page(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from alibi_viz import lab
 from alibi_viz.lessons.copies import lessons_folder
-from alibi_viz.site.pages import MODULES
 from tests.browser.accessibility import FOCUS, findings
 
 LESSONS = [path.stem for path in sorted(lessons_folder().glob("*.ipynb"))]
