@@ -25,8 +25,8 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report site \
-	models notebooks screenshots clean
+.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
+	links models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,8 +82,11 @@ report: $(VENV)/.installed ## write the pages about the published results and wh
 	$(PY) -m alibi_viz.study report --out alibi_viz/study/published
 	$(PY) -m benchmarks.report
 
-site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
-	$(PY) -m docs.page --out site
+docs: $(VENV)/.installed-docs ## build the site, in the folder site: the page without a kernel, guides, lessons and API
+	$(PY) -m sphinx --fail-on-warning --keep-going -d build/docs docs site $(ARGS)
+
+links: $(VENV)/.installed-docs ## look whether the links of the site to other sites still lead somewhere
+	$(PY) -m sphinx -b linkcheck -d build/docs docs build/links
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz.study models --out models
@@ -110,7 +113,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
 	@$(SILENCE) >/dev/null 2>&1
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(PY)
+	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.installed-tests: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable '.[test]'
 	@$(SILENCE) >/dev/null 2>&1
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
