@@ -24,7 +24,7 @@ extensions = [
     "docs.start_page",
 ]
 exclude_patterns = ["page"]
-smartquotes = False  # quotes around a word are often those of a string
+smartquotes_action = "D"  # dashes only: quotes around a word are often those of a string
 
 # Guides and lessons
 myst_enable_extensions = ["dollarmath"]
@@ -58,6 +58,7 @@ html_show_search_summary = False  # it would read other pages, which a page from
 html_use_index = False
 html_domain_indices = False
 html_sidebars = {"**": ["sidebar-nav-bs"]}
+html_context = {"default_mode": "auto"}  # light or dark, as the system is
 html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],

@@ -5,6 +5,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
+from traitlets import HasTraits
 
 # Names of code stand between backticks. Elsewhere, these signs are themselves.
 CODE_OR_SIGN = re.compile(r"(`[^`]*`)|([*|])")
@@ -60,7 +61,17 @@ def change_docstring(  # noqa: PLR0917  # the arguments of the event
     lines[:] = to_restructured_text("\n".join(lines)).split("\n")
 
 
+def change_signature(  # noqa: PLR0917  # the arguments of the event
+    app: Sphinx, what: str, name: str, documented: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Say of an app what its keyword arguments are, which traitlets hides."""
+    if what == "class" and issubclass(documented, HasTraits):
+        return "(**traits)", ""
+    return None
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Register `change_docstring` for all docstrings."""
+    """Call both functions for everything that autodoc documents."""
     app.connect("autodoc-process-docstring", change_docstring, priority=400)
+    app.connect("autodoc-process-signature", change_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

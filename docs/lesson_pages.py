@@ -22,6 +22,7 @@ from sphinx.writers.html5 import HTML5Translator
 from alibi_viz.lessons.copies import lessons_folder
 
 GUESS = "Your guess. "  # how the stored text of a guess begins
+SHORT = 20  # items of so many characters stand in a row
 PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
 SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 
@@ -132,8 +133,10 @@ def question_html(text: str, name: str, is_order: bool) -> str:
         else:
             field = f'<input type="radio" name="{name}-{number}">'
         labels = "".join(f"<label>{field} {html.escape(item)}</label>" for item in items)
+        is_short = all(len(item) <= SHORT for item in items)
+        css = "guess in-a-row" if is_short else "guess"
         legend = f"<legend><b>Your guess.</b> {html.escape(question)}</legend>"
-        questions.append(f'<fieldset class="guess">{legend}{labels}</fieldset>')
+        questions.append(f'<fieldset class="{css}">{legend}{labels}</fieldset>')
     return "\n".join(questions)
 
 
@@ -153,7 +156,9 @@ def stated_answer(source: str) -> str | None:
     by_name = {keyword.arg: keyword.value for keyword in call.value.keywords}
     by_place = dict(zip(PARAMETERS, call.value.args, strict=False))
     arguments = by_place | by_name
-    answer = _constant(arguments.get("answer"), stated)
+    if "answer" not in arguments:
+        return None
+    answer = _constant(arguments["answer"], stated)
     why = _constant(arguments.get("why"), stated)
     if answer is None or why is None:
         return None
