@@ -98,8 +98,7 @@ def _guess_cells(cell: NotebookNode, answer: str | None, file_name: str) -> Iter
     question = question_html(_text(cell.outputs[0]), cell.id, "guess_order(" in cell.source)
     if answer is not None and not pictures:
         question += f"<details><summary>Answer</summary><p>{html.escape(answer)}</p></details>"
-    asked = nbformat.v4.new_output("display_data", {"text/html": question})
-    yield _part(cell, "question", "remove-input", [asked])
+    yield nbformat.v4.new_markdown_cell(question, id=f"{cell.id}-question")
 
     for picture in pictures:
         truth = _part(cell, "truth", "remove-input", [picture])

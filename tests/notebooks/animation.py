@@ -1,4 +1,4 @@
-"""Make the README's first picture, notebooks/images/page.gif: the page of `make site` writes, and
+"""Make the README's first picture, notebooks/images/page.gif: the page of `make docs` writes, and
 trains.
 
 python -m tests.notebooks.animation
