@@ -28,8 +28,8 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report site \
-	models notebooks screenshots clean
+.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
+	links models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ lab: install ## open JupyterLab with the first lesson (LESSON=01_the_line.ipynb 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+	$(PY) -m pytest README.md alibi_viz benchmarks docs tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
 
 test-lowest: $(PY) ## run the unit tests with the lowest version of each dependency, in .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
@@ -85,8 +85,11 @@ report: $(VENV)/.installed ## write the pages about the published results and wh
 	$(PY) -m alibi_viz.study report --out alibi_viz/study/published
 	$(PY) -m benchmarks.report
 
-site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
-	$(PY) -m alibi_viz.site --out site
+docs: $(VENV)/.installed-docs ## build the site, in the folder site: the page without a kernel, guides, lessons and API
+	$(PY) -m sphinx --fail-on-warning --keep-going -d build/docs docs site $(ARGS)
+
+links: $(VENV)/.installed-docs ## look whether the links of the site to other sites still lead somewhere
+	$(PY) -m sphinx -b linkcheck -d build/docs docs build/links
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz.study models --out models
@@ -113,7 +116,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
 	@$(SILENCE) >/dev/null 2>&1
 	@touch $@
 
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(PY)
+	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.installed-tests: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable '.[test]'
 	@$(SILENCE) >/dev/null 2>&1
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs

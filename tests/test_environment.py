@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 RUN = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS["lab"]]
-TEST = [Requirement(line) for line in EXTRAS["test"] if line != "alibi-viz[lab]"]
+DOCS = [Requirement(line) for line in EXTRAS["docs"] if line != "alibi-viz[lab]"]
+TEST = [Requirement(line) for line in EXTRAS["test"] if line != "alibi-viz[docs]"]
 CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of torch depend on
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 
@@ -37,13 +38,13 @@ def constraints() -> dict[str, Version]:
     return versions
 
 
-@pytest.mark.parametrize("requirement", RUN + TEST, ids=str)
+@pytest.mark.parametrize("requirement", RUN + DOCS + TEST, ids=str)
 def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
     assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
 
 
 def test_everything_installed_for_the_project_is_constrained() -> None:
-    needed = installed_dependencies([package.name for package in RUN + TEST])
+    needed = installed_dependencies([package.name for package in RUN + DOCS + TEST])
     assert len(needed) > 60, "too few dependencies found for this test to mean anything"
     assert needed - constraints().keys() == set()
 

@@ -18,7 +18,12 @@ import alibi_viz
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
-README = (ROOT / "README.md").read_text("utf-8")
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "lessons.md",
+    *(ROOT / "docs" / "guides").glob("*.md"),
+]
+GUIDE = "\n".join(path.read_text("utf-8") for path in GUIDES)  # what there is to read before code
 # From bottom to top, in reading order: a module may import from its own floor and those before it.
 FLOORS = (
     "minimal",
@@ -41,7 +46,6 @@ FLOORS = (
     "study",
     "widgets.core",
     "lessons",
-    "site",
     "widgets",
     "cli",
     "__main__",
@@ -62,7 +66,6 @@ LIBRARIES = {
     "figures": FIGURES,
     "lab": LAB,
     "study": LAB | {"jinja2"},
-    "site": LAB | {"jinja2", "markupsafe", "nbformat", "nbconvert", "latex2mathml", "pdoc"},
     "widgets.core": WIDGETS,
     "lessons": WIDGETS,
     "widgets": WIDGETS,
@@ -220,14 +223,14 @@ def test_public_function_has_an_example(name: str) -> None:
         assert ">>>" in str(member.__doc__)
 
 
-def test_readme_shows_every_picture() -> None:
-    shown = set(re.findall(r"notebooks/images/([^)]+)", README))
+def test_readme_or_guides_show_every_picture() -> None:
+    shown = set(re.findall(r"notebooks/images/([^)]+)", GUIDE))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
 
 
-def test_readme_names_targets_that_make_has() -> None:
+def test_readme_and_guides_name_targets_that_make_has() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))
-    named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", README, re.M))
+    named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", GUIDE, re.M))
     assert {"lab", "test"} <= named
     assert named - targets == set()

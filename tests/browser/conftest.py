@@ -18,16 +18,20 @@ its own. `show` uses a kernel that tests share, which is reset after each test. 
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from alibi_viz.site.build import build_site
+from docs.page.build import build_page
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
+
+ROOT = Path(__file__).parents[2]
 
 # Milliseconds: a busy machine may need more than the usual five seconds.
 expect.set_options(timeout=30_000)
@@ -53,8 +57,19 @@ def server(browser: Browser) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index.html of the site, which `make site` builds."""
-    return build_site(tmp_path_factory.mktemp("site"))
+    """The first page of the site, without the others."""
+    return build_page(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="session")
+def docs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the whole site, as `make docs` builds it; skipped together with `browser`."""
+    folder = tmp_path_factory.mktemp("docs")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
+    command += ["-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "site")]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return folder / "site"
 
 
 @pytest.fixture
@@ -71,7 +86,12 @@ def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text))
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            problems.append(message.text)
+
+    page.on("console", on_console)
 
     def needs_network(url: str) -> bool:
         return not url.startswith(("file:", "blob:"))

@@ -1,4 +1,4 @@
-"""Make the README's first picture, notebooks/images/page.gif: the page of `make site` writes, and
+"""Make the README's first picture, notebooks/images/page.gif: the page of `make docs` writes, and
 trains.
 
 python -m tests.notebooks.animation
@@ -10,7 +10,7 @@ from io import BytesIO
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize
 
-from alibi_viz.site.build import build_site
+from docs.page.build import build_page
 from tests.browser import chromium
 from tests.notebooks.lessons import FOLDER
 
@@ -28,7 +28,7 @@ EVERY, PATIENCE = (
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chromium.launch() as browser:
         page = browser.new_page(viewport=SIZE)
-        page.goto(build_site(folder).as_uri())
+        page.goto(build_page(folder).as_uri())
         frames = [*_writing(page), *_training(page)]
     small = [frame.resize((795, 465)).quantize(48) for frame in frames]
     times = [120] * WRITING + [200] * (len(frames) - WRITING)

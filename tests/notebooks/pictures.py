@@ -1,5 +1,5 @@
 """Put a picture of each app and each guessed curve into the lessons, beside its text, and renew
-those of the README.
+those of README and guides.
 
     make screenshots                 every lesson
     make screenshots ONLY=01_the_line  one of them
@@ -9,7 +9,7 @@ code up to its cell runs in JupyterLab, and the app shown last is captured. An a
 button is trained first: an empty chart says nothing. Where it asks for guesses, or a curve is to be
 guessed, the picture has the answer, so the output has to be folded until its cell runs.
 
-The README may link notebooks/images/LESSON.png, the first app of a lesson.
+README and guides may show notebooks/images/LESSON.png, the first app of a lesson.
 """
 
 import base64
@@ -27,7 +27,6 @@ from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
-README = FOLDER.parent / "README.md"
 # An app and its caption fit on the screen, beside JupyterLab's file browser.
 WIDTH = 1400
 HEIGHT = 1600
@@ -43,10 +42,7 @@ VERDICT = re.compile(
 
 
 def renew(paths: list[Path]) -> None:
-    """Renew the pictures in these lessons and those that the README shows of them."""
-    linked = set(
-        re.findall(r"\(notebooks/images/([^)\s]+)\.png\)", README.read_text(encoding="utf-8"))
-    )
+    """Renew the pictures in these lessons, and the files of those in notebooks/images."""
     with chromium.launch() as browser, jupyter.serve() as server:
         for path in paths:
             notebook = read(path)
@@ -54,8 +50,9 @@ def renew(paths: list[Path]) -> None:
                 picture, caption = capture(f"{path.stem}-{number}", code, browser, server)
                 output.data["image/png"] = base64.b64encode(picture).decode()
                 output.metadata["image/png"] = {"alt": f"Screenshot. Its caption: {caption}"}
-                if number == 0 and path.stem in linked:
-                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(picture)
+                file = FOLDER / "images" / f"{path.stem}.png"
+                if number == 0 and file.exists():
+                    file.write_bytes(picture)
             nbformat.write(notebook, path)
 
 

@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab, laws, study, widgets
 from alibi_viz.models import LanguageModel
-from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
 from alibi_viz.train.training import _optimizers, _training_rows, batches
+from docs.page.build import BEGINNING, MODELS, RACE, RACE_MODEL, _packed, page_data, script
 
 SIZES = {
     "num_layers": RACE_MODEL["layers"],

@@ -1,14 +1,14 @@
-"""Build the page: `make site` writes one folder, whose index.html needs no network, no server and
-no kernel."""
+"""Build the page, index.html: it needs no network, no server and no kernel."""
 
 import base64
 import json
 import math
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jinja2
+import nbformat
 import numpy as np
 import pandas as pd
 import torch
@@ -25,9 +25,9 @@ from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.measure.continuations import LONG_WORD, TEMPERATURE
 from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.models import LanguageModel
-from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
 from alibi_viz.slopes import alibi_slopes
 
+HERE = Path(__file__).parent
 BEGINNING = "This is the story of Emma, a "
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
 # Of the race in the page: half a minute of training is enough, because it is small and its
@@ -38,19 +38,28 @@ VARIETY, TRAINING, VALIDATION = 4, 250_000, 12_000  # of these tales: see `write
 COLORS = ("#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")  # of the heatmaps, from 0 to 1
 
 
-def build_site(out: str | Path) -> Path:
-    """Write index.html and the lessons into the folder `out`, and return the path of index.html.
+def build_page(folder: str | Path) -> Path:
+    """Write index.html into a folder, and return its path.
 
+    The page links the lessons, the report and the reference that `make docs` writes beside it.
     Raises OSError if the folder cannot be written.
     """
-    folder = Path(out)
-    (folder / "lessons").mkdir(parents=True, exist_ok=True)
-    pages = write_lessons(sorted(lessons_folder().glob("*.ipynb")), folder / "lessons")
-    write_report(folder / "lessons")
-    write_reference(folder / "api")
-    page = folder / "index.html"
-    write(page, template("index.html.j2").render(**_content(), lessons=pages))
-    return page
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(HERE))
+    text = environment.get_template("index.html.j2").render(**_content(), lessons=_lessons())
+    path = Path(folder) / "index.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, text)
+    return path
+
+
+def _lessons() -> list[dict[str, str]]:
+    """The file names and titles of the lessons."""
+    lessons = []
+    for path in sorted(lessons_folder().glob("*.ipynb")):
+        heading = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0]
+        title = re.sub(r"^# (\d+\. )?", "", heading)
+        lessons.append({"name": path.stem, "title": title})
+    return lessons
 
 
 def page_data() -> dict[str, Any]:
@@ -228,7 +237,7 @@ def _place(margin: float) -> float:
 
 def script(*names: str) -> str:
     """The modules as one classic script: browsers load no modules from files."""
-    texts = ((files("alibi_viz.site") / name).read_text(encoding="utf-8") for name in names)
+    texts = ((HERE / name).read_text(encoding="utf-8") for name in names)
     return "\n".join(
         re.sub(r"^import .*?;\n|^export ", "", text, flags=re.MULTILINE) for text in texts
     )

@@ -1,0 +1,77 @@
+"""Turn what our docstrings share with Markdown into reStructuredText, which autodoc reads."""
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+from traitlets import HasTraits
+
+# Names of code stand between backticks. Elsewhere, these signs are themselves.
+CODE_OR_SIGN = re.compile(r"(`[^`]*`)|([*|])")
+
+
+def escape(text: str) -> str:
+    r"""Text in which a star or a bar is no markup.
+
+    >>> print(escape("The bias `-m |i - j|` is -m |i - j|."))
+    The bias `-m |i - j|` is -m \|i - j\|.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        code, sign = match.groups()
+        return code or f"\\{sign}"
+
+    return CODE_OR_SIGN.sub(escaped, text)
+
+
+def to_restructured_text(docstring: str) -> str:
+    r"""A docstring with signs escaped, and with "::" before indented code.
+
+    >>> print(to_restructured_text("Of 2 * 2 heads:\n\n    bias(2 * 2)"))
+    Of 2 \* 2 heads:
+    <BLANKLINE>
+    ::
+    <BLANKLINE>
+        bias(2 * 2)
+    """
+    parts: list[str] = []
+    margin = 0  # indentation of the last paragraph
+    is_code = False
+    for part in re.split(r"\n\s*\n", docstring):
+        indentation = len(part) - len(part.lstrip(" "))
+        if indentation < margin + 4:
+            is_code = False
+        elif parts and not is_code:
+            is_code = True
+            parts.append(" " * margin + "::")
+        if is_code or part.lstrip().startswith(">>>"):
+            parts.append(part)
+        else:
+            parts.append(escape(part))
+            last_line = part.splitlines()[-1]
+            margin = len(last_line) - len(last_line.lstrip(" "))
+    return "\n\n".join(parts)
+
+
+def change_docstring(  # noqa: PLR0917  # the arguments of the event
+    app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]
+) -> None:
+    """Change the lines of a docstring in place, before napoleon reads its sections."""
+    lines[:] = to_restructured_text("\n".join(lines)).split("\n")
+
+
+def change_signature(  # noqa: PLR0917  # the arguments of the event
+    app: Sphinx, what: str, name: str, documented: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Say of an app what its keyword arguments are, which traitlets hides."""
+    if what == "class" and issubclass(documented, HasTraits):
+        return "(**traits)", ""
+    return None
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Call both functions for everything that autodoc documents."""
+    app.connect("autodoc-process-docstring", change_docstring, priority=400)
+    app.connect("autodoc-process-signature", change_signature)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

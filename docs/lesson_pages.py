@@ -1,0 +1,228 @@
+"""Write the lessons, as they are stored, and the report into docs/lessons for Sphinx.
+
+A page has no kernel. So a guess becomes a question in HTML with its answer folded below. The code
+of a guess is folded, since it contains the answer, and so is what a notebook hides after a guess.
+"""
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from myst_nb.sphinx_ import HideCodeCellNode
+from nbformat import NotebookNode
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+from sphinx.writers.html5 import HTML5Translator
+
+from alibi_viz.lessons.copies import lessons_folder
+
+GUESS = "Your guess. "  # how the stored text of a guess begins
+SHORT = 20  # items of so many characters stand in a row
+PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
+SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
+
+
+def write_pages(app: Sphinx) -> None:
+    """Write every lesson, and the report about the study, into the folder lessons."""
+    # By default, myst-nb writes pictures beside the output folder.
+    vars(app.env)["mystnb_config"].output_folder = str(app.doctreedir / "pictures")
+
+    folder = Path(app.srcdir) / "lessons"
+    folder.mkdir(exist_ok=True)
+    for path in sorted(lessons_folder().glob("*.ipynb")):
+        lesson = nbformat.read(path, as_version=4)
+        lesson.cells = list(page_cells(lesson, path.name))
+        _write_if_changed(folder / path.name, nbformat.writes(lesson))
+    report = files("alibi_viz.study") / "published" / "report.md"
+    _write_if_changed(folder / "report.md", report.read_text(encoding="utf-8"))
+
+
+def link_pages(app: Sphinx, page: str, source: list[str]) -> None:
+    """Lead links to notebooks and to the report, as GitHub shows them, to their pages."""
+    folder = r"\((?:\.\./)+(?:notebooks|alibi_viz/study/published)/(\w+\.(?:ipynb|md))"
+    source[0] = re.sub(folder, r"(/lessons/\1", source[0])
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    """Keep the date of a file that stays the same: Sphinx then reads it only once."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def page_cells(lesson: NotebookNode, file_name: str) -> Iterator[NotebookNode]:
+    """The cells of a lesson, as its page shows them."""
+    has_guesses = False
+    awaits_answer = False  # the last guess computes its answer, which a later cell prints
+    for cell in lesson.cells:
+        if cell.cell_type != "code":
+            yield cell
+        elif is_guess(cell):
+            has_guesses = True
+            answer = stated_answer(cell.source)
+            awaits_answer = answer is None and not _pictures(cell)
+            yield from _guess_cells(cell, answer, file_name)
+        elif cell.source.strip() != SCORE:
+            is_folded = has_guesses and cell.metadata.get("jupyter", {}).get("outputs_hidden")
+            if is_folded:
+                _fold_output(cell, "Answer" if awaits_answer else "Output")
+                awaits_answer = False
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):
+                _tag(cell, "hide-input")
+            _describe_picture(cell, file_name)
+            yield cell
+
+
+def is_guess(cell: NotebookNode) -> bool:
+    """Whether a cell of code asks for a guess."""
+    return bool(cell.outputs) and _text(cell.outputs[0]).startswith(GUESS)
+
+
+def _text(output: NotebookNode) -> str:
+    """What an output shows where neither pictures nor HTML can be shown."""
+    return output.get("data", {}).get("text/plain", "")
+
+
+def _pictures(cell: NotebookNode) -> list[NotebookNode]:
+    """The outputs that are pictures."""
+    return [output for output in cell.outputs if "image/png" in output.get("data", {})]
+
+
+def _guess_cells(cell: NotebookNode, answer: str | None, file_name: str) -> Iterator[NotebookNode]:
+    """A guess as cells: the question with its answer, the truth of a curve, and the code."""
+    pictures = _pictures(cell)
+    question = question_html(_text(cell.outputs[0]), cell.id, "guess_order(" in cell.source)
+    if answer is not None and not pictures:
+        question += f"<details><summary>Answer</summary><p>{html.escape(answer)}</p></details>"
+    yield nbformat.v4.new_markdown_cell(question, id=f"{cell.id}-question")
+
+    for picture in pictures:
+        truth = _part(cell, "truth", "remove-input", [picture])
+        _fold_output(truth, "Answer")
+        _describe_picture(truth, file_name)
+        yield truth
+
+    yield _part(cell, "code", "hide-input", [])
+
+
+def _part(cell: NotebookNode, part: str, tag: str, outputs: list[NotebookNode]) -> NotebookNode:
+    """A cell with the same code, other outputs, and a tag that myst-nb knows."""
+    metadata = {"tags": [tag]}
+    name = f"{cell.id}-{part}"
+    return nbformat.v4.new_code_cell(cell.source, id=name, metadata=metadata, outputs=outputs)
+
+
+def question_html(text: str, name: str, is_order: bool) -> str:
+    """The stored text of one guess, or of a grid of them, as questions in HTML.
+
+    Args:
+        text: each question after "Your guess. ", and each item after "( ) ".
+        name: differs between the guesses of a page.
+        is_order: whether items are to be numbered rather than chosen.
+    """
+    questions = []
+    for number, block in enumerate(text.removeprefix(GUESS).split(f"\n{GUESS}")):
+        question, *items = [" ".join(part.split()) for part in block.split("\n  ( ) ")]
+        if is_order:
+            field = f'<input type="number" min="1" max="{len(items)}">'
+        else:
+            field = f'<input type="radio" name="{name}-{number}">'
+        labels = "".join(f"<label>{field} {html.escape(item)}</label>" for item in items)
+        is_short = all(len(item) <= SHORT for item in items)
+        css = "guess in-a-row" if is_short else "guess"
+        legend = f"<legend><b>Your guess.</b> {html.escape(question)}</legend>"
+        questions.append(f'<fieldset class="{css}">{legend}{labels}</fieldset>')
+    return "\n".join(questions)
+
+
+def stated_answer(source: str) -> str | None:
+    """The answer and its reason, if the code of a guess states both, or None if it computes one."""
+    module = ast.parse(source)
+    stated: dict[str, Any] = {}  # the names that stand for a constant
+    for node in module.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = _constant(node.value, stated)
+            if value is not None:
+                stated[node.targets[0].id] = value
+
+    call = module.body[-1]
+    if not (isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)):
+        return None
+    by_name = {keyword.arg: keyword.value for keyword in call.value.keywords}
+    by_place = dict(zip(PARAMETERS, call.value.args, strict=False))
+    arguments = by_place | by_name
+    if "answer" not in arguments:
+        return None
+    answer = _constant(arguments["answer"], stated)
+    why = _constant(arguments.get("why"), stated)
+    if answer is None or why is None:
+        return None
+    words = ", ".join(answer) if isinstance(answer, list) else f"“{answer}”"
+    return f"It is {words}. {why}"
+
+
+def _constant(node: ast.expr | None, stated: dict[str, Any]) -> Any:
+    """The value of an expression that is a constant, or a name of one, and otherwise None."""
+    if isinstance(node, ast.Name):
+        return stated.get(node.id)
+    try:
+        return ast.literal_eval(node) if node else ""
+    except ValueError:
+        return None
+
+
+def _tag(cell: NotebookNode, tag: str) -> None:
+    """Add a tag that myst-nb knows."""
+    cell.metadata["tags"] = [*cell.metadata.get("tags", []), tag]
+
+
+def _page_options(cell: NotebookNode) -> dict[str, Any]:
+    """The options of a cell for myst-nb, to be changed."""
+    return cell.metadata.setdefault("mystnb", {})
+
+
+def _fold_output(cell: NotebookNode, summary: str) -> None:
+    """Show the outputs of a cell only once the reader presses a word."""
+    _tag(cell, "hide-output")
+    _page_options(cell)["code_prompt_show"] = summary
+
+
+def _describe_picture(cell: NotebookNode, file_name: str) -> None:
+    """Give the picture of an app its alternative text, and say how to make it live."""
+    for picture in _pictures(cell):
+        alternative = picture.metadata["image/png"]["alt"]
+        caption = f"▶ `make lab LESSON={file_name}` makes this picture live"
+        _page_options(cell)["image"] = {"alt": alternative}
+        _page_options(cell)["figure"] = {"caption": caption, "align": "center"}
+
+
+def jupyter_anchor(title: str) -> str:
+    """The anchor of a heading, as Jupyter makes it and the links of the lessons use it.
+
+    >>> jupyter_anchor("One subtraction")
+    'One-subtraction'
+    """
+    return title.replace(" ", "-")
+
+
+def visit_fold(translator: HTML5Translator, node: HideCodeCellNode) -> None:
+    """Fold code or output under its summary, as the text of a lesson folds its answers."""
+    translator.body.append(f"<details><summary>{html.escape(node['prompt_show'])}</summary>\n")
+
+
+def depart_fold(translator: HTML5Translator, node: HideCodeCellNode) -> None:
+    """Close a fold."""
+    translator.body.append("</details>\n")
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Write the pages before Sphinx looks for them."""
+    app.setup_extension("myst_nb")
+    app.add_node(HideCodeCellNode, override=True, html=(visit_fold, depart_fold))
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", link_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

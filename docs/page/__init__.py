@@ -1,0 +1,1 @@
+"""The page that trains and writes in a browser, without a kernel."""

@@ -1,0 +1,191 @@
+"""What the page of a lesson shows in place of what needs a kernel."""
+
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+
+from alibi_viz.lessons.copies import lessons_folder
+from docs.lesson_pages import (
+    jupyter_anchor,
+    link_pages,
+    page_cells,
+    question_html,
+    stated_answer,
+)
+
+CHOICE = 'lessons.guess_choice("key", "7 is?", ["even", "odd"], "odd", why="It is 6 + 1.")'
+CHOICE_TEXT = "Your guess. 7 is?\n  ( ) even\n  ( ) odd"
+
+
+def code_cell(source: str, text: str = "", **jupyter: bool) -> NotebookNode:
+    """A cell that has printed a text."""
+    output = nbformat.v4.new_output("execute_result", {"text/plain": text})
+    return nbformat.v4.new_code_cell(source, outputs=[output], metadata={"jupyter": jupyter})
+
+
+def guess(source: str = CHOICE, text: str = CHOICE_TEXT) -> NotebookNode:
+    return code_cell(source, text, source_hidden=True)
+
+
+def app_picture(alternative: str) -> NotebookNode:
+    """A cell with the stored picture of an app."""
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": "SlopeExplorer()"}
+    metadata = {"image/png": {"alt": alternative}}
+    output = nbformat.v4.new_output("execute_result", data, metadata=metadata)
+    return nbformat.v4.new_code_cell("widgets.SlopeExplorer()", outputs=[output])
+
+
+def page(*cells: NotebookNode) -> list[NotebookNode]:
+    """The cells of the page of a lesson."""
+    return list(page_cells(nbformat.v4.new_notebook(cells=[*cells]), "01_the_line.ipynb"))
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+# Questions
+
+
+def test_a_choice_is_a_question_with_a_radio_button_for_each_option() -> None:
+    question = question_html(CHOICE_TEXT, "name", is_order=False)
+    assert "<legend><b>Your guess.</b> 7 is?</legend>" in question
+    assert '<label><input type="radio" name="name-0"> even</label>' in question
+    assert question.count("<input") == 2
+
+
+def test_an_order_has_a_number_for_each_item() -> None:
+    question = question_html("Your guess. Sort.\n  ( ) a\n  ( ) b", "name", is_order=True)
+    assert question.count('<input type="number" min="1" max="2">') == 2
+
+
+def test_lines_that_were_broken_for_a_terminal_are_joined() -> None:
+    text = "Your guess. What is\ntrue?\n  ( ) this,\n      which is long\n  ( ) that"
+    question = question_html(text, "name", is_order=False)
+    assert "What is true?" in question
+    assert "this, which is long" in question
+
+
+def test_the_questions_of_a_grid_have_groups_of_their_own() -> None:
+    question = question_html(f"{CHOICE_TEXT}\n{CHOICE_TEXT}", "name", is_order=False)
+    assert question.count("<fieldset") == 2
+    assert question.count('name="name-0"') == question.count('name="name-1"') == 2
+
+
+def test_signs_of_html_in_a_question_are_text() -> None:
+    question = question_html("Your guess. Is a < b?\n  ( ) a & b", "name", is_order=False)
+    assert "a &lt; b" in question
+    assert "a &amp; b" in question
+
+
+# Answers
+
+
+def test_the_answer_and_its_reason_are_read_from_the_code() -> None:
+    assert stated_answer(CHOICE) == "It is “odd”. It is 6 + 1."
+
+
+def test_the_answer_of_an_order_is_a_list() -> None:
+    source = 'lessons.guess_order("key", "Sort.", ["b", "a"], ["a", "b"], why="By name.")'
+    assert stated_answer(source) == "It is a, b. By name."
+
+
+def test_a_constant_may_have_a_name() -> None:
+    source = 'odd = "odd"\nlessons.guess_choice("key", "7 is?", ["even", odd], odd, "Count.")'
+    assert stated_answer(source) == "It is “odd”. Count."
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param('lessons.guess_choice("key", "?", options, best(), "Why.")', id="answer"),
+        pytest.param('lessons.guess_choice("key", "?", options, "a", f"{x}")', id="reason"),
+        pytest.param("lessons.guess_grid(guesses)", id="grid"),
+    ],
+)
+def test_what_is_computed_is_not_read_from_the_code(source: str) -> None:
+    assert stated_answer(source) is None
+
+
+# Cells
+
+
+def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded() -> None:
+    question, code = page(guess())
+    assert "<details><summary>Answer</summary><p>It is “odd”." in question.source
+    assert question.cell_type == "markdown"
+    assert code.source == CHOICE
+    assert tags(code) == ["hide-input"]
+    assert code.outputs == []
+
+
+def test_a_computed_answer_is_the_next_output_that_the_notebook_hides() -> None:
+    computed = guess("lessons.guess_choice('key', '7 is?', options, best(), '')")
+    *_, truth, more = page(
+        computed, code_cell("print(1)", outputs_hidden=True), code_cell("1", outputs_hidden=True)
+    )
+    assert tags(truth) == tags(more) == ["hide-output"]
+    assert truth.metadata["mystnb"]["code_prompt_show"] == "Answer"
+    assert more.metadata["mystnb"]["code_prompt_show"] == "Output"
+
+
+def test_without_a_guess_before_it_an_output_is_open() -> None:
+    (cell,) = page(code_cell("widgets.LengthLab()", outputs_hidden=True))
+    assert tags(cell) == []
+
+
+def test_hidden_code_is_folded() -> None:
+    (cell,) = page(code_cell("x = 1", "1", source_hidden=True))
+    assert tags(cell) == ["hide-input"]
+
+
+def test_the_score_which_needs_a_kernel_is_left_out() -> None:
+    assert page(code_cell("lessons.score()", "Your score so far.")) == []
+
+
+def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live() -> None:
+    (cell,) = page(app_picture("Screenshot. Its caption: 8 heads."))
+    options: dict[str, Any] = cell.metadata["mystnb"]
+    assert options["image"] == {"alt": "Screenshot. Its caption: 8 heads."}
+    assert options["figure"]["caption"] == (
+        "▶ `make lab LESSON=01_the_line.ipynb` makes this picture live"
+    )
+
+
+def test_prose_stays_as_it_is() -> None:
+    prose = nbformat.v4.new_markdown_cell("# 1. The line")
+    assert page(prose) == [prose]
+
+
+def test_every_guess_of_the_lessons_has_an_answer_on_its_page() -> None:
+    for path in lessons_folder().glob("*.ipynb"):
+        awaits_answer = False
+        for cell in page_cells(nbformat.read(path, as_version=4), path.name):
+            summary = cell.metadata.get("mystnb", {}).get("code_prompt_show")
+            if "<fieldset" in cell.source:
+                assert not awaits_answer, path.name
+                awaits_answer = True
+            if summary == "Answer" or "<summary>Answer<" in cell.source:
+                awaits_answer = False
+        assert not awaits_answer, path.name
+
+
+# Links
+
+
+def test_links_to_notebooks_and_to_the_report_lead_to_their_pages() -> None:
+    source = [
+        "[1](../../notebooks/01_the_line.ipynb) [2](../notebooks/02_content.ipynb#A-tug)"
+        " [3](../../alibi_viz/study/published/report.md)"
+    ]
+    link_pages(None, "guides/study", source)  # type: ignore[arg-type]  # the app isn't used
+    assert source == [
+        "[1](/lessons/01_the_line.ipynb) [2](/lessons/02_content.ipynb#A-tug)"
+        " [3](/lessons/report.md)"
+    ]
+
+
+def test_anchors_are_those_of_jupyter() -> None:
+    assert jupyter_anchor("Put the queries last") == "Put-the-queries-last"
