@@ -38,13 +38,12 @@ def _card(path: Path) -> LessonCard:
     notebook = nbformat.read(path, as_version=4)
     beginning = notebook.cells[0].source
     heading = beginning.splitlines()[0]
-    number, title = re.fullmatch(r"# (\d+)\. (.*)", heading).groups()
-    minutes = re.search(r"^\*(\d+) minutes", beginning, re.MULTILINE).group(1)
+    number, title = heading.removeprefix("# ").split(". ", maxsplit=1)
     return LessonCard(
         name=path.stem,
         number=number,
         title=_plain(title),
-        minutes=minutes,
+        minutes=_first_match(beginning, r"^\*(\d+) minutes"),
         question=_question(beginning),
         picture=_thumbnail(notebook),
     )
@@ -52,14 +51,24 @@ def _card(path: Path) -> LessonCard:
 
 def _question(beginning: str) -> str:
     """The question of a lesson, or the first sentence of a guide that has none."""
-    asked = re.search(r"\*\*The question:\*\* (.*?\?)", beginning)
-    if asked is None:
-        asked = re.search(r"\*\*([^*]*\?)\*\*", beginning)
-    if asked is None:
-        paragraphs = beginning.split("\n\n")
-        asked = re.match(r"(.*?\.)(?= |$)", paragraphs[2])
-    question = _plain(asked.group(1))
+    question = _plain(
+        _first_match(
+            beginning,
+            r"\*\*The question:\*\* (.*?\?)",
+            r"\*\*([^*]*\?)\*\*",
+            r"^(This guide .*?\.)",
+        )
+    )
     return question[0].upper() + question[1:]
+
+
+def _first_match(text: str, *patterns: str) -> str:
+    """What is in the group of the first pattern that is found. ValueError if none is."""
+    for pattern in patterns:
+        match = re.search(pattern, text, re.MULTILINE)
+        if match:
+            return match.group(1)
+    raise ValueError(f"{' and '.join(patterns)} must be found in: {text[:100]}")
 
 
 def _plain(markdown: str) -> str:

@@ -42,7 +42,8 @@ export class RacePlot {
     this.curves = curves;
     this.width = Math.max(300, this.box.clientWidth);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
-    this.back.replaceChildren(...this.frame(), ...this.lines(), ...this.guessLines(), ...this.drawnCurves(), ...this.labels());
+    this.back.replaceChildren(...this.frame(), ...this.lines(), ...this.guessLines(), ...this.drawnCurves(), ...this.labels(),
+      ...this.yardstickLabels());
     this.handles.forEach((handle) => this.placeHandle(handle));
   }
 
@@ -66,10 +67,15 @@ export class RacePlot {
   /** What models need that know less. */
   lines() {
     const left = this.px(this.xs[0]), right = this.width - RIGHT + 16;
-    return Object.entries(this.yardsticks).flatMap(([name, bits]) => [
-      el("line", { x1: left, x2: right, y1: this.py(bits), y2: this.py(bits), class: "yardstick" }),
-      el("text", { x: left + 8, y: this.py(bits) - 5, class: "small" }, `${name}, ${bits.toFixed(2)}`),
-    ]);
+    return Object.values(this.yardsticks).map((bits) =>
+      el("line", { x1: left, x2: right, y1: this.py(bits), y2: this.py(bits), class: "yardstick" }));
+  }
+
+  /** Their names, above the curves, which run through some of them. */
+  yardstickLabels() {
+    const x = this.px(this.xs[0]) + 8;
+    return Object.entries(this.yardsticks).map(([name, bits]) =>
+      el("text", { x, y: this.py(bits) - 5, class: "small" }, `${name}, ${bits.toFixed(2)}`));
   }
 
   guessLines() {
