@@ -52,7 +52,8 @@ export function drawHeads() {
     nearest.push(near);
     numbers.push([`head ${head}`, ...distances.map((distance) => `${((100 * row[distance]) / total).toFixed(1)}%`)]);
   }
-  fillTable("heads-table", ["distance", ...distances], numbers);
+  // Nobody reads a closed table, and it would slow a slider down.
+  if ($("heads-numbers").open) fillTable("heads-table", ["distance", ...distances], numbers);
   announce("heads-caption", captionOf(nearest));
 }
 

@@ -22,6 +22,7 @@ on(".switches .cell", "click", switchTo);
 on("#start", "click", startRace);
 on("#stop", "click", stopRace);
 on(".answers button", "click", answer);
+on("#heads-numbers", "toggle", drawHeads);
 on("details", "toggle", allowScrolling);
 addEventListener("hashchange", () => {
   if (!location.hash.includes("=")) return;
