@@ -4,6 +4,7 @@ import { el } from "./tools.js";
 const HEIGHT = 304, LEFT = 56, RIGHT = 104, TOP = 16, BOTTOM = 48;  // pixels
 export const HIGHEST = 8;  // bits per byte; the axis is the same before, during and after training
 const STEP = 0.2;  // of the arrow keys
+const NARROW = 480;  // pixels: a narrower plot has no room for the numbers of lines
 const APART = 18;  // pixels between the names of two curves
 const REACH = 22;  // pixels around a handle in which a finger takes it
 const KEYS = {
@@ -74,8 +75,11 @@ export class RacePlot {
   /** Their names, above the curves, which run through some of them. */
   yardstickLabels() {
     const x = this.px(this.xs[0]) + 8;
-    return Object.entries(this.yardsticks).map(([name, bits]) =>
-      el("text", { x, y: this.py(bits) - 5, class: "small" }, `${name}, ${bits.toFixed(2)}`));
+    const isNarrow = this.width < NARROW;
+    return Object.entries(this.yardsticks).map(([name, bits]) => {
+      const label = isNarrow ? name.replace(" alone", "") : `${name}, ${bits.toFixed(2)}`;
+      return el("text", { x, y: this.py(bits) - 5, class: "small" }, label);
+    });
   }
 
   guessLines() {

@@ -15,7 +15,7 @@ export function answer(button) {
   }
   if (!answered.has(name)) answered.set(name, isRight);
   const right = [...answered.values()].filter(Boolean).length;
-  say("verdict", isRight ? `Right: ${fault}` : `Not ${button.dataset.answer}, but ${fault}`);
+  say("verdict", isRight ? `Right: ${fault}` : `Not “${button.dataset.answer}”, but “${fault}”`);
   $("verdict-details").textContent = `In this code, ${problem}. Seen in ${source}. It is ${name} of lesson 7. `
     + `You have found ${right} of ${answered.size} so far.`;
 }

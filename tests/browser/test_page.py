@@ -495,7 +495,7 @@ def test_a_right_answer_is_confirmed_and_explained(page: Page, case: int) -> Non
 def test_a_wrong_answer_is_named_beside_the_right_one(page: Page) -> None:
     question = page.locator(".case").first
     question.get_by_role("button", name="no bias").click()
-    expect(page.locator("#verdict")).to_have_text("Not no bias, but sign reversed")
+    expect(page.locator("#verdict")).to_have_text("Not “no bias”, but “sign reversed”")
     expect(page.locator("#verdict-details")).to_contain_text("You have found 0 of 1")
 
 
@@ -545,6 +545,7 @@ def test_a_guess_is_drawn_with_the_pointer(page: Page) -> None:
 
 
 def test_the_plot_names_its_axes_and_the_loss_of_knowing_nothing(page: Page) -> None:
+    page.set_viewport_size(LAPTOP)
     plot = page.locator("#curve")
     expect(plot).to_contain_text("bits per byte")
     expect(plot).to_contain_text("letters of text")

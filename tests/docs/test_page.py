@@ -16,6 +16,8 @@ from markupsafe import Markup, escape
 from PIL import Image
 
 from alibi_viz import lab, lessons, study
+from alibi_viz.figures.curve_plot import COMMON_METHODS
+from alibi_viz.figures.theme import COLORS
 from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.measure.continuations import LONG_WORD
 from docs.page import build
@@ -251,6 +253,12 @@ def test_a_picture_has_the_colors_of_the_notebooks_with_the_first_query_on_top()
     assert shown[4].tolist() == [*bytes.fromhex("fee838"), 255]
     lightness = shown[:, :3].sum(axis=1, dtype=int)
     assert (np.diff(lightness) > 0).all()
+
+
+def test_methods_have_the_colors_of_the_notebooks(page: str) -> None:
+    for position in build.MODELS:
+        slot = COMMON_METHODS.index(position)
+        assert f"--{position}: {COLORS[slot].lower()};" in page
 
 
 def test_masked_cells_of_a_picture_are_transparent() -> None:
