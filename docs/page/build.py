@@ -2,13 +2,11 @@
 
 import base64
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import nbformat
 import numpy as np
 import pandas as pd
 import torch
@@ -16,26 +14,51 @@ from numpy.typing import NDArray
 
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
+from alibi_viz.check import FAULTS
 from alibi_viz.data.tales import write_tales
-from alibi_viz.figures.claims_plot import deciding_factor
 from alibi_viz.figures.png import png_source
 from alibi_viz.figures.switches_plot import CELLS, switch_outcomes, tint
+from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.files import write
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.bugs import Bug
 from alibi_viz.measure.continuations import LONG_WORD, TEMPERATURE
 from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.models import LanguageModel
 from alibi_viz.slopes import alibi_slopes
+from docs.page.claims import claim_groups
+from docs.page.lesson_cards import lesson_cards
 
 HERE = Path(__file__).parent
+# The address of the public repository. The page links it as "source" as soon as there is one.
+REPOSITORY = ""
 BEGINNING = "This is the story of Emma, a "
+# The longest of the page: by then, the rotary model has lost its words, too.
+BYTES = 448
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
+# The scripts of the page, in an order in which each uses only what stands before it.
+SCRIPTS = (
+    "model.js",
+    "worker.js",
+    "tools.js",
+    "text.js",
+    "address.js",
+    "write.js",
+    "heads.js",
+    "switches.js",
+    "plot.js",
+    "train.js",
+    "quiz.js",
+    "page.js",
+)
 # Of the race in the page: half a minute of training is enough, because it is small and its
 # tales are easy to learn.
 RACE: dict[str, Any] = {"length": 32, "batch": 16, "steps": 500, "rate": 5e-2}
 RACE_MODEL = {"layers": 1, "width": 32, "heads": 4}
 VARIETY, TRAINING, VALIDATION = 4, 250_000, 12_000  # of these tales: see `write_tales`, and bytes
-COLORS = ("#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")  # of the heatmaps, from 0 to 1
+# Three of the bugs of lesson 7: one of the sign, one of the heads, one of the cache
+QUIZ = ("case 1", "case 4", "case 10")
+_NUM_ANSWERS = 3
+_MASKED = 255  # the place of the transparent color in the palette of a picture
 
 
 def build_page(folder: str | Path) -> Path:
@@ -44,22 +67,17 @@ def build_page(folder: str | Path) -> Path:
     The page links the lessons, the report and the reference that `make docs` writes beside it.
     Raises OSError if the folder cannot be written.
     """
-    environment = jinja2.Environment(autoescape=True, loader=jinja2.FileSystemLoader(HERE))
-    text = environment.get_template("index.html.j2").render(**_content(), lessons=_lessons())
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.FileSystemLoader(HERE),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = environment.get_template("index.html.j2").render(**_content())
     path = Path(folder) / "index.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, text)
     return path
-
-
-def _lessons() -> list[dict[str, str]]:
-    """The file names and titles of the lessons."""
-    lessons = []
-    for path in sorted(lessons_folder().glob("*.ipynb")):
-        heading = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0]
-        title = re.sub(r"^# (\d+\. )?", "", heading)
-        lessons.append({"name": path.stem, "title": title})
-    return lessons
 
 
 def page_data() -> dict[str, Any]:
@@ -78,8 +96,13 @@ def page_data() -> dict[str, Any]:
         "length": lab.Run.length,
         "words": sorted(set(LONG_WORD.findall(bytes(lab.load_text().train.tolist()).decode()))),
         "race": {**race, "config": RACE_MODEL, "settings": RACE},
-        "colors": COLORS,
+        "colors": _hexadecimal(WEIGHT_SCALE.palette),
     }
+
+
+def _hexadecimal(palette: NDArray[np.uint8]) -> list[str]:
+    """The colors of a palette, [colors, 3], as CSS writes them."""
+    return [f"#{bytes(color.tolist()).hex()}" for color in palette]
 
 
 def _yardsticks(training: str, validation: str) -> dict[str, float]:
@@ -103,23 +126,28 @@ def _packed(model: LanguageModel) -> dict[str, Any]:
     return {"config": config, "weights": base64.b64encode(weights.astype("<f2").tobytes()).decode()}
 
 
-def _picture(weights: NDArray[np.float32]) -> str:
-    """Weights from 0 to 1, [query, key], as an image with a pixel for each."""
-    stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in COLORS])
-    shades = np.linspace(0, len(COLORS) - 1, 256)
-    palette = np.stack(
-        [np.interp(shades, range(len(COLORS)), stops[:, channel]) for channel in range(3)], axis=1
-    )
-    return png_source(
-        np.rint(255 * weights).astype(np.uint8), np.rint(palette).astype(np.uint8).tobytes()
-    )
+def _picture(weights: NDArray[np.float32], masked: NDArray[np.bool_]) -> str:
+    """Weights from 0 to 1, [query, key], as an image with a pixel for each.
+
+    Masked cells are transparent.
+    """
+    pixels = WEIGHT_SCALE.indices(weights.copy())
+    pixels[masked] = _MASKED
+    palette = WEIGHT_SCALE.palette.tobytes()
+    return png_source(pixels, palette.ljust(3 * (_MASKED + 1), b"\0"), transparency=_MASKED)
+
+
+def _future(rows: int, keys: int) -> NDArray[np.bool_]:
+    """Which keys are after the query of each row; the rows are the last positions of the keys."""
+    query = np.arange(keys - rows, keys)[:, None]
+    return np.arange(keys) > query
 
 
 def _written(model: LanguageModel) -> str:
     """A text for readers without JavaScript."""
     tokens = torch.tensor([list(BEGINNING.encode())])
     text = model.eval().generate(
-        tokens, 256, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(1)
+        tokens, BYTES, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(1)
     )
     return bytes(text[0].tolist()).decode(errors="replace")
 
@@ -127,47 +155,70 @@ def _written(model: LanguageModel) -> str:
 def _content() -> dict[str, Any]:
     results = study.published_results(by_block=True)
     verdicts = study.verdict_table(results)
-    reach = study.reach_table(verdicts)
-    bugs = []
-    for bug in lessons.BUGS.values():
-        weights, exhibit = bug.weights().numpy(), bug.exhibit
-        what = {
-            "name": bug.name,
-            "fault": bug.fault,
-            "summary": exhibit.effect,
-            "source": exhibit.system,
-        }
-        what["trained"] = " and ".join(exhibit.trained)
-        bugs.append(
-            {**what, "view": bug.view, "picture": _picture(weights), "weights": weights.tolist()}
-        )
+    groups = claim_groups(verdicts, study.reach_table(verdicts))
+    data = json.dumps(page_data())
     return {
-        "data": json.dumps(page_data()).replace(
-            "</", r"<\/"
-        ),  # "</script>" in a text must not end the element
+        "data": data.replace("</", r"<\/"),  # "</script>" in a text must not end the element
         "worker": script("model.js", "worker.js"),
-        "script": f"(() => {{{script('model.js', 'worker.js', 'page.js')}}})();",
+        "script": f"(() => {{{script(*SCRIPTS)}}})();",
+        "repository": REPOSITORY,
         "length": lab.Run.length,
         "race_length": RACE["length"],
         "beginning": BEGINNING,
+        "bytes": BYTES,
         "model_heads": study.published_model("alibi").model.config.num_heads,
-        "models": [
-            (name, title, _written(study.published_model(name).model))
-            for name, title in MODELS.items()
-        ],
+        "written": {name: _written(study.published_model(name).model) for name in MODELS},
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
         "runs": results.groupby(["setting", "label", "seed"]).ngroups,
         "settings": results["setting"].nunique(),
-        "factors": [factor for factor in verdicts["factor"].unique() if factor],
-        "claims": [
-            _claim(row, verdicts[verdicts["claim"] == row["claim"]]) for _, row in reach.iterrows()
-        ],
+        "groups": groups,
+        "num_claims": sum(len(group.claims) for group in groups),
+        "color_bar": ", ".join(_hexadecimal(WEIGHT_SCALE.palette[::18])),
         "heads": [
-            _picture(weights)
+            _picture(weights, _future(32, 32))
             for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
         ],
         "switches": _switches(results),
-        "bugs": bugs,
+        "cases": [_case(lessons.BUGS[name]) for name in QUIZ],
+        "num_bugs": len(lessons.BUGS),
+        "lessons": lesson_cards(),
+    }
+
+
+def _case(bug: Bug) -> dict[str, Any]:
+    """A question of the quiz: two pictures, three answers, and what is said after each."""
+    correct = bug.view.correct(bug.causal).numpy()
+    weights = bug.weights().numpy()
+    masked = np.zeros(weights.shape, dtype=bool)
+    if bug.view.head is not None and bug.causal:
+        masked = _future(*weights.shape)
+
+    wrong_answers = [answer for answer in bug.answers if answer != bug.fault]
+    offered = {bug.fault, *wrong_answers[: _NUM_ANSWERS - 1]}
+    rows = "queries" if bug.view.head else "heads"
+    return {
+        "name": bug.name,
+        "rows": f"rows: {rows}, columns: keys",
+        "correct": _picture(correct, masked & (correct == 0)),
+        "wrong": _picture(weights, masked & (weights == 0)),
+        "answers": [answer for answer in bug.answers if answer in offered],
+        "fault": bug.fault,
+        "problem": FAULTS[bug.fault].problem,
+        "source": bug.exhibit.system,
+        "tables": [_table(bug, "correct", correct), _table(bug, "this one", weights)],
+    }
+
+
+def _table(bug: Bug, title: str, weights: NDArray[np.float32]) -> dict[str, Any]:
+    """The numbers of a picture: percent of the largest weight of a row."""
+    return {
+        "title": title,
+        "corner": "query" if bug.view.head else "head",
+        "columns": list(bug.view.keys),
+        "rows": [
+            (row, [f"{weight:.0%}" for weight in row_weights])
+            for row, row_weights in zip(bug.view.rows, weights, strict=True)
+        ],
     }
 
 
@@ -206,33 +257,6 @@ def _switches(results: pd.DataFrame) -> dict[str, Any]:
         "seeds": trained.seeds,
         "yardsticks": [(name, f"{bits:.1f}") for name, bits in yardsticks.items()],
     }
-
-
-def _claim(reach: pd.Series, verdicts: pd.DataFrame) -> dict[str, Any]:
-    """A claim with its dots, one for each setting, on an axis from -100 to 100 that shrinks large
-    distances."""
-    dots = []
-    for row in verdicts.dropna(subset="low").itertuples():
-        dots.append(
-            {
-                "x": _place(row.margin),
-                "low": _place(row.low),
-                "high": _place(row.high),
-                "decides": bool(deciding_factor(row, reach["hangs_on"])),
-                "title": f"{row.setting}: {row.verdict}, {row.numbers}",
-            }
-        )
-    return {
-        "text": reach["text"],
-        "reach": reach["reach"],
-        "exceptions": reach["exceptions"],
-        "dots": dots,
-    }
-
-
-def _place(margin: float) -> float:
-    """Where a margin is on the axis of the claims."""
-    return round(100 * math.asinh(10 * margin) / math.asinh(80), 2)
 
 
 def script(*names: str) -> str:

@@ -3,7 +3,9 @@
 import { Model, Writer, lossAt, random, randomBatches, sample, train } from "./model.js";
 
 export const LENGTHS = [1, 2, 4, 8, 16];  // of the tests, in training lengths
-const TARGETS = 4096, CHECKPOINTS = 6, TEMPERATURE = 0.4;
+const TARGETS = 1024, FINAL_TARGETS = 4096;  // tokens of a test, and of the last one
+const TEXTS = 4;  // that a model writes at the end; before, it is one
+const TEMPERATURE = 0.4;
 
 /** Continue the tokens of a prompt by `count` tokens. Yields null for each token that is read, so that a page can pause. */
 export function* write(model, prompt, count, { seed = 1, ...changes } = {}) {
@@ -20,19 +22,34 @@ export function* write(model, prompt, count, { seed = 1, ...changes } = {}) {
   }
 }
 
-/** The rows of a race's lane: the loss of every tenth step, and tests at checkpoints. */
+/** Whether a model is tested after a step: often at first, when it learns fastest. */
+function isTested(step, steps) {
+  const every = step <= 100 ? 25 : 50;
+  return step % every === 0 || step === steps;
+}
+
+/** The rows of a race's lane: the loss of every tenth step, and tests at step 0 and at checkpoints. */
 export function* lane(config, { training, validation, prompt, length, batch, steps, rate, seed, count }) {
-  const model = new Model(config).initialize(seed), started = performance.now();
-  const every = Math.ceil(steps / CHECKPOINTS), batches = randomBatches(training, batch, length, seed);
+  const model = new Model(config).initialize(seed);
+  const started = performance.now();
+  const secondsNow = () => (performance.now() - started) / 1000;
+
+  const test = (step) => {
+    const isLast = step === steps;
+    const targets = isLast ? FINAL_TARGETS : TARGETS;
+    const seeds = isLast ? Array.from({ length: TEXTS }, (_, n) => n + 1) : [1];
+    return {
+      losses: LENGTHS.map((times) => lossAt(model, validation, times * length, targets)),
+      texts: seeds.map((seed) => [...write(model, prompt, count, { seed })].filter((token) => token !== null)),
+    };
+  };
+
+  yield { step: 0, seconds: secondsNow(), ...test(0) };
   let step = 0;
-  for (const bits of train(model, batches, { batch, length, steps, rate })) {
+  for (const bits of train(model, randomBatches(training, batch, length, seed), { batch, length, steps, rate })) {
     step++;
-    const row = { step, bits, seconds: (performance.now() - started) / 1000 };
-    if (step % every === 0 || step === steps) {
-      row.losses = LENGTHS.map((times) => lossAt(model, validation, times * length, TARGETS));
-      row.texts = [1, 2, 3, 4].map((seed) => [...write(model, prompt, count, { seed })].filter((token) => token !== null));
-    }
-    if (row.losses || step % 10 === 0) yield row;
+    const result = isTested(step, steps) ? test(step) : {};
+    if (result.losses || step % 10 === 0) yield { step, bits, seconds: secondsNow(), ...result };
   }
 }
 

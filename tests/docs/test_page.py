@@ -3,7 +3,9 @@
 import base64
 import io
 import json
+import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,14 @@ import torch
 from markupsafe import Markup, escape
 from PIL import Image
 
-from alibi_viz import lab, study
+from alibi_viz import lab, lessons, study
+from alibi_viz.figures.curve_plot import COMMON_METHODS
+from alibi_viz.figures.theme import COLORS
 from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.measure.continuations import LONG_WORD
 from docs.page import build
+from docs.page.claims import SENTENCES, claim_groups
+from docs.page.lesson_cards import lesson_cards
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,7 @@ def test_without_javascript_the_page_shows_eight_heads(page: str) -> None:
     assert [image(source).size for source in sources] == [(32, 32)] * 8
 
 
-def test_without_javascript_each_of_three_models_has_written_256_bytes_after_the_beginning(
+def test_without_javascript_each_of_three_models_has_written_448_bytes_after_the_beginning(
     page: str,
 ) -> None:
     stored = re.findall(
@@ -56,19 +62,62 @@ def test_without_javascript_each_of_three_models_has_written_256_bytes_after_the
     assert len(stored) == 3
     for within, beyond in stored:
         assert len(Markup(within).unescape()) == 64  # up to the training length
-        assert len(Markup(beyond).unescape()) == len(build.BEGINNING) + 256 - 64
+        assert len(Markup(beyond).unescape()) == len(build.BEGINNING) + 448 - 64
 
 
-def test_one_bug_has_keys_up_to_2048(page: str) -> None:
-    assert page.count("<th>key 2047</th>") == 1
+@pytest.mark.parametrize("name", build.QUIZ)
+def test_each_question_of_the_quiz_offers_three_answers_one_of_them_right(name: str) -> None:
+    case = build._case(lessons.BUGS[name])
+    assert len(case["answers"]) == 3
+    assert case["answers"].count(lessons.BUGS[name].fault) == 1
 
 
-def test_page_links_every_lesson_the_report_and_the_reference(page: str) -> None:
-    for notebook in lessons_folder().glob("*.ipynb"):
-        assert f'href="lessons/{notebook.stem}.html"' in page
-    assert '03_clocks.html">Clocks' in page
+@pytest.mark.parametrize("name", build.QUIZ)
+def test_pictures_of_a_question_differ(name: str) -> None:
+    case = build._case(lessons.BUGS[name])
+    assert case["correct"] != case["wrong"]
+
+
+def test_the_numbers_of_a_question_are_percent_of_the_largest_weight_of_a_row() -> None:
+    correct, wrong = build._case(lessons.BUGS["case 1"])["tables"]  # head 2 has the slope 1/4
+    query, numbers = correct["rows"][2]
+    weights = [math.exp(-2 / 4), math.exp(-1 / 4), 1]
+    assert query == 2
+    assert numbers[:3] == [f"{weight:.0%}" for weight in weights]
+    assert numbers[3:] == ["0%"] * 13  # masked
+    assert wrong["rows"][2][1][:3] == numbers[2::-1]  # the sign is reversed
+
+
+def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page: str) -> None:
+    notebooks = sorted(lessons_folder().glob("*.ipynb"))
+    cards = lesson_cards()
+    assert [card.name for card in cards] == [notebook.stem for notebook in notebooks]
+    for card in cards:
+        assert f'href="lessons/{card.name}.html"' in page
+        assert f"{card.minutes} minutes" in page
+        assert escape(card.question) in page
+        assert image(card.picture).size == (480, 270)
+
+
+def test_a_card_says_what_its_notebook_says() -> None:
+    start, line, *_ = lesson_cards()
+    assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "5")
+    assert line.question.startswith("How does a model know how far back a word is")
+
+
+def test_page_links_the_report_and_the_reference(page: str) -> None:
     assert 'href="lessons/report.html"' in page
     assert 'href="api/alibi_viz.html"' in page
+
+
+def test_source_is_linked_as_soon_as_there_is_a_repository(
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert ">Source</a>" not in page
+    monkeypatch.setattr(build, "REPOSITORY", "https://example.org/alibi_viz")
+    path = build.build_page(tmp_path)
+    link = '<a href="https://example.org/alibi_viz">Source</a>'
+    assert link in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["alibi", "rotary", "sinusoidal"])
@@ -141,51 +190,78 @@ def test_only_both_switches_together_bring_the_loss_back_as_the_page_says(page: 
     assert repaired == ["angles stop and far brake"]
 
 
-def test_page_states_how_far_every_claim_reaches_with_a_dot_for_every_verdict(page: str) -> None:
-    verdicts = study.verdict_table(study.published_results(by_block=True)).dropna(subset="low")
-    for row in study.reach_table(verdicts).itertuples():
-        assert f"<strong>{escape(row.reach)}</strong>" in page
-        assert f"<span>{escape(row.text)}" in page
-    for row in verdicts.itertuples():
-        assert f"<title>{escape(f'{row.setting}: {row.verdict}, {row.numbers}')}</title>" in page
+@pytest.fixture(scope="module")
+def verdicts() -> pd.DataFrame:
+    return study.verdict_table(study.published_results(by_block=True))
+
+
+def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdict(
+    verdicts: pd.DataFrame,
+) -> None:
+    reach = study.reach_table(verdicts).set_index("claim")
+    marks_of_group = {"✓": {"✓"}, "✗": {"✗"}}
+    told = []
+    for group in claim_groups(verdicts, reach.reset_index()):
+        for claim in group.claims:
+            marks = [mark["mark"] for mark in claim["marks"]]
+            row = reach.loc[claim["name"]]
+            assert marks == ["✓"] * row["seen"] + ["✗"] * row["not_seen"] + ["?"] * row["open"]
+            if group.mark in marks_of_group:
+                assert set(marks) == marks_of_group[group.mark]
+            told.append(claim["name"])
+    assert sorted(told) == sorted(reach.index)
+
+
+def test_a_mark_names_its_setting_in_the_page(page: str, verdicts: pd.DataFrame) -> None:
+    row = verdicts[(verdicts["claim"] == "ALiBi holds") & (verdicts["verdict"] == "not seen here")]
+    assert list(row["setting"]) == ["2 heads of 32"]
+    assert '<i class="not-seen" title="2 heads of 32: not seen">✗</i>' in page
+
+
+def test_plain_sentences_of_claims_keep_their_lengths(verdicts: pd.DataFrame) -> None:
+    """A claim on sequences of 16L says "16 times" in plain words, too."""
+    for claim, text in verdicts.groupby("claim")["text"].first().items():
+        longer = set(re.findall(r"(\d+)L", text))
+        assert set(re.findall(r"(\d+) times", SENTENCES[str(claim)])) == longer
+
+
+def test_plain_sentences_of_claims_have_no_symbols_for_lengths(page: str) -> None:
+    claims = page.split('id="claims"')[1].split("</section>", maxsplit=1)[0]
+    assert not re.search(r"\b\d*L\b", claims)
 
 
 def test_script_of_the_page_has_no_modules_which_browsers_refuse_from_files() -> None:
-    script = build.script("model.js", "worker.js", "page.js")
+    script = build.script(*build.SCRIPTS)
     assert not re.search(r"^(import|export) ", script, re.M)
 
 
-def test_a_picture_has_the_colors_of_its_weights_with_the_first_query_on_top() -> None:
+def test_no_name_is_defined_by_two_scripts_of_the_page() -> None:
+    """They are joined into one, where the later definition would replace the earlier."""
+    script = build.script(*build.SCRIPTS)
+    names = re.findall(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", script, re.M)
+    assert len(names) == len(set(names))
+
+
+def test_a_picture_has_the_colors_of_the_notebooks_with_the_first_query_on_top() -> None:
     weights = np.array([[0, 0.25, 0.5], [0.75, 1, 0]], dtype=np.float32)
-    pixels = np.asarray(image(build._picture(weights)).convert("RGB"))
-    assert pixels.shape == (2, 3, 3)  # rows, columns, channels
-    # The five colors of the scale, from 0 to 1: white to dark brown
-    colors = [(255, 255, 255), (248, 207, 160), (232, 151, 74), (184, 86, 15), (94, 36, 3)]
-    np.testing.assert_allclose(pixels.reshape(-1, 3)[:5], colors, atol=1)
+    masked = np.array([[False, False, False], [False, False, True]])
+    pixels = np.asarray(image(build._picture(weights, masked)).convert("RGBA"))
+    assert pixels.shape == (2, 3, 4)  # rows, columns, channels
+    shown = pixels.reshape(-1, 4)[:5]
+    # Cividis from 0 to 1: dark blue to yellow
+    assert shown[0].tolist() == [*bytes.fromhex("00224e"), 255]
+    assert shown[4].tolist() == [*bytes.fromhex("fee838"), 255]
+    lightness = shown[:, :3].sum(axis=1, dtype=int)
+    assert (np.diff(lightness) > 0).all()
 
 
-def test_the_dots_of_a_claim_are_within_the_axis_and_marked_where_they_decide() -> None:
-    verdicts = pd.DataFrame(
-        {
-            "setting": ["main", "AdamW", "steps"],
-            "factor": ["", "optimizer", "steps"],
-            "slopes": "official",
-            "verdict": ["seen here", "not seen here", "can't tell"],
-            "numbers": ["+0.1", "-8", "unknown"],
-            "margin": [0.1, -8.0, np.nan],
-            "low": [0.0, -8.0, np.nan],
-            "high": [0.2, -7.0, np.nan],
-        }
-    )
-    words = {"text": "It does.", "reach": "hangs on the optimizer", "exceptions": "AdamW"}
-    claim = build._claim(pd.Series({**words, "hangs_on": ("optimizer",)}), verdicts)
-    main, adamw = claim.pop("dots")
-    assert claim == words
-    assert main == {
-        "x": pytest.approx(17.37),
-        "low": 0,
-        "high": pytest.approx(28.44),
-        "decides": False,
-        "title": "main: seen here, +0.1",
-    }
-    assert (adamw["x"], adamw["decides"]) == (-100, True)
+def test_methods_have_the_colors_of_the_notebooks(page: str) -> None:
+    for position in build.MODELS:
+        slot = COMMON_METHODS.index(position)
+        assert f"--{position}: {COLORS[slot].lower()};" in page
+
+
+def test_masked_cells_of_a_picture_are_transparent() -> None:
+    weights = np.array([[1.0, 0.0]], dtype=np.float32)
+    pixels = np.asarray(image(build._picture(weights, weights == 0)).convert("RGBA"))
+    assert pixels[0, :, 3].tolist() == [255, 0]

@@ -1,10 +1,13 @@
-"""Make the README's first picture, notebooks/images/page.gif: the page of `make docs` writes, and
-trains.
+"""Make the README's first picture, notebooks/images/page.gif, from the page of `make docs`.
+
+Three models write, two train after a guess, and at the end ALiBi's slopes are doubled: its words
+suffer.
 
 python -m tests.notebooks.animation
 """
 
 import tempfile
+from collections.abc import Iterator
 from io import BytesIO
 
 from PIL import Image
@@ -14,54 +17,96 @@ from docs.page.build import build_page
 from tests.browser import chromium
 from tests.notebooks.lessons import FOLDER
 
-SIZE: ViewportSize = {"width": 1060, "height": 620}
-WRITING, SLOWER = (
-    16,
-    12,
-)  # frames while the models write, and how many times slower than usual, so that one can follow
-EVERY, PATIENCE = (
-    1500,
-    80,
-)  # milliseconds between two frames of the training, and how many frames it may take
+SIZE: ViewportSize = {"width": 1280, "height": 768}
+_SMALL = (896, 538)  # pixels of the picture
+_COLORS = 48
+_SLOWER = 12  # times slower than usual, so that one can follow a text
+_WRITING = 14  # frames of a text that is being written
+# Milliseconds
+_FRAME = 120
+_TEST = 300  # how long the curves of a test are shown
+_READ = 3000  # how long the end of a scene is shown
+_POLL = 500
+_PATIENCE = 900_000
 
 
 def main() -> None:
+    """Record all scenes, and write the picture."""
+    frames: list[Image.Image] = []
+    times: list[int] = []
     with tempfile.TemporaryDirectory() as folder, chromium.launch() as browser:
         page = browser.new_page(viewport=SIZE)
         page.goto(build_page(folder).as_uri())
-        frames = [*_writing(page), *_training(page)]
-    small = [frame.resize((795, 465)).quantize(48) for frame in frames]
-    times = [120] * WRITING + [200] * (len(frames) - WRITING)
-    times[WRITING - 1] = times[-1] = 3000
-    small[0].save(
+        _wait_for_texts(page)
+        scenes = [
+            (_writing(page, "document.getElementById('again').click()"), _FRAME),
+            (_training(page), _TEST),
+            (_writing(page, _DOUBLE_THE_SLOPES), _FRAME),
+        ]
+        for scene, duration in scenes:
+            for frame in scene:
+                frames.append(frame.resize(_SMALL).quantize(_COLORS))
+                times.append(duration)
+            times[-1] = _READ
+    frames[0].save(
         FOLDER / "images" / "page.gif",
         save_all=True,
-        append_images=small[1:],
+        append_images=frames[1:],
         duration=times,
         loop=0,
     )
 
 
-def _writing(page: Page) -> list[Image.Image]:
-    page.wait_for_timeout(2000)
+_DOUBLE_THE_SLOPES = """() => {
+    scrollTo(0, 0);
+    const slider = document.getElementById("scale");
+    slider.value = 1;
+    slider.dispatchEvent(new Event("input"));
+}"""
+
+
+def _wait_for_texts(page: Page) -> None:
+    """Wait until no model writes."""
+    page.wait_for_function(
+        "[...document.querySelectorAll('#cards .earlier')].length === 3"
+        " && document.getElementById('live-writing').textContent !== ''",
+        timeout=_PATIENCE,
+    )
+
+
+def _writing(page: Page, start: str) -> Iterator[Image.Image]:
+    """The frames of a text, slowed down, and its end."""
+    page.evaluate("document.getElementById('live-writing').textContent = ''")
     session = page.context.new_cdp_session(page)
-    session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
-    page.evaluate("document.getElementById('again').click()")
-    frames = [_frame(page) for _ in range(WRITING - 1)]
+    session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
+    page.evaluate(start)
+    for _ in range(_WRITING):
+        yield _frame(page)
     session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
-    page.wait_for_timeout(1500)
-    return [*frames, _frame(page)]
+    _wait_for_texts(page)
+    yield _frame(page)
 
 
-def _training(page: Page) -> list[Image.Image]:
-    page.evaluate("document.getElementById('h-train').scrollIntoView()")
-    page.check('input[value="sinusoidal"]')
-    page.click("#train")
-    frames: list[Image.Image] = []
-    while page.is_disabled("#train") and len(frames) < PATIENCE:
-        page.wait_for_timeout(EVERY)
-        frames.append(_frame(page))
-    return frames
+def _training(page: Page) -> Iterator[Image.Image]:
+    """The guess, then a frame for each test of the models."""
+    page.evaluate("document.getElementById('train').scrollIntoView()")
+    yield _frame(page)
+    page.get_by_role("slider", name="sinusoidal at 128 letters").press("PageUp")
+    for _ in range(3):
+        page.get_by_role("slider", name="sinusoidal at 512 letters").press("PageUp")
+        yield _frame(page)
+
+    page.click("#start")
+    curves = ""
+    waited = 0
+    while page.get_attribute("#start", "aria-disabled") == "true" and waited < _PATIENCE:
+        page.wait_for_timeout(_POLL)
+        waited += _POLL
+        latest = page.locator("#curve").inner_html()
+        if latest != curves:
+            curves = latest
+            yield _frame(page)
+    yield _frame(page)
 
 
 def _frame(page: Page) -> Image.Image:

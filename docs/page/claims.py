@@ -1,0 +1,72 @@
+"""The claims of the study as rows of a table: a mark for each setting, grouped by what came out."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from alibi_viz.measure.sentences import join
+from alibi_viz.measure.table import SCALED
+
+SENTENCES: Mapping[str, str] = tomllib.loads(
+    Path(__file__).with_name("claims.toml").read_text(encoding="utf-8")
+)
+MARKS = {"seen here": "✓", "not seen here": "✗", "can't tell": "?"}
+# In words, beside a mark
+VERDICTS = {"seen here": "seen", "not seen here": "not seen", "can't tell": "open"}
+
+
+class Group(NamedTuple):
+    """Claims with the same kind of outcome."""
+
+    mark: str
+    title: str
+    claims: list[dict[str, Any]]
+
+
+def claim_groups(verdicts: pd.DataFrame, reach: pd.DataFrame) -> list[Group]:
+    """The claims of a `study.verdict_table` in three groups, with its `study.reach_table`."""
+    verdicts = verdicts.dropna(subset="low")  # without an interval: too few results
+    groups = [
+        Group("✓", "Seen in every setting", []),
+        Group("✗", "Seen in no setting", []),
+        Group("?", "It depends", []),
+    ]
+    everywhere, nowhere, mixed = groups
+    for row in reach.to_dict("records"):
+        claim = _claim(row, verdicts[verdicts["claim"] == row["claim"]])
+        if row["reach"] == "seen in all":
+            everywhere.claims.append(claim)
+        elif row["reach"] == "seen in none":
+            nowhere.claims.append(claim)
+        else:
+            mixed.claims.append(claim)
+    return [group for group in groups if group.claims]
+
+
+def _claim(reach: Mapping[Any, Any], verdicts: pd.DataFrame) -> dict[str, Any]:
+    """A claim in words, its marks in the order seen, not seen, open, and what it hangs on."""
+    marks = []
+    counts = []
+    for verdict, mark in MARKS.items():
+        of_verdict = verdicts[verdicts["verdict"] == verdict]
+        for row in of_verdict.itertuples():
+            slopes = " with scaled slopes" if row.slopes == SCALED else ""
+            marks.append(
+                {
+                    "mark": mark,
+                    "verdict": VERDICTS[verdict].replace(" ", "-"),
+                    "title": f"{row.setting}{slopes}: {VERDICTS[verdict]}",
+                }
+            )
+        if len(of_verdict) > 0:
+            counts.append(f"{VERDICTS[verdict]} in {len(of_verdict)}")
+    return {
+        "name": reach["claim"],
+        "sentence": SENTENCES[reach["claim"]],
+        "marks": marks,
+        "counts": f"{', '.join(counts)} of {len(verdicts)}",
+        "hangs_on": join(reach["hangs_on"]),
+    }
