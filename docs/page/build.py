@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ from docs.page.claims import claim_groups
 from docs.page.lesson_cards import lesson_cards
 
 HERE = Path(__file__).parent
-# The address of the public repository. The page links it as "source" as soon as there is one.
-REPOSITORY = ""
+PROJECT = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# The address of the public repository, which the page links as soon as there is one.
+REPOSITORY = PROJECT["urls"].get("Source", "")
 BEGINNING = "This is the story of Emma, a "
 # The longest of the page: by then, the rotary model has lost its words, too.
 BYTES = 448
