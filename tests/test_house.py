@@ -24,6 +24,7 @@ FLOORS = (
     "minimal",
     "arguments",
     "files",
+    "formatting",
     "slopes",
     "laws",
     "bias",

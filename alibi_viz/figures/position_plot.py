@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
+from alibi_viz.formatting import format_fixed
 
 RED = "#D53C28"
 _NEW_BAND = "rgba(213, 60, 40, 0.75)"
@@ -101,7 +102,9 @@ def draw_curve(
     if logits is None:
         return
     figure.layout.xaxis.title.text = "distance, tokens back"
-    figure.update_traces({"x": np.arange(len(logits)), "y": logits}, {"name": "curve"})
+    hover = [format_fixed(logit, 2) for logit in logits]
+    curve = {"x": np.arange(len(logits)), "y": logits, "customdata": hover}
+    figure.update_traces(curve, {"name": "curve"})
     figure.update_traces({"x": [distance], "y": logits[[distance]]}, {"name": "distance"})
 
 
@@ -213,7 +216,7 @@ def _add_curve(figure: go.Figure) -> None:
         name="curve",
         mode="lines",
         line={"color": theme.BLUE, "width": 3},
-        hovertemplate="%{x} back: %{y:.2f}<extra></extra>",
+        hovertemplate="%{x} back: %{customdata}<extra></extra>",
     )
     figure.add_scatter(
         name="distance", marker={"size": 13, "color": theme.ORANGE}, hoverinfo="skip"

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array, named_trace, with_gaps
+from alibi_viz.formatting import true_minus
 
 SMALLEST = 1e-6  # errors below have the color of this one
 
@@ -45,7 +46,7 @@ def blank() -> go.Figure:
     )
     figure.update_annotations(font_size=13, yshift=30)
 
-    bias_hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
+    bias_hover = "key %{x}<br>%{fullData.name} bias %{customdata}<extra></extra>"
     figure.add_scatter(
         name="exact",
         mode="lines",
@@ -148,10 +149,11 @@ def draw(
     traces = traces_of(figure)
     bias_title, _ = figure.layout.annotations
     with figure.batch_update():
-        traces.exact.update(x=position, y=exact_bias)
+        traces.exact.update(x=position, y=exact_bias, customdata=_hover_texts(exact_bias))
         traces.rounded.update(x=position, y=rounded_bias)
-        traces.distinct.update(x=position[~is_shared], y=rounded_bias[~is_shared])
-        traces.shared.update(x=position[is_shared], y=rounded_bias[is_shared])
+        for trace, shown in ((traces.distinct, ~is_shared), (traces.shared, is_shared)):
+            biases = rounded_bias[shown]
+            trace.update(x=position[shown], y=biases, customdata=_hover_texts(biases))
         traces.errors.update(
             x=cell_centers,
             y=cell_centers,
@@ -167,3 +169,8 @@ def draw(
         figure.layout.yaxis.range = [lowest - padding, highest + padding]
         figure.layout.xaxis2.range = [first_edge, last_edge]
         figure.layout.yaxis2.range = [last_edge, first_edge]  # query 0 is at the top
+
+
+def _hover_texts(biases: NDArray[np.float64]) -> list[str]:
+    """Each bias with six significant digits: in a rounded number, all of them count."""
+    return [true_minus(f"{bias:.6g}") for bias in biases]

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.files import replacing
+from alibi_viz.formatting import true_minus
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
 COLORS = tuple(_THEME["colors"])
@@ -188,7 +189,7 @@ class ColorScale:
         stops = [[number / (len(colors) - 1), color] for number, color in enumerate(colors)]
         ticks = self._ticks()
         style = ".0%" if self.weights else ".3g"
-        labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+        labels = [true_minus(f"{tick:{style}}") for tick in ticks]
         return {
             "cmin": 0,
             "cmax": 1,

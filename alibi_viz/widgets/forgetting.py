@@ -11,9 +11,9 @@ from traitlets import HasTraits
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.figures.token_labels import label, quoted_token
+from alibi_viz.formatting import format_number, format_percent
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import labeled
-from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import Count, Flag, State
 
 SENTENCE = (

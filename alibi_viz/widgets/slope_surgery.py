@@ -15,6 +15,7 @@ from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures import surgery_plot as picture
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE
+from alibi_viz.formatting import format_number, format_percent, in_prose
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
@@ -24,7 +25,6 @@ from alibi_viz.models.pretrained import family_name, family_of, longest_context,
 from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
-from alibi_viz.widgets.core.formatting import format_number, format_percent, in_prose
 from alibi_viz.widgets.core.traits import BadValue, ChoiceFrom, Count, Number, raising_bad_value
 
 YOURS = "yours"

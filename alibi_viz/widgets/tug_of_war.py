@@ -8,9 +8,9 @@ from ipywidgets import Widget
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
+from alibi_viz.formatting import format_fixed, format_number, format_percent
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_fixed, format_number, format_percent
 from alibi_viz.widgets.core.traits import Count
 
 TOKENS = 256

@@ -12,6 +12,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.data.tales import mentions
+from alibi_viz.formatting import format_percent, in_prose
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import (
@@ -26,7 +27,6 @@ from alibi_viz.measure.sentences import (
     undefined,
 )
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.widgets.core.formatting import in_prose
 from alibi_viz.widgets.race.state import HERO, RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
@@ -356,7 +356,10 @@ def _training_facts(race: RaceState) -> list[str]:
     facts = [f"Trained {race.steps:,} steps on {race.source_name}, seeds: {seeds}."]
     text = race.source
     if isinstance(text, lab.Text) and text.repeats >= REPEATED:
-        facts.append(f"{text.repeats:.0%} of its validation part also stands in its training part.")
+        facts.append(
+            f"{format_percent(text.repeats)} of its validation part also stands in its training "
+            "part."
+        )
     return facts
 
 
@@ -370,8 +373,8 @@ def _note_on_words(race: RaceState, texts: list[Continuation], known_words: floa
     if math.isnan(known_words):
         return ""
     return (
-        f": {known_words:.0%} of the shaded words, in {len(texts)} such texts, occur in the "
-        "training text"
+        f": {format_percent(known_words)} of the shaded words, in {len(texts)} such texts, occur "
+        "in the training text"
     )
 
 
@@ -381,7 +384,7 @@ def _share_of_known_words(race: RaceState, texts: list[Continuation], known_word
         return f"not defined beyond letter {race.length}"
     if math.isnan(known_words):
         return f"no words beyond letter {race.length}"
-    return f"<b>{known_words:.0%}</b> real words beyond letter {race.length}"
+    return f"<b>{format_percent(known_words)}</b> real words beyond letter {race.length}"
 
 
 def _mark_hero(part: str) -> str:

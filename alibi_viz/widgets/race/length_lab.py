@@ -19,6 +19,8 @@ from traitlets import HasTraits
 from alibi_viz import lab
 from alibi_viz.data.text import YOURS
 from alibi_viz.figures import curve_plot as picture
+from alibi_viz.figures import panels
+from alibi_viz.formatting import in_prose
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import Axes, over_seeds
@@ -28,7 +30,6 @@ from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.formatting import in_prose
 from alibi_viz.widgets.core.traits import (
     BadValue,
     ChoiceFrom,
