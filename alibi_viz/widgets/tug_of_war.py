@@ -35,6 +35,8 @@ class TugOfWar(App):
         distance: 1 to 255, how many tokens back the match is.
     """
 
+    The match can be dragged along its curve.
+
     why = Why(
         "Content and bias add up, so they compete.",
         "02_content_against_distance",
@@ -51,6 +53,7 @@ class TugOfWar(App):
                 "head",
                 "s-head",
                 "Head 1 has slope 1/2, head 8 slope 1/256",
+        self.below_figure = (self.handle("distance", ["match"], "Drag the match"),)
                 width="100px",
             ),
             self.slider(

@@ -10,6 +10,9 @@ import ipywidgets as widgets
 from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
+from alibi_viz.widgets.core.copy_button import CopyButton
+from alibi_viz.widgets.core.handle import DragHandle
+
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 PLAY_INTERVAL = 100  # milliseconds between two steps of a slider that plays
 BEHIND_LABEL = {"align_items": "center", "overflow": "visible"}  # of a row that starts with one
@@ -268,6 +271,26 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
+    def handle(
+        self, name: str, marks: Sequence[str], tip: str, read: Callable[[float], int] = round
+    ) -> DragHandle:
+        """A handle over a mark of the figure: a `Count` that has a slider can be dragged as well.
+
+        Belongs into `below_figure`. `marks` are the names of traces with one point, and of vertical
+        lines; the visible one has the handle. `read` turns a place on the x axis into the number,
+        which then stays within its limits.
+        """
+        trait = self.traits()[name]
+
+        def move(change: Any) -> None:
+            number = min(max(read(change.new), trait.min), trait.max)
+            with self._lock:
+                self.attempt(lambda: self.set_trait(name, number))
+
+        made = DragHandle(marks=list(marks), tip=tip)
+        made.observe(move, names="place")
+        return made
+
 
         def read(text: str) -> Any:
             try:
