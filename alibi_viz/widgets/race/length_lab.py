@@ -41,6 +41,7 @@ from alibi_viz.widgets.core.traits import (
     raising_bad_value,
 )
 from alibi_viz.widgets.race import captions
+from alibi_viz.widgets.race.moments import Moments
 from alibi_viz.widgets.race.state import HERO, RaceState, Written, continues_opening
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
@@ -141,6 +142,7 @@ class LengthLab(App):
     the kernel stays free, and returns a future: `await app.train()` in a notebook,
     `app.train().result()` in a script. Changes of the state during a race apply to the next one.
 
+    After a race, a slider goes back to each of its tests.
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head,
             num_heads) and subclasses of `Position`, which are offered under their names from then
@@ -197,6 +199,7 @@ class LengthLab(App):
         self._drawn_tests = 0  # of the race that was drawn last
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
+        self._step: int | None = None  # of the test that the reader has gone back to
             self.texts = {_python().name: _python()}
         super().__init__(**state)
         load_compiler()
@@ -276,6 +279,7 @@ class LengthLab(App):
             self._races[race.task] = race
             self.say("")
             return self._run(steps)
+            self._step = None
 
     def stop(self) -> None:
         """End the race after the current row. Does nothing without a race."""
@@ -303,6 +307,9 @@ class LengthLab(App):
         self._emma = labeled(EMMA_GUESS, self._emma_buttons())
         self._methods = row()
         self._lanes = HTML().add_class("s-lanes")
+        self._moments = Moments(self._go_back)
+        # Before `App` draws, because another race has other tests.
+        self.observe(self._forget_step, names="question")
         self._written = HTML().add_class("s-written")
 
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
@@ -329,18 +336,21 @@ class LengthLab(App):
             self._text_controls(),
         )
         settings = column(folded)
-        question = self.menu("question", "question", "s-question", "What is measured")
-        beside_stop = row(ask_first, self._more, self.reset_button(self._clear_own_text))
+        self._question_menu = self.menu("question", "question", "s-question", "What is measured")
+        reset = self.reset_button(self._on_reset)
 
-        self._hidden_when_simple = (beside_stop, settings, question, self.reason)
-        start = row(self._emma, train, self._stop, beside_stop)
+        settings_of_a_race = (ask_first, self._more, self._question_menu, reset)
+        self._hidden_when_simple = (*settings_of_a_race, settings, self.reason)
+        start = row(self._emma, train, self._stop, self._moments, *settings_of_a_race)
         self._panel = column(self._guesses, self._columns, start, settings)
         return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
 
     def draw(self) -> tuple[str, str]:
         question = self._question
         race = self._shown
-        results = race.results(question)
+        at_end = race.results(question)
+        step = self._step if question is race.main else None
+        results = at_end if step is None else race.results(question, step)
         # The built-in text isn't written, which takes half a second, before it has been read.
         text = None if results.empty else race.text_read
         axes = question.axes(race.length, sorted(results["x"].unique()), text)
@@ -365,8 +375,8 @@ class LengthLab(App):
         self._written.value = captions.written_html(race)
         show(race.written and not is_simple, self._written)
         self._update_controls()
-        self._mark_guesses(race, results)
-        self._show_texts(race)
+        self._mark_guesses(race, at_end)
+        self._show_texts(race, step)
         self._show_progress()
         if is_simple:
             return captions.simple_caption(race, results, self._note(race))
@@ -379,6 +389,9 @@ class LengthLab(App):
     @property
     def _race(self) -> RaceState | None:
         """The race that the open question is about, if there was one."""
+        self._offer_moments(race, question)
+        if step is not None:
+            return captions.caption_at(race, step, results), ""
         return self._races.get(self._question.task)
 
     @property
@@ -500,19 +513,19 @@ class LengthLab(App):
         with self._lock:
             race = self._active or self._shown
             if not self.simple:
-                self._lanes.value = captions.lanes(race)
+                self._lanes.value = captions.lanes(race, self._step)
                 return
-            for method, step in captions.steps_done(race).items():
+            for method, steps in captions.steps_done(race, self._step).items():
                 if method in self._columns_of_methods:
-                    bar = captions.progress_bar(race, method, step)
+                    bar = captions.progress_bar(race, method, steps)
                     self._columns_of_methods[method].bar.value = bar
 
-    def _show_texts(self, race: RaceState) -> None:
-        """Show what each model of a simple race writes, in its column."""
+    def _show_texts(self, race: RaceState, step: int | None) -> None:
+        """Show what each model of a simple race writes, now or at an earlier step."""
         for method in race.methods:
             if method in self._columns_of_methods:
                 text = self._columns_of_methods[method].text
-                text.value = captions.text_beside_others(race, method)
+                text.value = captions.text_beside_others(race, method, step)
                 show(race.task == "text", text)
 
     # The controls.
@@ -526,6 +539,28 @@ class LengthLab(App):
             self.remove_class("alibi-simple")
             middle = [self.figure, self._caption]
         self.children = [*self._above_figure, *middle, self._written, *self._below_caption]
+    # Back through a race that is over.
+
+    def _offer_moments(self, race: RaceState, question: Question) -> None:
+        """Offer the tests of a race that is over."""
+        is_over = race.state not in ("ready", "running") and not self.running
+        steps = race.tested_steps if is_over and question is race.main else []
+        self._moments.offer(steps, race.steps, self._step)
+
+    def _go_back(self, step: int | None) -> None:
+        """Show the race after a step, or its end."""
+        with self._lock:
+            if step != self._step:
+                self._step = step
+                self.attempt(self.refresh)
+
+    def _forget_step(self, _: object) -> None:
+        self._step = None
+
+    def _on_reset(self) -> None:
+        self._clear_own_text()
+        self._go_back(None)
+
 
     def _update_controls(self) -> None:
         """Show the controls that fit the mode and the methods. Lock the settings during a race."""
