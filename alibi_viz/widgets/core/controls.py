@@ -180,6 +180,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The part of `App` that makes controls. Each control is found by its CSS class, such as
     "s-count"."""
 
+    copy_button: CopyButton | None = None
+
     def link(
         self,
         control: Widget,
@@ -269,8 +271,6 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         play.add_class(css)
         return self.link(play, name, read, show)
 
-    def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
-        """A text field for a `Count`. A number out of range shows an error message."""
     def handle(
         self, name: str, marks: Sequence[str], tip: str, read: Callable[[float], int] = round
     ) -> DragHandle:
@@ -291,6 +291,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         made.observe(move, names="place")
         return made
 
+    def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
+        """A text field for a `Count`. A number out of range shows an error message."""
 
         def read(text: str) -> Any:
             try:
@@ -376,9 +378,9 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return [box(option) for option in options]
 
-    def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
+    def reset_button(self, also: Callable[[], object] = lambda: None) -> HBox:
         """A button, with the CSS class "s-reset", that sets every trait back to its value now, and
-        calls `also`."""
+        calls `also`; beside it, one that copies the app as code. Both stand at the end of a row."""
         initial = self._state()  # in the order of their definition, because one may limit the next
 
         def reset() -> None:
@@ -388,9 +390,13 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.attempt(lambda: self.set_together(initial))
             also()
 
-        return button(
-            "Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset
-        )
+        tip = "Set everything back to how it was at the start"
+        return self.end_of_row(button("Reset", "undo", "s-reset", tip, reset))
+
+    def end_of_row(self, reset: widgets.Button) -> HBox:
+        """The button that copies the app as code, and one that resets it."""
+        self.copy_button = CopyButton()
+        return HBox([self.copy_button, reset], layout=Layout(overflow="visible")).add_class("s-end")
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
