@@ -243,7 +243,7 @@ def traces_by_slot(figure: go.Figure) -> list[SlotTraces]:
     """The traces of each slot of a figure from `blank`."""
     means = figure.data[:MAX_METHODS]
     seeds = figure.data[MAX_METHODS : 2 * MAX_METHODS]
-    training = figure.data[2 * MAX_METHODS :]
+    training = figure.data[2 * MAX_METHODS : 3 * MAX_METHODS]
     return [SlotTraces(*traces) for traces in zip(means, seeds, training, strict=True)]
 
 
@@ -292,10 +292,15 @@ def draw(
             curves=_drawn_curves(axes, x_ends, means),
             label_width=LABEL_WIDTH / (plot_width[1] - plot_width[0]),
         )
-        _draw_training(figure, slots, training, steps, axes.yardsticks)
-
-        title_x = 0 if training is None else RIGHT[0]
-        CurveTitles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
+        _draw_training(
+            figure,
+            slots,
+            training,
+            steps,
+            axes.yardsticks,
+            width=FULL_WIDTH if stacked else LEFT,
+        )
+        CurveTitles(*figure.layout.annotations[:2]).curves.text = axes.title
         figure.layout.xaxis2.update(
             domain=plot_width,
             type="log" if axes.log else "linear",
@@ -391,7 +396,7 @@ def _draw_training(
         value_range,
         places=["end"],  # where the loss has fallen below them
     )
-    CurveTitles(*figure.layout.annotations).training.visible = visible
+    CurveTitles(*figure.layout.annotations[:2]).training.visible = visible
     figure.layout.xaxis.update(
         domain=LEFT if visible else HIDDEN,
         range=[0, steps],
