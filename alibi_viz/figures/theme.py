@@ -34,9 +34,10 @@ DIVERGING = tuple(_THEME["diverging"])
 SEQUENTIAL = tuple(sequential.Cividis)
 # Of a scale: odd, so that zero has its own, and images need two more values for gaps and masks
 NUM_COLORS = 253
-# Gray, not a color of any scale; once for images and once for plotly
-MASKED_RGBA = (128, 128, 128, 90)
-MASKED = "rgba(128, 128, 128, 0.35)"
+# Gray, not a color of any scale, lighter than the dark end of the colors of weights on both themes;
+# once for images and once for plotly
+MASKED_RGBA = (160, 160, 160, 112)
+MASKED = "rgba(160, 160, 160, 0.44)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
 DOTTED = {"color": GRAY, "width": 1.5, "dash": "dot"}
 # An annotation that is the title of a plot, above its upper left corner
