@@ -62,9 +62,10 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     check_table("reach", reach, REACH_COLUMNS)
     claims = list(reach["claim"])
     figure = theme.blank(
-        height=120 + _ROW * len(claims),
-        margin={"l": 180, "r": 205, "t": 50, "b": 44},
-        legend={"y": 1.02},
+        height=110 + _ROW * len(claims),
+        margin={"l": 180, "r": 226, "t": 40, "b": 44},
+        # At the upper edge: above the plot, it would cover the first claim on a wide page.
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
     )
     points = _points(table, reach)
     for name, color in {

@@ -12,11 +12,18 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import as_array, named_trace, with_gaps
 from alibi_viz.formatting import true_minus
 
 SMALLEST = 1e-6  # errors below have the color of this one
+# Pixels: of the figure, with one plot below the other, and from a plot to its title
+_HEIGHT = 380
+_STACKED_HEIGHT = 560
+_ABOVE_LEGEND = 30
+# Shares of the width
+_LEFT = (0.0, 0.43)
+_RIGHT = (0.6, 1.0)
 
 
 class PrecisionTraces(NamedTuple):
@@ -37,14 +44,20 @@ def blank() -> go.Figure:
         margin={"l": 64, "r": 84, "t": 62, "b": 48},
         legend={"y": 1.0, "font_size": 11},
     )
-    figure.set_subplots(
-        rows=1,
-        cols=2,
-        column_widths=[0.43, 0.4],
-        horizontal_spacing=0.17,
-        subplot_titles=("bias", "error of the weights"),
-    )
-    figure.update_annotations(font_size=13, yshift=30)
+    figure.set_subplots(rows=1, cols=2)
+    for axes, title in ((("x", "y"), "bias"), (("x2", "y2"), "error of the weights")):
+        x, y = axes
+        figure.add_annotation(
+            text=title,
+            xref=f"{x} domain",
+            yref=f"{y} domain",
+            x=0.5,
+            y=1,
+            yanchor="bottom",
+            yshift=_ABOVE_LEGEND,
+            showarrow=False,
+            font_size=13,
+        )
 
     bias_hover = "key %{x}<br>%{fullData.name} bias %{customdata}<extra></extra>"
     figure.add_scatter(
@@ -92,7 +105,20 @@ def blank() -> go.Figure:
             },
         },
     )
+    arrange(figure, page_width=panels.NARROW)
     return figure
+
+
+def arrange(figure: go.Figure, page_width: int) -> None:
+    """Put the plots beside each other or, on a narrow page, below each other."""
+    bar = figure.layout.coloraxis.colorbar
+    if page_width < panels.NARROW:
+        panels.stack(figure, height=_STACKED_HEIGHT, between=80)
+        lower = figure.layout.yaxis2.domain
+        theme.update_changed(bar, y=0, yanchor="bottom", len=lower[1])
+    else:
+        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
+        theme.update_changed(bar, y=0.5, yanchor="middle", len=1)
 
 
 def traces_of(figure: go.Figure) -> PrecisionTraces:

@@ -73,6 +73,9 @@ class PrecisionMicroscope(App):
             self.reset_button(),
         ]
 
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
+
     def draw(self) -> str:
         dtype = DTYPES[self.dtype]
         errors = weight_errors(SLOPE, LENGTH, dtype=dtype, form=self.form)

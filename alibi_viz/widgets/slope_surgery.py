@@ -235,7 +235,7 @@ class SlopeSurgery(App):
     True
     """
 
-    min_width = 520  # two panels
+    min_width = 360
     why = Why(
         "The changed model has the same parameters as the one before. So all differences between "
         "the lines come from the change.",
@@ -345,6 +345,9 @@ class SlopeSurgery(App):
         slopes_times = labeled("slopes times", factor)
         first = row(subject, slopes_times, dropped, window, more, self.reset_button())
         return [column(first, further)]
+
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
 
     def draw(self) -> tuple[str, str]:
         subject = self._subject()

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.formatting import format_fixed, format_number, format_percent
 from alibi_viz.slopes import alibi_slopes
@@ -14,6 +14,12 @@ from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import Count
 
 TOKENS = 256
+# Pixels: of the figure, and with one plot below the other
+HEIGHT = 290
+STACKED_HEIGHT = 430
+# Shares of the width
+LEFT = (0.0, 0.4)
+RIGHT = (0.53, 1.0)
 # The scale of the pulls is fixed, so that bars can be compared. What is below it is cut off and
 # marked.
 LOWEST_PULL = -16
@@ -108,7 +114,14 @@ class TugOfWar(App):
         )
         self._add_pulls(figure)
         self._add_weights(figure)
+        panels.put_beside(figure, LEFT, RIGHT, height=HEIGHT)
         return figure
+
+    def arrange(self) -> None:
+        if self.page_width < panels.NARROW:
+            panels.stack(self.figure, height=STACKED_HEIGHT)
+        else:
+            panels.put_beside(self.figure, LEFT, RIGHT, height=HEIGHT)
 
     def _add_pulls(self, figure: go.Figure) -> None:
         """Bars of which each begins where the one above it ends, and the sum of both."""

@@ -68,7 +68,7 @@ class TwoSwitches(App):
     True
     """
 
-    min_width = 720  # two panels; on a phone, the cells alone are in view
+    min_width = 360
     why = Why(
         "The model is the same in all four states, so whatever changes is the work of a switch.",
         "05_why_it_extrapolates",
@@ -113,6 +113,9 @@ class TwoSwitches(App):
             ),
             self.reset_button(),
         ]
+
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
 
     def draw(self) -> tuple[str, str]:
         picture.draw(

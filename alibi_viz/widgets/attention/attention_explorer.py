@@ -82,7 +82,7 @@ class AttentionExplorer(HasHead, TextApp):
     matrices = Flag(False)
     longest = MAX_TOKENS
     text_height = "34px"  # one line, because the app has to fit a laptop
-    min_width = 620
+    min_width = 440
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
     blank = staticmethod(attention_plot.blank)
 

@@ -153,6 +153,10 @@ class App(Controls):
         """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
 
+    def arrange(self) -> None:
+        """Place the parts of the figure for `page_width`, such as two plots that stack on a narrow
+        page. By default, they have their places already."""
+
     def draw(self) -> str | tuple[str, str]:
         """Put the state into `self.figure`, in place.
 
@@ -176,7 +180,9 @@ class App(Controls):
             is_coarse = 0 < pixel_ratio <= 1
             self.density = COARSE_DENSITY if is_coarse else DENSITY
             self.page_width = max(width, self.min_width)
-            self.figure.layout.width = self.page_width
+            with self.figure.batch_update():
+                self.figure.layout.width = self.page_width
+                self.arrange()
             if self.redraw_to_fit:
                 self._redraw()
 

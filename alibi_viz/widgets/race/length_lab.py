@@ -62,7 +62,8 @@ It <b>holds</b> if it rises by at most 0.1 bits, and <b>fails</b> if it rises by
 </div>"""
 EMMA_GUESS = f"Will ALiBi's tale name {HERO} again?"
 # Pixels
-HEIGHT = 400
+HEIGHT = 316
+STACKED_HEIGHT = 500  # with one plot below the other
 SIMPLE_HEIGHT = 190
 # The axis of losses is the same in all states of a race: a byte has 8 bits.
 LOWEST_LOSS = 0.0
@@ -171,7 +172,8 @@ class LengthLab(App):
     ([64, 128, 256, 512, 1024], 'alibi')
     """
 
-    min_width = 520  # two panels
+    min_width = 360
+    redraw_to_fit = True  # the plots stack on a narrow page
     why = Why(
         "On longer sequences of a text, the same bytes are predicted at every length, and only "
         "their context changes. So a line that rises there means that longer sequences make the "
@@ -358,9 +360,16 @@ class LengthLab(App):
             axes = replace(axes, low=LOWEST_LOSS, high=HIGHEST_LOSS, is_steady=True)
         is_simple = self._is_simple(race)
         losses = race.losses if question is race.main and not is_simple else None
+        if losses is not None and step is not None:
+            losses = losses[losses["x"] <= step]
+
+        is_stacked = losses is not None and self.page_width < panels.NARROW
+        height = STACKED_HEIGHT if is_stacked else HEIGHT
+        if is_simple:
+            height = SIMPLE_HEIGHT
 
         with self.figure.batch_update():
-            picture.arrange(self.figure, SIMPLE_HEIGHT if is_simple else HEIGHT, compact=is_simple)
+            picture.arrange(self.figure, height, compact=is_simple, stacked=is_stacked)
             picture.draw(
                 self.figure,
                 race.slots,
@@ -368,6 +377,7 @@ class LengthLab(App):
                 results,
                 training=losses,
                 steps=race.steps,
+                stacked=is_stacked,
             )
         self._drawn_tests = race.tests
         self._drawn_classes = {name: position_class(name) for name in self.methods}
@@ -528,17 +538,6 @@ class LengthLab(App):
                 text.value = captions.text_beside_others(race, method, step)
                 show(race.task == "text", text)
 
-    # The controls.
-
-    def _arrange(self, _: Any = None) -> None:
-        """Put the caption above the figure in simple mode, because it is the verdict there."""
-        if self.simple:
-            self.add_class("alibi-simple")
-            middle = [self._caption, self.figure]
-        else:
-            self.remove_class("alibi-simple")
-            middle = [self.figure, self._caption]
-        self.children = [*self._above_figure, *middle, self._written, *self._below_caption]
     # Back through a race that is over.
 
     def _offer_moments(self, race: RaceState, question: Question) -> None:
@@ -562,6 +561,17 @@ class LengthLab(App):
         self._go_back(None)
 
 
+    # The controls.
+
+    def _arrange(self, _: Any = None) -> None:
+        """Put the caption above the figure in simple mode, because it is the verdict there."""
+        if self.simple:
+            self.add_class("alibi-simple")
+            middle = [self._caption, self.figure]
+        else:
+            self.remove_class("alibi-simple")
+            middle = [self.figure, self._caption]
+        self.children = [*self._above_figure, *middle, self._written, *self._below_caption]
     def _update_controls(self) -> None:
         """Show the controls that fit the mode and the methods. Lock the settings during a race."""
         self._add_method_boxes()
