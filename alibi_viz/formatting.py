@@ -1,4 +1,4 @@
-"""Number formats and names shared by the captions."""
+"""How numbers and names are written in captions, figures and hover texts."""
 
 import math
 from typing import SupportsFloat

@@ -158,6 +158,7 @@ def draw(
             axis_labels=(range(length), range(length)),
             legend=SHOWS[show],
             plot_size=(plot_width, _PLOT_HEIGHT),
+            page_width=page_width,
         )
         _show_profile(figure, visible=with_profile)
         if with_profile:

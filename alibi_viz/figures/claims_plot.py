@@ -39,8 +39,8 @@ _GUESS_SYMBOLS = {
     "not seen here": (-_GUESS_END, "triangle-left"),
     "can't tell": (0.0, "circle"),
 }
-_ROW = 30  # pixels for a claim
-_WORDS_WIDTH = 26  # characters of a line of words on the right
+_ROW = 22  # pixels for a claim
+_WORDS_WIDTH = 38  # characters of a line of words on the right
 _SPREAD = 0.64  # of the dots of a claim, as a share of its row
 
 
@@ -90,6 +90,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
             xshift=8,
             y=place,
             text=text,
+            font_size=11,
             align="left",
             showarrow=False,
         )

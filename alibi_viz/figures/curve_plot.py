@@ -205,7 +205,7 @@ def blank(height: int) -> go.Figure:
     add_yardsticks(figure, MAX_YARDSTICKS, "x", "y")
 
     # The order is that of `CurveTitles`.
-    for text in ("", "Loss while training"):
+    for text, x, y in (("", "x2", "y2"), ("Loss while training", "x", "y")):
         figure.add_annotation(
             theme.TITLE,
             text=text,

@@ -67,7 +67,7 @@ def blank(waves: NDArray[np.floating], new_waves: NDArray[np.bool_], trained: in
         # ranges would widen, each time a bit more, and the clocks shrink.
         yaxis3={
             "anchor": "x2",
-            "range": [-0.65, 0.48],
+            "range": [-0.72, 0.48],
             "scaleanchor": "x2",
             "constrain": "domain",
             "domain": _CLOCKS,
@@ -175,7 +175,7 @@ def draw_clocks(
     for label, period, hand_is_new in zip(labels, periods, is_new, strict=True):
         text = f"turns in {period:,.0f}"
         if hand_is_new:
-            text += f": {_red('new angle')}"
+            text += f"<br>{_red('new angle')}"
         label.update(text=text, visible=True)
 
 
@@ -293,7 +293,8 @@ def _add_clocks(figure: go.Figure) -> None:
         figure.add_annotation(
             name="period",
             x=clock,
-            y=-0.57,
+            y=-0.49,
+            yanchor="top",
             xref="x2",
             yref="y3",
             showarrow=False,

@@ -39,7 +39,7 @@ class PrecisionTraces(NamedTuple):
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(
-        height=400,
+        height=_HEIGHT,
         hovermode="closest",
         margin={"l": 64, "r": 84, "t": 62, "b": 48},
         legend={"y": 1.0, "font_size": 11},

@@ -206,8 +206,8 @@ def power_ticks(powers: range) -> dict[str, object]:
 
     >>> power_ticks(range(-8, 1, 8))
     {'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}
-    >>> power_ticks(range(-20, -19))["ticktext"]
-    ['2<sup>-20</sup>']
+    >>> power_ticks(range(20, 21))["ticktext"]
+    ['2<sup>20</sup>']
     """
     step = max(1, math.ceil(len(powers) / 9))
     labeled = powers[::step]
@@ -229,7 +229,7 @@ def _power_text(power: int) -> str:
 def blank_spans() -> go.Figure:
     """The figure of spans without data: what the slope alone predicts, and two marks per head."""
     figure = theme.blank(
-        height=400,
+        height=345,
         hovermode="closest",
         margin={"l": 70, "r": 24, "t": 40, "b": 48},
         showlegend=True,

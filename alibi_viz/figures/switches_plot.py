@@ -174,7 +174,7 @@ def switches_figure(
 def blank() -> go.Figure:
     """The figure of an app without data: the cells on the left, the curves on the right."""
     figure = theme.blank(
-        height=280,
+        height=_HEIGHT,
         hovermode="closest",
         margin={"l": 34, "r": 92, "t": 46, "b": 46},
         showlegend=False,

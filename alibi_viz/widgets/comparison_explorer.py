@@ -74,8 +74,8 @@ class ComparisonExplorer(App):
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         is_published = results is None
-        self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
         self.given = "" if is_published else "results"
+        self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
         if is_published and state.get("question") == CLAIMS_VIEW:
             self._verdicts = study.verdict_table(study.published_results(by_block=True))
 

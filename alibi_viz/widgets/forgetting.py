@@ -146,7 +146,7 @@ class Forgetting(App):
         figure.add_annotation(
             name="half-life", y=BRACKET, xanchor="right", yanchor="bottom", showarrow=False
         )
-        figure.add_shape(
+        figure.add_scatter(
             name="handle",
             mode="markers",
             marker={"size": 16, "color": theme.GRAY},

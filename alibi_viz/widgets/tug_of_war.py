@@ -35,13 +35,13 @@ DISTANCES = sorted({min(round(2 ** (step / 8)), TOKENS - 1) for step in range(65
 class TugOfWar(App):
     """Content against distance: the last of 256 tokens, and one match among equal keys.
 
+    The match can be dragged along its curve.
+
     Traits:
         head: 1 to 8, of eight.
         content: 0 to 12, by how much the logit of the match is higher.
         distance: 1 to 255, how many tokens back the match is.
     """
-
-    The match can be dragged along its curve.
 
     why = Why(
         "Content and bias add up, so they compete.",
@@ -53,13 +53,13 @@ class TugOfWar(App):
     distance = Count(16, min=1, max=TOKENS - 1)
 
     def controls(self) -> list[Widget]:
+        self.below_figure = (self.handle("distance", ["match"], "Drag the match"),)
         return [
             self.slider(
                 "head",
                 "head",
                 "s-head",
                 "Head 1 has slope 1/2, head 8 slope 1/256",
-        self.below_figure = (self.handle("distance", ["match"], "Drag the match"),)
                 width="100px",
             ),
             self.slider(
@@ -81,11 +81,12 @@ class TugOfWar(App):
         ]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(height=290, showlegend=False, margin={"t": 28, "l": 108, "r": 30})
+        figure = theme.blank(
+            height=HEIGHT, showlegend=False, margin={"t": 28, "l": 108, "r": 30, "b": 48}
+        )
         figure.update_layout(
             # Left: what pulls on the logit of the match.
             xaxis={
-                "domain": [0, 0.4],
                 "range": [LOWEST_PULL, HIGHEST_PULL],
                 "tickvals": [-15, -10, -5, 0, 5, 10],
                 "title_text": "pull on the logit",
@@ -99,7 +100,6 @@ class TugOfWar(App):
             },
             # Right: the weight of the match at each distance.
             xaxis2={
-                "domain": [0.53, 1],
                 "type": "log",
                 "range": [0, math.log10(TOKENS)],
                 "tickvals": [1, 4, 16, 64, 256],

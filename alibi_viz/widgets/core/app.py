@@ -207,12 +207,6 @@ class App(Controls):
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {got} in {str(path)!r}")
         return path
 
-    def _as_page(self) -> str:
-        """The figure and its words as a page that needs no network."""
-        plot = self.snapshot().to_html(
-            full_html=False, include_plotlyjs=True, config={"displaylogo": False}
-        )
-        words = html.escape(f"{self.caption} {self.details}".strip())
     def as_code(self) -> str:
         """Python code that opens the app as it is now.
 
@@ -235,6 +229,12 @@ class App(Controls):
         call = f"widgets.{type(self).__name__}({', '.join(arguments)})"
         return f"from alibi_viz import widgets\n\n{call}"
 
+    def _as_page(self) -> str:
+        """The figure and its words as a page that needs no network."""
+        plot = self.snapshot().to_html(
+            full_html=False, include_plotlyjs=True, config={"displaylogo": False}
+        )
+        words = html.escape(f"{self.caption} {self.details}".strip())
         name = type(self).__name__
         return SAVED.format(title=name, ink=theme.INK, figure=plot, caption=words)
 
@@ -287,14 +287,14 @@ class App(Controls):
                 else:
                     self.caption, self.details = drawn
                 self._show_words()
+            if self.copy_button is not None:
+                self.copy_button.code = self.as_code()
             self._drawn = state
 
     def _show_words(self) -> None:
         self._caption.value = html.escape(self.caption)
         words = html.escape(self.details)
         summary = "<summary>Details</summary>"
-            if self.copy_button is not None:
-                self.copy_button.code = self.as_code()
         self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
         show(self.details, self._details)
 

@@ -142,8 +142,8 @@ class LengthLab(App):
     The models are trained on sequences of `length` bytes. `train` starts the race on a thread, so
     the kernel stays free, and returns a future: `await app.train()` in a notebook,
     `app.train().result()` in a script. Changes of the state during a race apply to the next one.
-
     After a race, a slider goes back to each of its tests.
+
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head,
             num_heads) and subclasses of `Position`, which are offered under their names from then
@@ -199,9 +199,9 @@ class LengthLab(App):
         # {method: class} of the chosen methods when `draw` last drew them; empty before that
         self._drawn_classes: dict[str, type[Position]] = {}
         self._drawn_tests = 0  # of the race that was drawn last
+        self._step: int | None = None  # of the test that the reader has gone back to
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
-        self._step: int | None = None  # of the test that the reader has gone back to
             self.texts = {_python().name: _python()}
         super().__init__(**state)
         load_compiler()
@@ -279,9 +279,9 @@ class LengthLab(App):
                 raise BadValue(str(error) or type(error).__name__) from error
 
             self._races[race.task] = race
+            self._step = None
             self.say("")
             return self._run(steps)
-            self._step = None
 
     def stop(self) -> None:
         """End the race after the current row. Does nothing without a race."""
@@ -307,11 +307,11 @@ class LengthLab(App):
         self._guess_prompt = HTML(GUESS)
         self._columns = VBox().add_class("s-columns")
         self._emma = labeled(EMMA_GUESS, self._emma_buttons())
-        self._methods = row()
-        self._lanes = HTML().add_class("s-lanes")
         self._moments = Moments(self._go_back)
         # Before `App` draws, because another race has other tests.
         self.observe(self._forget_step, names="question")
+        self._methods = row()
+        self._lanes = HTML().add_class("s-lanes")
         self._written = HTML().add_class("s-written")
 
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
@@ -345,7 +345,7 @@ class LengthLab(App):
         self._hidden_when_simple = (*settings_of_a_race, settings, self.reason)
         start = row(self._emma, train, self._stop, self._moments, *settings_of_a_race)
         self._panel = column(self._guesses, self._columns, start, settings)
-        return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
+        return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes)]
 
     def draw(self) -> tuple[str, str]:
         question = self._question
@@ -383,11 +383,15 @@ class LengthLab(App):
         self._drawn_classes = {name: position_class(name) for name in self.methods}
 
         self._written.value = captions.written_html(race)
-        show(race.written and not is_simple, self._written)
+        # They are from the end of the race.
+        show(race.written and not is_simple and step is None, self._written)
         self._update_controls()
         self._mark_guesses(race, at_end)
         self._show_texts(race, step)
         self._show_progress()
+        self._offer_moments(race, question)
+        if step is not None:
+            return captions.caption_at(race, step, results), ""
         if is_simple:
             return captions.simple_caption(race, results, self._note(race))
         return captions.caption(race, question, results, self._note(race), self.running)
@@ -399,9 +403,6 @@ class LengthLab(App):
     @property
     def _race(self) -> RaceState | None:
         """The race that the open question is about, if there was one."""
-        self._offer_moments(race, question)
-        if step is not None:
-            return captions.caption_at(race, step, results), ""
         return self._races.get(self._question.task)
 
     @property
@@ -560,7 +561,6 @@ class LengthLab(App):
         self._clear_own_text()
         self._go_back(None)
 
-
     # The controls.
 
     def _arrange(self, _: Any = None) -> None:
@@ -572,6 +572,7 @@ class LengthLab(App):
             self.remove_class("alibi-simple")
             middle = [self.figure, self._caption]
         self.children = [*self._above_figure, *middle, self._written, *self._below_caption]
+
     def _update_controls(self) -> None:
         """Show the controls that fit the mode and the methods. Lock the settings during a race."""
         self._add_method_boxes()
@@ -581,7 +582,7 @@ class LengthLab(App):
         running = self.running
         self._stop.disabled = not running
         for widget in below(self._panel):
-            if widget is self._stop or widget is self._more:
+            if widget in (self._stop, self._more, self._question_menu):
                 continue
             if widget.has_trait("disabled"):
                 widget.disabled = running
