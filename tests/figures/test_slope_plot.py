@@ -53,7 +53,7 @@ def test_hover_texts_have_the_half_life_and_the_steps_to_a_bias_of_4(
     main = beside_official(heads, scheme).data[0]
     slopes = alibi_slopes(heads, scheme)
     for texts, half_life_of_head, steps in zip(
-        main.customdata, half_life(slopes), 4 / slopes, strict=True
+        main.customdata, half_life(slopes.double()), 4 / slopes, strict=True
     ):
         assert list(texts[1:]) == [format_number(half_life_of_head), format_number(steps)]
 
