@@ -72,8 +72,8 @@ def blank(template: str) -> go.Figure:
         xshift=_BAR_LENGTH + 20,
         yref="paper",
         y=1,
-        yanchor="middle",
-        yshift=_MARGIN["t"] - 12,
+        yanchor="top",  # it may have two lines
+        yshift=_MARGIN["t"] - 3,
         showarrow=False,
     )
     return figure

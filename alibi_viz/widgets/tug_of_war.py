@@ -100,6 +100,7 @@ class TugOfWar(App):
             },
             # Right: the weight of the match at each distance.
             xaxis2={
+                "anchor": "y2",
                 "type": "log",
                 "range": [0, math.log10(TOKENS)],
                 "tickvals": [1, 4, 16, 64, 256],

@@ -38,6 +38,13 @@ def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name: str) -> No
     assert layout.height == fitted(name, WIDE).figure.layout.height
 
 
+@pytest.mark.parametrize("name", TWO_PLOTS)
+def test_each_axis_is_below_its_own_plot(name: str) -> None:
+    layout = fitted(name, NARROW).figure.layout
+    assert layout.xaxis2.anchor == "y2"
+    assert layout.xaxis.anchor in (None, "y")
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_no_figure_is_wider_than_a_narrow_page(name: str) -> None:
     assert fitted(name, NARROW).figure.layout.width <= NARROW
