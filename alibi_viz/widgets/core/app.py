@@ -117,6 +117,7 @@ class App(Controls):
         in_order = {name: state[name] for name in self._names() if name in state}
         super().__init__(**in_order)
 
+        self._page = PageWidget()
         self._message = HTML()
         self._caption = HTML().add_class("alibi-caption")
         self._details = HTML()
@@ -130,12 +131,14 @@ class App(Controls):
         try:
             self._redraw()
         except BaseException:
+            self._page.close()
             self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
 
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
-        page = PageWidget(controls=[control.model_id for control in below(controls)])
+        page = self._page
+        page.controls = [control.model_id for control in below(controls)]
         page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)
@@ -287,8 +290,7 @@ class App(Controls):
                 else:
                     self.caption, self.details = drawn
                 self._show_words()
-            if self.copy_button is not None:
-                self.copy_button.code = self.as_code()
+            self._page.code = self.as_code()
             self._drawn = state
 
     def _show_words(self) -> None:

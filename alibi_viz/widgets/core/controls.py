@@ -10,7 +10,6 @@ import ipywidgets as widgets
 from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
-from alibi_viz.widgets.core.copy_button import CopyButton
 from alibi_viz.widgets.core.handle import DragHandle
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
@@ -179,8 +178,6 @@ class Menu:
 class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The part of `App` that makes controls. Each control is found by its CSS class, such as
     "s-count"."""
-
-    copy_button: CopyButton | None = None
 
     def link(
         self,
@@ -394,9 +391,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.end_of_row(button("Reset", "undo", "s-reset", tip, reset))
 
     def end_of_row(self, reset: widgets.Button) -> HBox:
-        """The button that copies the app as code, and one that resets it."""
-        self.copy_button = CopyButton()
-        return HBox([self.copy_button, reset], layout=Layout(overflow="visible")).add_class("s-end")
+        """A button that resets the app, beside which page.js puts one that copies it as code."""
+        return HBox([reset], layout=Layout(overflow="visible")).add_class("s-end")
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""

@@ -466,9 +466,8 @@ def test_code_opens_the_same_app_even_with_a_long_value() -> None:
 def test_copy_button_has_the_code_of_the_present_state() -> None:
     app = Doubling()
     app.count = 5
-    assert app.copy_button is not None
-    assert app.copy_button.code == app.as_code()
-    assert "count=5" in app.copy_button.code
+    assert app._page.code == app.as_code()
+    assert "count=5" in app._page.code
 
 
 def test_repr_of_a_long_value_is_cut() -> None:
