@@ -98,7 +98,9 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(
         range=[-_END, _END],
         tickvals=_shrink(distances),
-        ticktext=list(_WORDS.values()),
+        # On two lines, beside each other they would be turned and cut.
+        ticktext=[words.replace(" ", "<br>") for words in _WORDS.values()],
+        tickangle=0,
         showgrid=False,
     )
     figure.update_yaxes(

@@ -313,7 +313,7 @@ class SlopeSurgery(App):
             step=0.5,
             tooltip="What the slopes are multiplied by",
             continuous_update=False,
-            layout=Layout(width="160px"),
+            layout=Layout(width="128px"),
         )
         self.link(factor.add_class("s-factor"), "factor")
         dropped = self.menu(
