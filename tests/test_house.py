@@ -29,6 +29,7 @@ FLOORS = (
     "minimal",
     "arguments",
     "files",
+    "formatting",
     "slopes",
     "laws",
     "bias",

@@ -63,6 +63,10 @@ _MAX_SIDE = 156  # of a matrix, so that the app fits a laptop
 _BETWEEN_MATRICES = 26  # for a sign
 _BEFORE_BARS = 50  # for their percentages
 _LEAST_BARS = 120  # the width of the bars beside the matrices
+_NARROW = 620  # on a narrower page, the bars are below the matrices
+_BARS_BELOW = 120  # their height there
+_ABOVE_BARS = 76  # for the labels of the matrices, and a title
+_NO_HEADING = 460  # the width at which the color bars take the place of the heading
 _LABEL = 10  # from one label to the next
 _LETTER = 6.2  # of a label
 _SCALE_OF_SUM = 140  # from the right edge to the color bar of content, bias and logits
@@ -82,17 +86,22 @@ class Places(NamedTuple):
         side: of a matrix.
         left_of_bars: from the left edge of the plotting area.
         bottom: the height of the labels below.
+        bars_below: the height of the bars below the matrices; 0 if they are beside them.
     """
 
     width: int
     side: int
     left_of_bars: int
     bottom: int
+    bars_below: int = 0
 
     @classmethod
     def on_page(cls, page_width: int, tokens: Sequence[str], *, matrices: bool) -> "Places":
         """The panels of a page of this width, with the matrices or without them."""
         width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
+        if page_width < _NARROW:
+            side = (width - 3 * _BETWEEN_MATRICES) // 4
+            return cls(width, max(side, 40), 0, _MARGIN["b"], _BARS_BELOW)
         gaps = 3 * _BETWEEN_MATRICES + _BEFORE_BARS
         side = (width - gaps - _LEAST_BARS) // 4
         side = min(max(side, 40), _MAX_SIDE)
@@ -107,6 +116,8 @@ class Places(NamedTuple):
     def figure_height(self) -> int:
         """The height of the figure, the same with the matrices and without them."""
         inside = _GRID_HEIGHT + _GAP_BELOW_GRID + self.side
+        if self.bars_below:
+            inside += _ABOVE_BARS + self.bars_below
         return _MARGIN["t"] + inside + _MARGIN["b"]
 
     @property
@@ -123,6 +134,18 @@ class Places(NamedTuple):
     def bottom_of_grid(self) -> float:
         """The lower end of the strip, a share of the plotting area."""
         return 1 - _GRID_HEIGHT / self.height
+
+    def down(self, name: str, *, matrices: bool) -> list[float]:
+        """Where the bars or a matrix start and end from bottom to top, shares of the plotting area.
+
+        Without the matrices, the bars have the room of both.
+        """
+        top = self.top_of_panels
+        if not matrices or not self.bars_below:
+            return [0, top]
+        if name == "bars":
+            return [0, self.bars_below / self.height]
+        return [top - self.side / self.height, top]
 
     def across(self, name: str) -> list[float]:
         """Where a panel starts and ends from left to right, shares of the plotting area."""
@@ -338,7 +361,7 @@ def draw(
         _draw_matrices(figure, shown, hover, visible=matrices)
         _draw_bars(figure, shown, other_weights, hover[shown.query])
         _draw_grid(figure, shown, width=places.width)
-        _draw_titles(figure, shown, names=names, bias_name=bias_name, matrices=matrices)
+        _draw_titles(figure, shown, places, names=names, bias_name=bias_name, matrices=matrices)
 
 
 _DIGITS = 5  # after the point: more are never visible
@@ -415,7 +438,7 @@ def _arrange(figure: go.Figure, places: Places, *, matrices: bool) -> None:
             update_changed(y, domain=[places.bottom_of_grid, 1])
             continue
         update_changed(x, domain=places.across(name))
-        update_changed(y, domain=[0, places.top_of_panels])
+        update_changed(y, domain=places.down(name, matrices=matrices))
 
     update_changed(figure.layout.coloraxis, showscale=matrices)
     right = max(0, 1 - _SCALE_OF_SUM / places.width)
@@ -510,15 +533,25 @@ def _draw_bars(figure: go.Figure, shown: _Shown, other_weights: Floats, hover: T
 
 
 def _draw_titles(
-    figure: go.Figure, shown: _Shown, *, names: tuple[str, str], bias_name: str, matrices: bool
+    figure: go.Figure,
+    shown: _Shown,
+    places: Places,
+    *,
+    names: tuple[str, str],
+    bias_name: str,
+    matrices: bool,
 ) -> None:
-    """The title of each panel, with the legend of its marks."""
+    """The title of each panel, with the legend of its marks. Narrow panels have short ones."""
+    is_narrow = places.bars_below > 0
 
     def mark(color: str, sign: str) -> str:
         return f'<span style="color:{color}">{sign}</span>'
 
     heads = "weights of every head; click one"
-    if shown.masked.any():
+    if is_narrow and matrices:
+        # Beside two color bars
+        heads = "click a head" if places.width >= _NO_HEADING else ""
+    if heads and shown.masked.any():
         heads += f"  {mark(theme.MASKED, '■')} masked"
     bars = f"{mark(theme.BLUE, '■')} {names[0]}  {mark(theme.ORANGE, '◇')} {names[1]}"
     if not matrices:
@@ -526,10 +559,10 @@ def _draw_titles(
         bars = f"weights of {frame} {shown.word} in head {shown.head + 1}:  {bars}"
     titles = {
         "grid": heads,
-        "content": "content, q · k / √d",
-        "bias": bias_name,
+        "content": "content" if is_narrow else "content, q · k / √d",
+        "bias": "bias" if is_narrow else bias_name,
         "logits": "logits",
-        "weights": "softmax: weights",
+        "weights": "weights" if is_narrow else "softmax: weights",
         "bars": bars,
     }
     for name, title in titles.items():

@@ -75,7 +75,7 @@ def blank() -> go.Figure:
         len=_BAR_LENGTH, thickness=8, ticks="", ticklen=0, tickfont_size=10, ypad=2
     )
     (legend,) = figure.layout.annotations
-    legend.update(xshift=_BAR_LENGTH + 24, yshift=_MARGIN["t"] - 8)
+    legend.update(xshift=_BAR_LENGTH + 24, yshift=_MARGIN["t"] + 1)
     _add_profile(figure)
     return figure
 
@@ -158,6 +158,7 @@ def draw(
             axis_labels=(range(length), range(length)),
             legend=SHOWS[show],
             plot_size=(plot_width, _PLOT_HEIGHT),
+            page_width=page_width,
         )
         _show_profile(figure, visible=with_profile)
         if with_profile:

@@ -39,8 +39,8 @@ _GUESS_SYMBOLS = {
     "not seen here": (-_GUESS_END, "triangle-left"),
     "can't tell": (0.0, "circle"),
 }
-_ROW = 30  # pixels for a claim
-_WORDS_WIDTH = 26  # characters of a line of words on the right
+_ROW = 22  # pixels for a claim
+_WORDS_WIDTH = 38  # characters of a line of words on the right
 _SPREAD = 0.64  # of the dots of a claim, as a share of its row
 
 
@@ -62,9 +62,10 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     check_table("reach", reach, REACH_COLUMNS)
     claims = list(reach["claim"])
     figure = theme.blank(
-        height=120 + _ROW * len(claims),
-        margin={"l": 180, "r": 205, "t": 50, "b": 44},
-        legend={"y": 1.02},
+        height=110 + _ROW * len(claims),
+        margin={"l": 180, "r": 246, "t": 40, "b": 44},
+        # At the upper edge: above the plot, it would cover the first claim on a wide page.
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
     )
     points = _points(table, reach)
     for name, color in {
@@ -89,6 +90,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
             xshift=8,
             y=place,
             text=text,
+            font_size=11,
             align="left",
             showarrow=False,
         )
@@ -96,7 +98,9 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(
         range=[-_END, _END],
         tickvals=_shrink(distances),
-        ticktext=list(_WORDS.values()),
+        # On two lines, beside each other they would be turned and cut.
+        ticktext=[words.replace(" ", "<br>") for words in _WORDS.values()],
+        tickangle=0,
         showgrid=False,
     )
     figure.update_yaxes(

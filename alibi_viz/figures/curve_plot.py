@@ -18,7 +18,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from alibi_viz.arguments import as_list, check_instance
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import update_changed
 from alibi_viz.figures.token_labels import literal
 from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
@@ -34,6 +34,7 @@ FULL_WIDTH = (0.005, 1.0)
 LEFT = (0.0, 0.44)
 RIGHT = (0.56, 1.0)
 HIDDEN = (0.0, 0.001)
+_BETWEEN_STACKED = 84  # pixels from the upper plot to the lower one
 
 # Of a curve of training: averages out the noise of single batches, and keeps updates small
 MAX_POINTS = 80
@@ -204,12 +205,12 @@ def blank(height: int) -> go.Figure:
     add_yardsticks(figure, MAX_YARDSTICKS, "x", "y")
 
     # The order is that of `CurveTitles`.
-    for text in ("", "Loss while training"):
+    for text, x, y in (("", "x2", "y2"), ("Loss while training", "x", "y")):
         figure.add_annotation(
             theme.TITLE,
             text=text,
-            xref="paper",
-            yref="paper",
+            xref=f"{x} domain",
+            yref=f"{y} domain",
             yshift=4,
             font_size=13,
         )
@@ -223,10 +224,13 @@ def blank(height: int) -> go.Figure:
     return figure
 
 
-def arrange(figure: go.Figure, height: int, *, compact: bool = False) -> None:
+def arrange(
+    figure: go.Figure, height: int, *, compact: bool = False, stacked: bool = False
+) -> None:
     """Arrange a figure of methods from `blank` for a height.
 
-    A compact one has its legend beside its title. The names in the legend are those in code.
+    A compact one has its legend beside its title. In a stacked one, the curves are below the loss
+    while training. The names in the legend are those in code.
     """
     margin = {"l": 60, "r": 20, "t": 66, "b": 70}
     legend = {"x": 0, "xanchor": "left", "y": 1.1}
@@ -237,13 +241,19 @@ def arrange(figure: go.Figure, height: int, *, compact: bool = False) -> None:
     update_changed(figure.layout.margin, **margin)
     update_changed(figure.layout.legend, **legend)
     update_changed(figure.layout.legend.font, family=_CODE_FONT)
+    upper = (0.0, 1.0)
+    lower = (0.0, 1.0)
+    if stacked:
+        upper, lower = panels.stacked_domains(figure, height=height, between=_BETWEEN_STACKED)
+    update_changed(figure.layout.yaxis, domain=upper)
+    update_changed(figure.layout.yaxis2, domain=lower)
 
 
 def traces_by_slot(figure: go.Figure) -> list[SlotTraces]:
     """The traces of each slot of a figure from `blank`."""
     means = figure.data[:MAX_METHODS]
     seeds = figure.data[MAX_METHODS : 2 * MAX_METHODS]
-    training = figure.data[2 * MAX_METHODS :]
+    training = figure.data[2 * MAX_METHODS : 3 * MAX_METHODS]
     return [SlotTraces(*traces) for traces in zip(means, seeds, training, strict=True)]
 
 
@@ -255,6 +265,7 @@ def draw(
     *,
     training: pd.DataFrame | None = None,
     steps: int = 1,
+    stacked: bool = False,
 ) -> None:
     """Draw curves into a figure from `blank`, plain or live.
 
@@ -268,12 +279,13 @@ def draw(
         training: rows of the "training loss" of one seed, in order, to draw on the left; None for
             the curves alone.
         steps: how many steps the training takes.
+        stacked: whether the loss while training is above the curves, instead of on their left.
     """
     means = over_seeds(rows, limits=axes.limits).reset_index("x")
     first_tick = min(axes.ticks)
     last_tick = max(axes.ticks)
     x_ends = (first_tick / _PADDING, last_tick * _PADDING) if axes.log else (0, last_tick)
-    plot_width = FULL_WIDTH if training is None else RIGHT
+    plot_width = FULL_WIDTH if training is None or stacked else RIGHT
     value_range = _value_range(axes, means, rows["value"])
 
     with figure.batch_update():
@@ -292,10 +304,15 @@ def draw(
             curves=_drawn_curves(axes, x_ends, means),
             label_width=LABEL_WIDTH / (plot_width[1] - plot_width[0]),
         )
-        _draw_training(figure, slots, training, steps, axes.yardsticks)
-
-        title_x = 0 if training is None else RIGHT[0]
-        CurveTitles(*figure.layout.annotations).curves.update(text=axes.title, x=title_x)
+        _draw_training(
+            figure,
+            slots,
+            training,
+            steps,
+            axes.yardsticks,
+            width=FULL_WIDTH if stacked else LEFT,
+        )
+        CurveTitles(*figure.layout.annotations[:2]).curves.text = axes.title
         figure.layout.xaxis2.update(
             domain=plot_width,
             type="log" if axes.log else "linear",
@@ -362,6 +379,8 @@ def _draw_training(
     losses: pd.DataFrame | None,
     steps: int,
     yardsticks: Mapping[str, float],
+    *,
+    width: tuple[float, float],
 ) -> None:
     """Draw the loss while training, averaged in groups of steps; hidden for None."""
     visible = losses is not None
@@ -391,9 +410,9 @@ def _draw_training(
         value_range,
         places=["end"],  # where the loss has fallen below them
     )
-    CurveTitles(*figure.layout.annotations).training.visible = visible
+    CurveTitles(*figure.layout.annotations[:2]).training.visible = visible
     figure.layout.xaxis.update(
-        domain=LEFT if visible else HIDDEN,
+        domain=width if visible else HIDDEN,
         range=[0, steps],
         visible=visible,
         title_text="step",

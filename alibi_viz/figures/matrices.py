@@ -16,6 +16,7 @@ _ROOMY_SIDE = 160  # pixels from which each tile has its own tick labels
 _TICK_ROOM = 24  # pixels of a tick label
 _BAR_LENGTH = 220  # pixels of the color bar
 _LEGEND_WIDTH = 440  # pixels of the color bar with its text
+_MASKED = "masked"  # the name of the gray cells in the legend
 
 
 def page_grid(tiles: int, page_width: int, density: float = DENSITY, height: int = HEIGHT) -> Grid:
@@ -71,8 +72,8 @@ def blank(template: str) -> go.Figure:
         xshift=_BAR_LENGTH + 20,
         yref="paper",
         y=1,
-        yanchor="middle",
-        yshift=_MARGIN["t"] - 12,
+        yanchor="top",  # it may have two lines
+        yshift=_MARGIN["t"] - 3,
         showarrow=False,
     )
     return figure
@@ -89,6 +90,7 @@ def draw(
     axis_labels: tuple[Sequence[int], Sequence[int]],
     legend: str,
     plot_size: tuple[int, int] | None = None,
+    page_width: int | None = None,
 ) -> None:
     """Draw matrices into a figure from `blank`, plain or live.
 
@@ -105,6 +107,7 @@ def draw(
         legend: the text beside the color bar.
         plot_size: the width and height of the axes in pixels. By default, the figure gets the size
             of the grid.
+        page_width: of a figure with a `plot_size`.
     """
     if plot_size is None:
         grid_width, grid_height = grid.extent
@@ -117,8 +120,13 @@ def draw(
     y_range = [plot_height - PAD, -PAD]  # down
     row_labels, column_labels = axis_labels
 
+    if page_width is None:
+        page_width = plot_width + _MARGIN["l"] + _MARGIN["r"]
     if masked.any():
-        legend += f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
+        room = page_width - _MARGIN["l"] - _BAR_LENGTH - 20
+        fits = heatmap_grid.LETTER * (len(legend) + len(_MASKED)) <= room
+        separator = " &nbsp; " if fits else "<br>"
+        legend += f'{separator}<span style="color:{theme.MASKED}">■</span> {_MASKED}'
 
     with figure.batch_update():
         if plot_size is None:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
+from alibi_viz.formatting import format_fixed
 
 RED = "#D53C28"
 _NEW_BAND = "rgba(213, 60, 40, 0.75)"
@@ -66,7 +67,7 @@ def blank(waves: NDArray[np.floating], new_waves: NDArray[np.bool_], trained: in
         # ranges would widen, each time a bit more, and the clocks shrink.
         yaxis3={
             "anchor": "x2",
-            "range": [-0.65, 0.48],
+            "range": [-0.72, 0.48],
             "scaleanchor": "x2",
             "constrain": "domain",
             "domain": _CLOCKS,
@@ -101,7 +102,9 @@ def draw_curve(
     if logits is None:
         return
     figure.layout.xaxis.title.text = "distance, tokens back"
-    figure.update_traces({"x": np.arange(len(logits)), "y": logits}, {"name": "curve"})
+    hover = [format_fixed(logit, 2) for logit in logits]
+    curve = {"x": np.arange(len(logits)), "y": logits, "customdata": hover}
+    figure.update_traces(curve, {"name": "curve"})
     figure.update_traces({"x": [distance], "y": logits[[distance]]}, {"name": "distance"})
 
 
@@ -172,7 +175,7 @@ def draw_clocks(
     for label, period, hand_is_new in zip(labels, periods, is_new, strict=True):
         text = f"turns in {period:,.0f}"
         if hand_is_new:
-            text += f": {_red('new angle')}"
+            text += f"<br>{_red('new angle')}"
         label.update(text=text, visible=True)
 
 
@@ -213,7 +216,7 @@ def _add_curve(figure: go.Figure) -> None:
         name="curve",
         mode="lines",
         line={"color": theme.BLUE, "width": 3},
-        hovertemplate="%{x} back: %{y:.2f}<extra></extra>",
+        hovertemplate="%{x} back: %{customdata}<extra></extra>",
     )
     figure.add_scatter(
         name="distance", marker={"size": 13, "color": theme.ORANGE}, hoverinfo="skip"
@@ -290,7 +293,8 @@ def _add_clocks(figure: go.Figure) -> None:
         figure.add_annotation(
             name="period",
             x=clock,
-            y=-0.57,
+            y=-0.49,
+            yanchor="top",
             xref="x2",
             yref="y3",
             showarrow=False,

@@ -12,10 +12,18 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import as_array, named_trace, with_gaps
+from alibi_viz.formatting import true_minus
 
 SMALLEST = 1e-6  # errors below have the color of this one
+# Pixels: of the figure, with one plot below the other, and from a plot to its title
+_HEIGHT = 380
+_STACKED_HEIGHT = 560
+_ABOVE_LEGEND = 30
+# Shares of the width
+_LEFT = (0.0, 0.43)
+_RIGHT = (0.6, 1.0)
 
 
 class PrecisionTraces(NamedTuple):
@@ -31,21 +39,27 @@ class PrecisionTraces(NamedTuple):
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(
-        height=400,
+        height=_HEIGHT,
         hovermode="closest",
         margin={"l": 64, "r": 84, "t": 62, "b": 48},
         legend={"y": 1.0, "font_size": 11},
     )
-    figure.set_subplots(
-        rows=1,
-        cols=2,
-        column_widths=[0.43, 0.4],
-        horizontal_spacing=0.17,
-        subplot_titles=("bias", "error of the weights"),
-    )
-    figure.update_annotations(font_size=13, yshift=30)
+    figure.set_subplots(rows=1, cols=2)
+    for axes, title in ((("x", "y"), "bias"), (("x2", "y2"), "error of the weights")):
+        x, y = axes
+        figure.add_annotation(
+            text=title,
+            xref=f"{x} domain",
+            yref=f"{y} domain",
+            x=0.5,
+            y=1,
+            yanchor="bottom",
+            yshift=_ABOVE_LEGEND,
+            showarrow=False,
+            font_size=13,
+        )
 
-    bias_hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
+    bias_hover = "key %{x}<br>%{fullData.name} bias %{customdata}<extra></extra>"
     figure.add_scatter(
         name="exact",
         mode="lines",
@@ -91,7 +105,20 @@ def blank() -> go.Figure:
             },
         },
     )
+    arrange(figure, page_width=panels.NARROW)
     return figure
+
+
+def arrange(figure: go.Figure, page_width: int) -> None:
+    """Put the plots beside each other or, on a narrow page, below each other."""
+    bar = figure.layout.coloraxis.colorbar
+    if page_width < panels.NARROW:
+        panels.stack(figure, height=_STACKED_HEIGHT, between=80)
+        lower = figure.layout.yaxis2.domain
+        theme.update_changed(bar, y=0, yanchor="bottom", len=lower[1])
+    else:
+        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
+        theme.update_changed(bar, y=0.5, yanchor="middle", len=1)
 
 
 def traces_of(figure: go.Figure) -> PrecisionTraces:
@@ -148,10 +175,11 @@ def draw(
     traces = traces_of(figure)
     bias_title, _ = figure.layout.annotations
     with figure.batch_update():
-        traces.exact.update(x=position, y=exact_bias)
+        traces.exact.update(x=position, y=exact_bias, customdata=_hover_texts(exact_bias))
         traces.rounded.update(x=position, y=rounded_bias)
-        traces.distinct.update(x=position[~is_shared], y=rounded_bias[~is_shared])
-        traces.shared.update(x=position[is_shared], y=rounded_bias[is_shared])
+        for trace, shown in ((traces.distinct, ~is_shared), (traces.shared, is_shared)):
+            biases = rounded_bias[shown]
+            trace.update(x=position[shown], y=biases, customdata=_hover_texts(biases))
         traces.errors.update(
             x=cell_centers,
             y=cell_centers,
@@ -167,3 +195,8 @@ def draw(
         figure.layout.yaxis.range = [lowest - padding, highest + padding]
         figure.layout.xaxis2.range = [first_edge, last_edge]
         figure.layout.yaxis2.range = [last_edge, first_edge]  # query 0 is at the top
+
+
+def _hover_texts(biases: NDArray[np.float64]) -> list[str]:
+    """Each bias with six significant digits: in a rounded number, all of them count."""
+    return [true_minus(f"{bias:.6g}") for bias in biases]

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array, named_trace
+from alibi_viz.formatting import format_number, format_slope, true_minus
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to import, and the slopes don't need it
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 # axes stay while the number changes, and it can be seen which slopes move.
 _USUAL_SLOPES = (1 / 256, 1)
 _HOVER = (
-    "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
-    "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
+    "head %{x}<br>slope %{customdata[0]}<br>half-life %{customdata[1]} tokens"
+    "<br>weight below 2% beyond %{customdata[2]} tokens<extra>%{fullData.name}</extra>"
 )
 _PREDICTED = "24 half-lives, at equal content"  # a line of the figure of spans
 _SPAN_HOVER = (
-    "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back"
+    "head %{customdata[0]}, slope %{customdata[4]}<br>needed: %{customdata[1]:,} steps back"
     "<br>bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
 )
 
@@ -160,12 +161,15 @@ def _checked_slopes(argument: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def _draw_series(trace: go.Scatter, slopes: NDArray[np.float64], name: str, size: int) -> None:
     """Draw the slopes of one series, with half-life and reach in the hover text."""
-    half_life = math.log(2) / slopes
-    reach = 4 / slopes  # where the weight falls below e^-4, about 2%
+    half_lives = math.log(2) / slopes
+    reaches = 4 / slopes  # where the weight falls below e^-4, about 2%
+    hover = []
+    for slope, half_life, reach in zip(slopes, half_lives, reaches, strict=True):
+        hover.append([format_slope(slope), format_number(half_life), format_number(reach)])
     trace.update(
         x=np.arange(1, len(slopes) + 1),
         y=slopes,
-        customdata=np.stack([half_life, reach], axis=1),
+        customdata=hover,
         name=name,
     )
     trace.marker.size = size
@@ -202,8 +206,8 @@ def power_ticks(powers: range) -> dict[str, object]:
 
     >>> power_ticks(range(-8, 1, 8))
     {'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}
-    >>> power_ticks(range(-20, -19))["ticktext"]
-    ['2<sup>-20</sup>']
+    >>> power_ticks(range(20, 21))["ticktext"]
+    ['2<sup>20</sup>']
     """
     step = max(1, math.ceil(len(powers) / 9))
     labeled = powers[::step]
@@ -216,7 +220,7 @@ def power_ticks(powers: range) -> dict[str, object]:
 def _power_text(power: int) -> str:
     """A power of two as a number or a fraction, or as a power if that would be long."""
     if abs(power) > 10:
-        return f"2<sup>{power}</sup>"
+        return f"2<sup>{true_minus(str(power))}</sup>"
     if power >= 0:
         return f"{2**power}"
     return f"1/{2**-power}"
@@ -225,7 +229,7 @@ def _power_text(power: int) -> str:
 def blank_spans() -> go.Figure:
     """The figure of spans without data: what the slope alone predicts, and two marks per head."""
     figure = theme.blank(
-        height=400,
+        height=345,
         hovermode="closest",
         margin={"l": 70, "r": 24, "t": 40, "b": 48},
         showlegend=True,
@@ -287,7 +291,8 @@ def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
     first_token = max(1, length - 1)  # steps back from the last one
     bound = spans["bound"].clip(lower=1).to_numpy()  # a logarithmic axis has no 0
     needed = spans["needed"].clip(lower=1).to_numpy()
-    customdata = spans[["head", "needed", "bound", "left_out"]].to_numpy()
+    numbers = spans[["head", "needed", "bound", "left_out"]]
+    customdata = numbers.assign(slope=[format_slope(slope) for slope in slopes]).to_numpy()
 
     smallest_slope = min([*_USUAL_SLOPES, *slopes]) / 1.4
     largest_slope = max([*_USUAL_SLOPES, *slopes]) * 1.4

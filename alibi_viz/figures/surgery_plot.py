@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
 
 BEFORE = "as trained"
@@ -22,6 +22,10 @@ _STYLES = {
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
 _HEIGHT = 256  # pixels: the texts below it belong to the same screen
+_STACKED_HEIGHT = 440  # with one plot below the other
+# Shares of the width
+_LEFT = (0.0, 0.396)
+_RIGHT = (0.516, 1.0)
 # The axis of losses starts at 0 and always includes these bits per byte, and with them the lines of
 # models that only count.
 _USUAL_LOSSES = 5.0
@@ -70,11 +74,20 @@ def blank() -> go.Figure:
     figure.set_subplots(
         rows=1,
         cols=2,
-        column_widths=[0.45, 0.55],
-        horizontal_spacing=0.12,
-        subplot_titles=_TITLES,
     )
-    figure.update_annotations(font_size=13)
+    for axes, title in zip((("x", "y"), ("x2", "y2")), _TITLES, strict=True):
+        x, y = axes
+        figure.add_annotation(
+            text=title,
+            xref=f"{x} domain",
+            yref=f"{y} domain",
+            x=0.5,
+            y=1,
+            yanchor="bottom",
+            showarrow=False,
+            font_size=13,
+        )
+    arrange(figure, page_width=panels.NARROW)
 
     # The order is that of `SurgeryTraces`. The legend lists the lines only.
     for name in _STYLES:
@@ -99,6 +112,14 @@ def blank() -> go.Figure:
     figure.update_xaxes(type="log", title_standoff=14, col=2)
     figure.update_yaxes(title_text="bits per byte", col=2)
     return figure
+
+
+def arrange(figure: go.Figure, page_width: int) -> None:
+    """Put the plots beside each other or, on a narrow page, below each other."""
+    if page_width < panels.NARROW:
+        panels.stack(figure, height=_STACKED_HEIGHT)
+    else:
+        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
 
 
 def draw(

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from alibi_viz.arguments import check_instance, check_known
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.yardstick_lines import (
     LABEL_WIDTH,
     Curve,
@@ -38,6 +38,9 @@ _ROWS = ("<b>new</b> angles", "<b>no new</b> angles")
 _ABOVE = 30
 _BELOW = -29
 # Shares of the width of the figure of an app
+_HEIGHT = 280  # pixels
+_STACKED_HEIGHT = 470  # with the curves below the cells
+_NARROW = 640  # pixels: on a narrower page, the words of a cell would be cut
 _LEFT = (0.0, 0.43)
 _RIGHT = (0.55, 1.0)
 _PADDING = 1.12  # on both sides of the lengths, as a factor
@@ -171,7 +174,7 @@ def switches_figure(
 def blank() -> go.Figure:
     """The figure of an app without data: the cells on the left, the curves on the right."""
     figure = theme.blank(
-        height=280,
+        height=_HEIGHT,
         hovermode="closest",
         margin={"l": 34, "r": 92, "t": 46, "b": 46},
         showlegend=False,
@@ -222,6 +225,14 @@ def blank() -> go.Figure:
     )
     add_yardsticks(figure, 2, "x2", "y2")
     return figure
+
+
+def arrange(figure: go.Figure, page_width: int) -> None:
+    """Put the curves of an app beside the cells or, on a narrow page, below them."""
+    if page_width < _NARROW:
+        panels.stack(figure, height=_STACKED_HEIGHT, between=24)
+    else:
+        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
 
 
 def draw(

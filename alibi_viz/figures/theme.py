@@ -19,6 +19,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.files import replacing
+from alibi_viz.formatting import true_minus
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
 COLORS = tuple(_THEME["colors"])
@@ -33,9 +34,10 @@ DIVERGING = tuple(_THEME["diverging"])
 SEQUENTIAL = tuple(sequential.Cividis)
 # Of a scale: odd, so that zero has its own, and images need two more values for gaps and masks
 NUM_COLORS = 253
-# Gray, not a color of any scale; once for images and once for plotly
-MASKED_RGBA = (128, 128, 128, 90)
-MASKED = "rgba(128, 128, 128, 0.35)"
+# Gray, not a color of any scale, lighter than the dark end of the colors of weights on both themes;
+# once for images and once for plotly
+MASKED_RGBA = (160, 160, 160, 112)
+MASKED = "rgba(160, 160, 160, 0.44)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
 DOTTED = {"color": GRAY, "width": 1.5, "dash": "dot"}
 # An annotation that is the title of a plot, above its upper left corner
@@ -188,7 +190,7 @@ class ColorScale:
         stops = [[number / (len(colors) - 1), color] for number, color in enumerate(colors)]
         ticks = self._ticks()
         style = ".0%" if self.weights else ".3g"
-        labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+        labels = [true_minus(f"{tick:{style}}") for tick in ticks]
         return {
             "cmin": 0,
             "cmax": 1,

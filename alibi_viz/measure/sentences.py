@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from alibi_viz.formatting import format_fixed, true_minus
+
 # All in bits per byte. A method whose loss rises by no more than this beyond its training length
 # holds, and one whose loss rises by at least that fails; in between it degrades.
 MAX_RISE_HOLDING = 0.1
@@ -90,9 +92,9 @@ def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -
         methods = []
         for label in labels:
             if singular == "holds" and worst_seed:
-                rise = f"{_signed(max(rises[label]))} at most"
+                rise = f"{format_fixed(max(rises[label]), 2, plus=True)} at most"
             else:
-                rise = _signed(fmean(rises[label]))
+                rise = format_fixed(fmean(rises[label]), 2, plus=True)
             methods.append((quoted(label), rise))
 
         if len(methods) == 1:
@@ -102,15 +104,6 @@ def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -
             subjects = [f"{label} ({rise})" for label, rise in methods]
             clauses.append(f"{join(subjects)} {plural}")
     return clauses
-
-
-def _signed(rise: float) -> str:
-    """A rise with its sign, which is a real minus, in two decimals.
-
-    >>> _signed(0.004), _signed(-0.06) == "\N{MINUS SIGN}0.06"
-    ('+0.00', True)
-    """
-    return f"{rise:+z.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
@@ -291,7 +284,7 @@ def ends(question: Any, rows: pd.DataFrame) -> list[str]:
 
     number = question.scale.number.replace(".", "z.")  # "z" writes -0.00 as 0.00
     changes = [
-        f"{quoted(label)} {before:{number}} to {after:{number}}"
+        f"{quoted(label)} {true_minus(f'{before:{number}} to {after:{number}}')}"
         for label, before, after in means.itertuples()
     ]
     unit = "" if "%" in number else f" {question.unit}"

@@ -7,6 +7,7 @@ from ipywidgets import Widget
 
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
+from alibi_viz.formatting import format_fixed
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
@@ -48,7 +49,7 @@ class AddConstant(App):
 
         figure.add_heatmap(
             name="logits",
-            texttemplate="%{z:.1f}",
+            texttemplate="%{text}",  # with a real minus sign
             zmin=-9,
             zmax=9,
             colorscale=theme.DIVERGING,
@@ -102,7 +103,8 @@ class AddConstant(App):
         change = (weights - logits_before.softmax(-1)).abs()
         self._show(logits, weights, masked)
 
-        added = f"{self.constant:+d} on every logit of {self.where} {self.index}"
+        constant = format_fixed(self.constant, 0, plus=True)
+        added = f"{constant} on every logit of {self.where} {self.index}"
         if self.constant == 0:
             return f"{added}: no weight changes. Nothing is added."
         if self.where == "row":
@@ -125,5 +127,8 @@ class AddConstant(App):
 
         with self.figure.batch_update():
             self.figure.update_shapes(frame, {"name": "frame"})
-            self.figure.update_traces({"z": theme.with_gaps(logits, masked)}, {"name": "logits"})
+            texts = [[format_fixed(logit, 1) for logit in row] for row in logits.tolist()]
+            self.figure.update_traces(
+                {"z": theme.with_gaps(logits, masked), "text": texts}, {"name": "logits"}
+            )
             self.figure.update_traces({"z": theme.with_gaps(weights, masked)}, {"name": "weights"})

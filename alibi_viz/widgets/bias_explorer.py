@@ -14,12 +14,12 @@ from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.figures.tile_grid import DENSITY
+from alibi_viz.formatting import format_number, format_percent, format_slope
 from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import button, column, fold, row, show
-from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import (
     LINEAR,
     MAX_DRAWN_HEADS,
@@ -283,7 +283,11 @@ class BiasExplorer(HasHead, App):
 def _range_of_bias(bias: NDArray[np.float32], masked: NDArray[np.bool_]) -> str:
     """The smallest and the largest bias that is not masked, in words."""
     visible = bias[~masked]
-    return f"The bias ranges from {format_number(visible.min())} to {format_number(visible.max())}."
+    lowest = format_number(visible.min())
+    highest = format_number(visible.max())
+    if lowest == highest:
+        return f"The bias is {lowest} everywhere."
+    return f"The bias ranges from {lowest} to {highest}."
 
 
 def _weight_at_the_end(bias: NDArray[np.float32], masked: NDArray[np.bool_], heads: range) -> str:

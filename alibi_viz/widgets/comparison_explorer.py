@@ -10,7 +10,7 @@ from ipywidgets import Widget
 
 from alibi_viz import study
 from alibi_viz.data.text import find_built_in
-from alibi_viz.figures import claims_figure
+from alibi_viz.figures import claims_figure, curve_labels
 from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure import sentences as say
 from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
@@ -61,6 +61,7 @@ class ComparisonExplorer(App):
     ['alibi', 'rotary']
     """
 
+    redraw_to_fit = True  # a narrow page has no room for names beside the curves
     why = Why(
         "A single seed may be an exception. So a curve is drawn for every seed, and the interval "
         "of the mean says how far chance alone could have moved it.",
@@ -73,6 +74,7 @@ class ComparisonExplorer(App):
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         is_published = results is None
+        self.given = "" if is_published else "results"
         self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
         if is_published and state.get("question") == CLAIMS_VIEW:
             self._verdicts = study.verdict_table(study.published_results(by_block=True))
@@ -125,7 +127,9 @@ class ComparisonExplorer(App):
     def blank(self) -> go.Figure:
         if self._verdicts is not None:
             return claims_figure(self._verdicts, study.reach_table(self._verdicts))
-        return picture.blank(430)
+        figure = picture.blank(376)
+        curve_labels.add_labels(figure)
+        return figure
 
     def controls(self) -> list[Widget]:
         question = self.menu("question", "question", "s-question", "What was measured")
@@ -157,6 +161,7 @@ class ComparisonExplorer(App):
         axes = question.axes(length, sorted(results["x"].unique()), text)
         slots = picture.assign_slots(shown, picture.COMMON_METHODS)
         picture.draw(self.figure, slots, axes, results)
+        curve_labels.draw_labels(self.figure, slots, axes, results, page_width=self.page_width)
 
         lines = [
             *self._notes(question, shown),

@@ -11,9 +11,9 @@ from traitlets import HasTraits
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.figures.token_labels import label, quoted_token
+from alibi_viz.formatting import format_number, format_percent
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import labeled
-from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import Count, Flag, State
 
 SENTENCE = (
@@ -25,10 +25,6 @@ PUNCTUATION = ".,:;!?"
 BRACKET = 1.12  # the height of the half-life above the bars
 LONGEST_HALF_LIFE = 32
 LEFT_END = -0.2  # where the handle of a half-life beyond the text stands, as a position of a word
-
-# A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is
-# grabbed near its edge.
-_HANDLE = "M-8,0C-8,-11,8,-11,8,0C8,11,-8,11,-8,0Z"
 
 
 class ShortText(State):
@@ -68,15 +64,13 @@ class Forgetting(App):
             state.setdefault("word", _words_back_to_first(text))
         super().__init__(**state)
         named_trace(self.figure, "columns").on_click(self._mark)
-        # Shapes can be dragged, and there is only one.
-        self.figure.set_trait(
-            "_config", {"displayModeBar": False, "edits": {"shapePosition": True}}
-        )
-        self.figure.layout.on_change(self._drag, "shapes")
 
     def controls(self) -> list[Widget]:
         # Before `App` draws, because the new text may not have the marked word.
         self.observe(self._on_new_text, names="text")
+        self.below_figure = (
+            self.handle("half_life", ["handle"], "Drag the half-life", self._words_back),
+        )
         half_life = self.slider(
             "half_life",
             "half-life in words",
@@ -152,15 +146,12 @@ class Forgetting(App):
         figure.add_annotation(
             name="half-life", y=BRACKET, xanchor="right", yanchor="bottom", showarrow=False
         )
-        figure.add_shape(
+        figure.add_scatter(
             name="handle",
-            type="path",
-            path=_HANDLE,
-            xsizemode="pixel",
-            ysizemode="pixel",
-            yanchor=BRACKET,
-            fillcolor=theme.GRAY,
-            line_width=0,
+            mode="markers",
+            marker={"size": 16, "color": theme.GRAY},
+            cliponaxis=False,
+            hoverinfo="skip",
         )
 
     def draw(self) -> str:
@@ -233,8 +224,14 @@ class Forgetting(App):
         named_trace(figure, "half-life").update(
             x=[last, place, *corner], y=[BRACKET, BRACKET, BRACKET, 0.5]
         )
-        figure.update_annotations({"text": text, "x": last + 0.4}, {"name": "half-life"})
-        figure.update_shapes({"xanchor": place, "yanchor": BRACKET}, {"name": "handle"})
+        # To the left of the handle or, where that has too little room, above the line
+        has_room = place > last / 2
+        label_end = place - 0.7 if has_room else last + 0.4
+        figure.update_annotations(
+            {"text": text, "x": label_end, "yanchor": "middle" if has_room else "bottom"},
+            {"name": "half-life"},
+        )
+        named_trace(figure, "handle").update(x=[place], y=[BRACKET])
 
     def _handle_place(self, last: int) -> float:
         """Where the handle of the half-life is, at most at the left edge."""
@@ -269,16 +266,10 @@ class Forgetting(App):
             last = len(self.text.split()) - 1
             self.word = last - int(points.xs[0])
 
-    def _drag(self, _: object, shapes: Any) -> None:
-        """The half-life follows its handle."""
-        (handle,) = shapes
+    def _words_back(self, place: float) -> int:
+        """How many words back from the last one a place of the axis is."""
         last = len(self.text.split()) - 1
-        place = self._handle_place(last)
-        if (handle.xanchor, handle.yanchor) == (place, BRACKET):
-            return  # `draw` has put it there
-        half_life = round(last - handle.xanchor)
-        self.half_life = min(max(half_life, 1), LONGEST_HALF_LIFE)
-        self.refresh()  # the handle snaps to its word, even if the half-life is the same
+        return round(last - place)
 
 
 def _words_back_to_first(text: str) -> int:

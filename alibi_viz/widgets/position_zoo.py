@@ -11,12 +11,12 @@ from traitlets import HasTraits
 
 from alibi_viz.figures import position_plot as picture
 from alibi_viz.figures.theme import named_trace
+from alibi_viz.formatting import format_number
 from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import show
-from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.core.traits import ChoiceOf, Count, State
 
 TRAINED = 64  # tokens in training
@@ -59,7 +59,7 @@ class PositionZoo(App):
 
     A curve shows the logit at equal content. "sinusoidal" shows its waves as a barcode, and
     "rotary" its rotations as the hands of clocks. What training never showed is red. A click on the
-    curve or on the barcode chooses the distance.
+    curve or on the barcode chooses the distance, which can be dragged as well.
 
     Traits:
         method: "none", "alibi", "t5", "kerple-log", "sinusoidal" or "rotary".
@@ -83,6 +83,9 @@ class PositionZoo(App):
             named_trace(self.figure, name).on_click(self._go_to_cell)
 
     def controls(self) -> list[Widget]:
+        self.below_figure = (
+            self.handle("distance", ["distance", "position"], "Drag the distance"),
+        )
         self._base_menu = self.menu(
             "base",
             "base",

@@ -7,6 +7,7 @@ from ipywidgets import Widget
 from torch import Tensor
 
 from alibi_viz.figures import precision_plot as picture
+from alibi_viz.formatting import format_number, format_percent
 from alibi_viz.measure.rounding import (
     DTYPES,
     FORMS,
@@ -16,7 +17,6 @@ from alibi_viz.measure.rounding import (
     weight_errors,
 )
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_number, format_percent
 from alibi_viz.widgets.core.traits import ChoiceOf
 
 SLOPE = 1 / 2  # of head 1 of 8, where the errors are the largest
@@ -72,6 +72,9 @@ class PrecisionMicroscope(App):
             ),
             self.reset_button(),
         ]
+
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
 
     def draw(self) -> str:
         dtype = DTYPES[self.dtype]

@@ -4,9 +4,9 @@ from ipywidgets import Widget
 from torch import Tensor
 
 from alibi_viz.figures import slope_plot as picture
+from alibi_viz.formatting import format_number, format_slope
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_number, format_slope
 from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 

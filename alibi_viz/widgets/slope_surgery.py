@@ -15,6 +15,7 @@ from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures import surgery_plot as picture
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE
+from alibi_viz.formatting import format_number, format_percent, in_prose
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
@@ -24,7 +25,6 @@ from alibi_viz.models.pretrained import family_name, family_of, longest_context,
 from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
-from alibi_viz.widgets.core.formatting import format_number, format_percent, in_prose
 from alibi_viz.widgets.core.traits import BadValue, ChoiceFrom, Count, Number, raising_bad_value
 
 YOURS = "yours"
@@ -235,7 +235,7 @@ class SlopeSurgery(App):
     True
     """
 
-    min_width = 520  # two panels
+    min_width = 360
     why = Why(
         "The changed model has the same parameters as the one before. So all differences between "
         "the lines come from the change.",
@@ -275,6 +275,7 @@ class SlopeSurgery(App):
                     "tokenizer, length and lengths belong to a model of yours: pass the model too"
                 )
         if model is not None:
+            self.given = "model"
             state = {"subject": YOURS} | state
         super().__init__(**state)
         place = self.children.index(self._details)  # which follow the caption
@@ -312,7 +313,7 @@ class SlopeSurgery(App):
             step=0.5,
             tooltip="What the slopes are multiplied by",
             continuous_update=False,
-            layout=Layout(width="160px"),
+            layout=Layout(width="128px"),
         )
         self.link(factor.add_class("s-factor"), "factor")
         dropped = self.menu(
@@ -344,6 +345,9 @@ class SlopeSurgery(App):
         slopes_times = labeled("slopes times", factor)
         first = row(subject, slopes_times, dropped, window, more, self.reset_button())
         return [column(first, further)]
+
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
 
     def draw(self) -> tuple[str, str]:
         subject = self._subject()

@@ -17,10 +17,10 @@ from alibi_viz.check.call import Unusable
 from alibi_viz.figures import heatmap_grid, matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.figures.tile_grid import Grid
+from alibi_viz.formatting import format_percent
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row, show
-from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import ChoiceFrom, ChoiceOf, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
@@ -199,7 +199,7 @@ class SpotTheBug(App):
             self.menu("bug", "case", "s-bug", "Which implementation", tiers),
             button("Next", "arrow-right", "s-next", "The case after this one", self._go),
             self._progress,
-            button("Reset", "undo", "s-reset", forget, self.reset),
+            self.end_of_row(button("Reset", "undo", "s-reset", forget, self.reset)),
         )
 
     def _answer_controls(self) -> Widget:

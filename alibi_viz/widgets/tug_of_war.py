@@ -6,14 +6,20 @@ import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import named_trace
+from alibi_viz.formatting import format_fixed, format_number, format_percent
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_fixed, format_number, format_percent
 from alibi_viz.widgets.core.traits import Count
 
 TOKENS = 256
+# Pixels: of the figure, and with one plot below the other
+HEIGHT = 290
+STACKED_HEIGHT = 430
+# Shares of the width
+LEFT = (0.0, 0.4)
+RIGHT = (0.53, 1.0)
 # The scale of the pulls is fixed, so that bars can be compared. What is below it is cut off and
 # marked.
 LOWEST_PULL = -16
@@ -28,6 +34,8 @@ DISTANCES = sorted({min(round(2 ** (step / 8)), TOKENS - 1) for step in range(65
 
 class TugOfWar(App):
     """Content against distance: the last of 256 tokens, and one match among equal keys.
+
+    The match can be dragged along its curve.
 
     Traits:
         head: 1 to 8, of eight.
@@ -45,6 +53,7 @@ class TugOfWar(App):
     distance = Count(16, min=1, max=TOKENS - 1)
 
     def controls(self) -> list[Widget]:
+        self.below_figure = (self.handle("distance", ["match"], "Drag the match"),)
         return [
             self.slider(
                 "head",
@@ -72,11 +81,12 @@ class TugOfWar(App):
         ]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(height=290, showlegend=False, margin={"t": 28, "l": 108, "r": 30})
+        figure = theme.blank(
+            height=HEIGHT, showlegend=False, margin={"t": 28, "l": 108, "r": 30, "b": 48}
+        )
         figure.update_layout(
             # Left: what pulls on the logit of the match.
             xaxis={
-                "domain": [0, 0.4],
                 "range": [LOWEST_PULL, HIGHEST_PULL],
                 "tickvals": [-15, -10, -5, 0, 5, 10],
                 "title_text": "pull on the logit",
@@ -90,7 +100,7 @@ class TugOfWar(App):
             },
             # Right: the weight of the match at each distance.
             xaxis2={
-                "domain": [0.53, 1],
+                "anchor": "y2",
                 "type": "log",
                 "range": [0, math.log10(TOKENS)],
                 "tickvals": [1, 4, 16, 64, 256],
@@ -105,7 +115,14 @@ class TugOfWar(App):
         )
         self._add_pulls(figure)
         self._add_weights(figure)
+        panels.put_beside(figure, LEFT, RIGHT, height=HEIGHT)
         return figure
+
+    def arrange(self) -> None:
+        if self.page_width < panels.NARROW:
+            panels.stack(self.figure, height=STACKED_HEIGHT)
+        else:
+            panels.put_beside(self.figure, LEFT, RIGHT, height=HEIGHT)
 
     def _add_pulls(self, figure: go.Figure) -> None:
         """Bars of which each begins where the one above it ends, and the sum of both."""

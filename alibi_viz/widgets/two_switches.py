@@ -14,6 +14,7 @@ from alibi_viz import lab, study
 from alibi_viz.figures import switches_plot as picture
 from alibi_viz.figures.switches_plot import ANGLES_STOP, BOTH, FAR_BRAKE, STATES, Outcome
 from alibi_viz.figures.theme import named_trace
+from alibi_viz.formatting import format_percent, format_slope
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.study.records import published_records, table_by_setting
@@ -22,7 +23,6 @@ from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import FIT
-from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.traits import Flag, Names
 
 METHOD = "rotary"
@@ -68,7 +68,7 @@ class TwoSwitches(App):
     True
     """
 
-    min_width = 720  # two panels; on a phone, the cells alone are in view
+    min_width = 360
     why = Why(
         "The model is the same in all four states, so whatever changes is the work of a switch.",
         "05_why_it_extrapolates",
@@ -113,6 +113,9 @@ class TwoSwitches(App):
             ),
             self.reset_button(),
         ]
+
+    def arrange(self) -> None:
+        picture.arrange(self.figure, self.page_width)
 
     def draw(self) -> tuple[str, str]:
         picture.draw(

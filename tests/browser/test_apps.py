@@ -31,6 +31,9 @@ FOCUS_EACH = f"""(app, selector) => {{
 }}"""
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
+CLOSE_CLIPBOARD = """() => {
+    navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
+}"""
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
 
 
@@ -325,6 +328,94 @@ def test_click_on_a_curve_chooses_the_distance(page: NotebookPage) -> None:
     page.wait_for_caption("was seen in training", number=number)
     app.locator(".s-reset").click()
     page.wait_for_caption("200 tokens back", number=number)
+
+
+def drag_handle(page: NotebookPage, app: Locator, pixels: float) -> None:
+    """Drag the handle in the picture of an app sideways."""
+    handle = app.locator(".alibi-handle")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    assert box is not None
+    x = box["x"] + box["width"] / 2
+    y = box["y"] + box["height"] / 2
+    page.page.mouse.move(x, y)
+    page.page.mouse.down()
+    page.page.mouse.move(x + pixels, y, steps=5)
+    page.page.mouse.up()
+
+
+@pytest.mark.parametrize(
+    ("name", "slider"),
+    [("Forgetting", "s-half_life"), ("TugOfWar", "s-distance"), ("PositionZoo", "s-distance")],
+)
+def test_a_mark_in_the_picture_is_dragged_and_its_slider_follows(
+    page: NotebookPage, name: str, slider: str
+) -> None:
+    number = at(name)
+    app = page.settle(number)
+    caption = page.caption(number)
+    field = app.locator(f".{slider}-field input")
+    before = field.input_value()
+    handle = app.locator(".alibi-handle")
+    place = handle.bounding_box()
+    drag_handle(page, app, -60)
+    expect(field).not_to_have_value(before)
+    page.wait_until_quiet()
+    moved_to = handle.bounding_box()
+    assert place
+    assert moved_to
+    assert -75 < moved_to["x"] - place["x"] < -45, "the handle stays on its mark"
+
+    app.locator(".s-reset").click()
+    expect(app.locator(".alibi-caption")).to_have_text(caption)
+
+
+def test_the_state_of_an_app_is_copied_as_code(page: NotebookPage) -> None:
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    app = page.app(at("SlopeExplorer"))
+    app.get_by_role("button", name="Copy as code").click()
+    expect(app.locator(".alibi-copied")).to_have_text("Copied")
+    copied = page.page.evaluate("navigator.clipboard.readText()")
+    assert copied.endswith(repr(widgets.SlopeExplorer()))
+
+
+def test_where_the_clipboard_is_closed_the_code_is_shown_and_selected(page: NotebookPage) -> None:
+    page.page.evaluate(CLOSE_CLIPBOARD)
+    app = page.app(at("SlopeExplorer"))
+    app.get_by_role("button", name="Copy as code").click()
+    field = app.locator(".s-code-to-copy")
+    expect(field).to_be_focused()
+    selected = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    assert "widgets.SlopeExplorer(num_heads=8" in field.evaluate(selected)
+    field.blur()
+    expect(field).to_be_hidden()
+
+
+STACKING = ["AttentionExplorer", "LengthLab", "SlopeSurgery", "TugOfWar", "TwoSwitches"]
+
+
+@pytest.mark.parametrize("name", STACKING)
+def test_at_150_percent_zoom_no_figure_is_cut(page: NotebookPage, name: str) -> None:
+    page.page.set_viewport_size({"width": 911, "height": 512})
+    app = page.app(at(name))
+    figure = app.locator(".alibi-figure").element_handle()
+    page.page.wait_for_function("figure => figure.scrollWidth <= figure.clientWidth", arg=figure)
+    page.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("name", [name for name in APPS if name != "SpotTheBug"])
+def test_controls_picture_and_caption_are_on_the_screen_of_a_laptop(
+    page: NotebookPage, name: str
+) -> None:
+    page.page.set_viewport_size({"width": 1366, "height": 768})
+    app = page.settle(at(name))
+    page.wait_until_quiet()
+    top = app.bounding_box()
+    caption = app.locator(".alibi-caption").bounding_box()
+    assert top
+    assert caption
+    assert caption["y"] + caption["height"] - top["y"] <= 500
+    page.page.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_picture_answers_and_verdict_are_on_one_screen(page: NotebookPage) -> None:

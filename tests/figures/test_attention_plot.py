@@ -180,7 +180,7 @@ def test_matrices_and_bars_stand_beside_each_other(page_width: int) -> None:
     assert ends[-1] == 1
 
 
-@pytest.mark.parametrize("page_width", [620, 934, 1260])
+@pytest.mark.parametrize("page_width", [480, 620, 934, 1260])
 def test_a_matrix_is_square(page_width: int) -> None:
     figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
     margin = figure.layout.margin
@@ -188,6 +188,23 @@ def test_a_matrix_is_square(page_width: int) -> None:
     width = (x.domain[1] - x.domain[0]) * (page_width - margin.l - margin.r)
     height = (y.domain[1] - y.domain[0]) * (figure.layout.height - margin.t - margin.b)
     assert width == pytest.approx(height)
+
+
+@pytest.mark.parametrize("page_width", [440, 480, 600])
+def test_on_a_narrow_page_the_bars_are_below_the_matrices(page_width: int) -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    bars_across, bars_down = subplot_of(figure, "bars")
+    assert tuple(bars_across.domain) == (0, 1)
+    for name in STEPS:
+        across, down = subplot_of(figure, name)
+        assert bars_down.domain[1] < down.domain[0]
+        assert across.domain[1] <= 1
+
+
+def test_on_a_narrow_page_titles_fit_their_matrices() -> None:
+    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=480)
+    titles = {title.name: title.text for title in figure.layout.annotations}
+    assert [titles[name] for name in STEPS] == list(STEPS)
 
 
 def test_without_the_matrices_nothing_of_them_is_left() -> None:
@@ -273,7 +290,7 @@ def test_a_wide_page_has_a_label_for_each_token() -> None:
 
 
 def test_a_narrow_page_has_fewer_labels() -> None:
-    x, _ = subplot_of(many_tokens(600), "bars")
+    x, _ = subplot_of(many_tokens(640), "bars")
     assert len(x.tickvals) < 20
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-import torch
 
 from alibi_viz import alibi_slopes, figures, half_life, lab
 from alibi_viz.figures import slope_plot as picture
 from alibi_viz.figures.slope_plot import SlopeTraces
 from alibi_viz.figures.theme import named_trace
+from alibi_viz.formatting import format_number
 from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 
@@ -52,8 +52,15 @@ def test_hover_texts_have_the_half_life_and_the_steps_to_a_bias_of_4(
 ) -> None:
     main = beside_official(heads, scheme).data[0]
     slopes = alibi_slopes(heads, scheme)
-    expected = torch.stack([half_life(slopes), 4 / slopes], dim=1)
-    np.testing.assert_allclose(main.customdata, expected, rtol=1e-6)
+    for texts, half_life_of_head, steps in zip(
+        main.customdata, half_life(slopes.double()), 4 / slopes, strict=True
+    ):
+        assert list(texts[1:]) == [format_number(half_life_of_head), format_number(steps)]
+
+
+def test_hover_texts_write_slopes_as_the_captions_do() -> None:
+    hover = figures.slope_figure([0.25, 2**-0.5]).data[0].customdata
+    assert [texts[0] for texts in hover] == ["1/4", "0.707"]
 
 
 @pytest.mark.parametrize(("heads", "scheme"), HEADS_AND_SCHEMES)
@@ -78,7 +85,7 @@ def test_ticks_of_slopes_are_fractions() -> None:
 
 
 def test_ticks_of_small_slopes_are_powers_of_two() -> None:
-    assert tick_texts([2**-20])[2**-20] == "2<sup>-20</sup>"
+    assert tick_texts([2**-20])[2**-20] == "2<sup>\N{MINUS SIGN}20</sup>"
 
 
 def test_a_single_large_slope_has_the_usual_ticks_as_well() -> None:
@@ -197,7 +204,8 @@ def test_axes_include_every_mark(length: int, heads: int) -> None:
 def test_hover_texts_have_the_row_of_the_table() -> None:
     needed = named_trace(drawn_spans(9, 8), "needed")
     expected = spans_of(9, 8)[["head", "needed", "bound", "left_out"]]
-    np.testing.assert_array_equal(needed.customdata, expected)
+    np.testing.assert_array_equal(needed.customdata[:, :4].astype(float), expected)
+    assert needed.customdata[0, 4] == "1/2"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ CAPTIONS = {
     ),
     "WindowExplorer": (
         "Head 1, the steepest (slope 1/2), looks 33 steps back: keys beyond that have at most "
-        "2^-24 of a query's weight together. On average, a head can leave out 37% of the pairs."
+        "2^−24 of a query's weight together. On average, a head can leave out 37% of the pairs."  # noqa: RUF001
     ),
 }
 

@@ -8,7 +8,7 @@ import pytest
 import alibi_viz as av
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
-from alibi_viz.widgets import AddConstant, Forgetting, TugOfWar
+from alibi_viz.widgets import AddConstant, Forgetting, PositionZoo, TugOfWar
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue
 from tests.figures.test_matrices import click
@@ -102,44 +102,36 @@ def test_a_word_before_the_first_is_refused() -> None:
 
 def handle(app: Forgetting) -> Any:
     """The circle that changes the half-life."""
-    (found,) = app.figure.layout.shapes
-    return found
+    return named_trace(app.figure, "handle")
 
 
-def drag(app: Forgetting, x: float, y: float) -> None:
-    """Drag the circle to a place, as plotly does."""
-    app.figure.plotly_relayout({"shapes[0].xanchor": x, "shapes[0].yanchor": y})
+def drag(app: App, place: float) -> None:
+    """Drag the handle of an app to a place on its axis, as the page does."""
+    (found,) = app.below_figure
+    found.place = place
 
 
 @pytest.mark.parametrize("half_life", [1, 7, 20])
 def test_the_handle_stands_so_many_words_back(half_life: int) -> None:
-    assert handle(Forgetting(half_life=half_life)).xanchor == 20 - half_life
+    assert handle(Forgetting(half_life=half_life)).x[0] == 20 - half_life
 
 
 def test_the_handle_of_a_half_life_beyond_the_text_stays_in_sight() -> None:
     app = Forgetting(half_life=25)
-    assert -0.6 < handle(app).xanchor < 0
+    assert -0.6 < handle(app).x[0] < 0
     (label,) = app.figure.select_annotations({"name": "half-life"})
     assert label.text == "half-life: 25 words, more than the text has"
 
 
 def test_the_half_life_is_above_the_bars() -> None:
-    assert handle(Forgetting()).yanchor > 1
+    assert handle(Forgetting()).y[0] > 1
 
 
 def test_a_dragged_handle_sets_the_half_life_and_snaps_to_its_word() -> None:
     app = Forgetting()
-    drag(app, x=12.8, y=0.7)
+    drag(app, 12.8)
     assert app.half_life == 7
-    assert handle(app).xanchor == 13
-    assert handle(app).yanchor > 1
-
-
-def test_a_handle_that_is_dragged_by_less_than_a_word_goes_back() -> None:
-    app = Forgetting(half_life=7)
-    drag(app, x=13.3, y=0.7)
-    assert app.half_life == 7
-    assert handle(app).xanchor == 13
+    assert handle(app).x[0] == 13
 
 
 @pytest.mark.parametrize(("x", "half_life"), [(25, 1), (-30, 32)], ids=["too far right", "left"])
@@ -147,8 +139,28 @@ def test_a_handle_that_is_dragged_out_of_the_picture_stays_within_the_limits(
     x: float, half_life: int
 ) -> None:
     app = Forgetting()
-    drag(app, x=x, y=1)
+    drag(app, x)
     assert app.half_life == half_life
+
+
+# What is dragged in other apps
+
+
+@pytest.mark.parametrize(("place", "distance"), [(7.6, 8), (0.2, 1), (9000.0, 255)])
+def test_a_dragged_match_is_so_many_tokens_back(place: float, distance: int) -> None:
+    app = TugOfWar()
+    drag(app, place)
+    assert app.distance == distance
+    assert named_trace(app.figure, "match").x[0] == distance
+
+
+@pytest.mark.parametrize("method", ["alibi", "rotary", "sinusoidal"])
+def test_a_dragged_distance_of_the_zoo_stays_in_the_picture(method: str) -> None:
+    app = PositionZoo(method=method)
+    drag(app, 99.4)
+    assert app.distance == 99
+    drag(app, -5.0)
+    assert app.distance == 0
 
 
 # AddConstant

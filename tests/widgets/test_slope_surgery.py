@@ -12,6 +12,7 @@ from torch import Tensor
 
 from alibi_viz import lab, study
 from alibi_viz.figures.surgery_plot import SurgeryTraces
+from alibi_viz.formatting import format_percent
 from alibi_viz.measure.attention_statistics import (
     AttentionStats,
     attention_stats,
@@ -22,7 +23,6 @@ from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.models import LanguageModel
 from alibi_viz.train.saved_models import SavedRun
 from alibi_viz.widgets import SlopeSurgery, slope_surgery
-from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.slope_surgery import texts_html
 from tests.pretrained_models import ByteTokenizer, small_model

@@ -13,13 +13,13 @@ from alibi_viz.figures import attention_plot
 from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.figures.token_labels import quoted_token
+from alibi_viz.formatting import format_percent, format_slope, true_minus
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.sum_line import SumLine, sums_in_words
 from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, Count, Flag, HasHead
 
 # With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
@@ -82,7 +82,7 @@ class AttentionExplorer(HasHead, TextApp):
     matrices = Flag(False)
     longest = MAX_TOKENS
     text_height = "34px"  # one line, because the app has to fit a laptop
-    min_width = 620
+    min_width = 440
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
     blank = staticmethod(attention_plot.blank)
 
@@ -235,7 +235,7 @@ class AttentionExplorer(HasHead, TextApp):
         if not self.bias:
             return "bias, switched off"
         distance = "(i - j)" if self.causal else "|i - j|"
-        return f"bias, -{slope} {distance}".replace("-", "\N{MINUS SIGN}")
+        return true_minus(f"bias, -{slope} {distance}")
 
     def _effect_of_order(
         self, original: Reading, shuffled: Reading, shuffled_trace: AttentionTrace

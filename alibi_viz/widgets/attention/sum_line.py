@@ -11,7 +11,7 @@ from traitlets import Int, List, Unicode
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import attention_plot
 from alibi_viz.figures.token_labels import quoted_token
-from alibi_viz.widgets.core.formatting import format_fixed, format_percent
+from alibi_viz.formatting import format_fixed, format_percent
 
 
 class SumLine(anywidget.AnyWidget):

@@ -69,6 +69,7 @@ class TextApp(App):
     def __init__(
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
+        self.given = "" if source is None else "source"
         self.source: Any = as_source(source)
         self.contents = self.source.contents
         # Of two texts, because a shuffled one is compared with the original.

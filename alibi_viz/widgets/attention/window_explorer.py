@@ -7,12 +7,12 @@ from ipywidgets import Widget
 
 from alibi_viz.data.text import load_text
 from alibi_viz.figures import slope_plot as picture
+from alibi_viz.formatting import format_percent, format_slope
 from alibi_viz.measure.attention_sources import AttentionSource
 from alibi_viz.measure.attention_statistics import head_spans
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
-from alibi_viz.widgets.core.formatting import format_percent, format_slope
 
 
 class WindowExplorer(TextApp):
@@ -76,8 +76,8 @@ class WindowExplorer(TextApp):
         slope = format_slope(steepest["slope"])
         caption = (
             f"Head {steepest['head']:.0f}, the steepest (slope {slope}), looks "
-            f"{steepest['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a "
-            "query's weight together. On average, a head can leave out "
+            f"{steepest['needed']:,.0f} steps back: keys beyond that have at most "
+            "2^\N{MINUS SIGN}24 of a query's weight together. On average, a head can leave out "
             f"{format_percent(left_out.mean())} of the pairs."
         )
         heads_that_read_all = (left_out == 0).sum()

@@ -82,6 +82,7 @@ class App(Controls):
         page_width: of the page in pixels, a guess until the page reports it.
         density: pixels that an image needs per pixel of the page, to be as sharp as the screen.
         min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
+        given: the name of the argument that is no trait, such as a model, if the app was given one.
         below_figure: widgets between the figure and the caption, which `controls` may set.
         redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
             drawing.
@@ -101,6 +102,7 @@ class App(Controls):
     min_width = 10
     redraw_to_fit = False
     below_figure: tuple[Widget, ...] = ()
+    given = ""
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
@@ -115,6 +117,7 @@ class App(Controls):
         in_order = {name: state[name] for name in self._names() if name in state}
         super().__init__(**in_order)
 
+        self._page = PageWidget()
         self._message = HTML()
         self._caption = HTML().add_class("alibi-caption")
         self._details = HTML()
@@ -128,12 +131,14 @@ class App(Controls):
         try:
             self._redraw()
         except BaseException:
+            self._page.close()
             self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
 
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
-        page = PageWidget(controls=[control.model_id for control in below(controls)])
+        page = self._page
+        page.controls = [control.model_id for control in below(controls)]
         page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)
@@ -150,6 +155,10 @@ class App(Controls):
     def controls(self) -> list[Widget]:
         """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
+
+    def arrange(self) -> None:
+        """Place the parts of the figure for `page_width`, such as two plots that stack on a narrow
+        page. By default, they have their places already."""
 
     def draw(self) -> str | tuple[str, str]:
         """Put the state into `self.figure`, in place.
@@ -174,7 +183,9 @@ class App(Controls):
             is_coarse = 0 < pixel_ratio <= 1
             self.density = COARSE_DENSITY if is_coarse else DENSITY
             self.page_width = max(width, self.min_width)
-            self.figure.layout.width = self.page_width
+            with self.figure.batch_update():
+                self.figure.layout.width = self.page_width
+                self.arrange()
             if self.redraw_to_fit:
                 self._redraw()
 
@@ -198,6 +209,28 @@ class App(Controls):
             got = repr(suffix or "no suffix")
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {got} in {str(path)!r}")
         return path
+
+    def as_code(self) -> str:
+        """Python code that opens the app as it is now.
+
+        A model or a table that the app was given has the name of its argument, and a function of
+        your own has its name. What has no code, such as a text that was read from a file, is left
+        out.
+
+        >>> from alibi_viz.widgets import SlopeExplorer
+        >>> print(SlopeExplorer(num_heads=12).as_code())
+        from alibi_viz import widgets
+        <BLANKLINE>
+        widgets.SlopeExplorer(num_heads=12, scheme='official', compare='geometric')
+        """
+        arguments = [self.given] if self.given else []
+        for name, value in self._state().items():
+            if callable(value):
+                arguments.append(f"{name}={value.__name__}")
+            elif _is_plain(value):
+                arguments.append(f"{name}={value!r}")
+        call = f"widgets.{type(self).__name__}({', '.join(arguments)})"
+        return f"from alibi_viz import widgets\n\n{call}"
 
     def _as_page(self) -> str:
         """The figure and its words as a page that needs no network."""
@@ -257,6 +290,7 @@ class App(Controls):
                 else:
                     self.caption, self.details = drawn
                 self._show_words()
+            self._page.code = self.as_code()
             self._drawn = state
 
     def _show_words(self) -> None:
@@ -301,3 +335,12 @@ class App(Controls):
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
         return {**bundle, "text/plain": repr(self)}  # ipywidgets would cut it
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the repr of a value is code: a number, a string, or a collection of such."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)

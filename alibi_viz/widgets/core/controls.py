@@ -10,6 +10,8 @@ import ipywidgets as widgets
 from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
+from alibi_viz.widgets.core.handle import DragHandle
+
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 PLAY_INTERVAL = 100  # milliseconds between two steps of a slider that plays
 BEHIND_LABEL = {"align_items": "center", "overflow": "visible"}  # of a row that starts with one
@@ -266,6 +268,26 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         play.add_class(css)
         return self.link(play, name, read, show)
 
+    def handle(
+        self, name: str, marks: Sequence[str], tip: str, read: Callable[[float], int] = round
+    ) -> DragHandle:
+        """A handle over a mark of the figure: a `Count` that has a slider can be dragged as well.
+
+        Belongs into `below_figure`. `marks` are the names of traces with one point, and of vertical
+        lines; the visible one has the handle. `read` turns a place on the x axis into the number,
+        which then stays within its limits.
+        """
+        trait = self.traits()[name]
+
+        def move(change: Any) -> None:
+            number = min(max(read(change.new), trait.min), trait.max)
+            with self._lock:
+                self.attempt(lambda: self.set_trait(name, number))
+
+        made = DragHandle(marks=list(marks), tip=tip)
+        made.observe(move, names="place")
+        return made
+
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
 
@@ -353,9 +375,9 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return [box(option) for option in options]
 
-    def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
+    def reset_button(self, also: Callable[[], object] = lambda: None) -> HBox:
         """A button, with the CSS class "s-reset", that sets every trait back to its value now, and
-        calls `also`."""
+        calls `also`; beside it, one that copies the app as code. Both stand at the end of a row."""
         initial = self._state()  # in the order of their definition, because one may limit the next
 
         def reset() -> None:
@@ -365,9 +387,12 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.attempt(lambda: self.set_together(initial))
             also()
 
-        return button(
-            "Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset
-        )
+        tip = "Set everything back to how it was at the start"
+        return self.end_of_row(button("Reset", "undo", "s-reset", tip, reset))
+
+    def end_of_row(self, reset: widgets.Button) -> HBox:
+        """A button that resets the app, beside which page.js puts one that copies it as code."""
+        return HBox([reset], layout=Layout(overflow="visible")).add_class("s-end")
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""

@@ -12,6 +12,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.data.tales import mentions
+from alibi_viz.formatting import format_percent, in_prose
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import (
@@ -26,7 +27,6 @@ from alibi_viz.measure.sentences import (
     undefined,
 )
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.widgets.core.formatting import in_prose
 from alibi_viz.widgets.race.state import HERO, RaceState
 
 # A text of which at least this share of the validation part is in the training part, too, is said
@@ -102,6 +102,30 @@ def simple_caption(race: RaceState, results: pd.DataFrame, note: str) -> tuple[s
     return note or _status(race), ""
 
 
+def caption_at(race: RaceState, step: int, results: pd.DataFrame) -> str:
+    """What a race that is over shows when the reader goes back to one of its tests.
+
+    `results` are those of its main question after this step.
+    """
+    results = _labeled_in_prose(results)
+    longest = results["x"].max()
+    means = results[results["x"] == longest].groupby("label", sort=False)["value"].mean()
+    values = [f"{label} {_value_in_words(race.main, mean)}" for label, mean in means.items()]
+    unit = "bytes" if race.task == "text" else "tokens"
+    return (
+        f"After step {step:,} of {race.steps:,}, on sequences of {longest:,} {unit}: "
+        f"{join(values)}."
+    )
+
+
+def _value_in_words(question: Question, value: float) -> str:
+    if math.isnan(value):
+        return "isn't defined"
+    if question.is_loss:
+        return f"needs {value:.2f} bits per byte"
+    return f"has {format_percent(value)} right"
+
+
 def verdicts(race: RaceState, results: pd.DataFrame) -> dict[str, Verdict]:
     """{method, or the hero of the tale: the guess about it, and the answer}.
 
@@ -128,9 +152,9 @@ def verdicts(race: RaceState, results: pd.DataFrame) -> dict[str, Verdict]:
     return judged
 
 
-def lanes(race: RaceState) -> str:
-    """One line per method, as HTML: its progress bar and its steps."""
-    steps = steps_done(race)
+def lanes(race: RaceState, step: int | None = None) -> str:
+    """One line per method, as HTML: its progress bar and its steps, now or at an earlier step."""
+    steps = steps_done(race, step)
     lines = []
     for method in race.methods:
         color = race.color(method)
@@ -143,8 +167,10 @@ def lanes(race: RaceState) -> str:
     return f'<div class="alibi-lanes">{"".join(lines)}</div>'
 
 
-def steps_done(race: RaceState) -> dict[str, int]:
-    """How many steps of the latest seed each method has trained."""
+def steps_done(race: RaceState, step: int | None = None) -> dict[str, int]:
+    """How many steps of the latest seed each method has trained, now or at an earlier step."""
+    if step is not None:
+        return dict.fromkeys(race.methods, step)
     counts = race.losses["method"].value_counts()
     return {method: int(counts.get(method, 0)) for method in race.methods}
 
@@ -158,12 +184,14 @@ def progress_bar(race: RaceState, method: str, step: int) -> str:
     )
 
 
-def text_beside_others(race: RaceState, method: str) -> str:
-    """The first text of a method for its column, as HTML, with the share of its known words.
+def text_beside_others(race: RaceState, method: str, step: int | None = None) -> str:
+    """The first text of a method for its column, as HTML, with the share of its known words; the
+    latest one, or the one from the test after a step.
 
     The hero of the tale is marked. Before the first test, it says what will stand here.
     """
-    written = race.written.get(method)
+    texts_of_methods = race.written if step is None else race.written_at.get(step, {})
+    written = texts_of_methods.get(method)
     if written is None:
         share = "&nbsp;"
         page = '<span class="prompt">What it writes appears here while it trains.</span>'
@@ -356,7 +384,10 @@ def _training_facts(race: RaceState) -> list[str]:
     facts = [f"Trained {race.steps:,} steps on {race.source_name}, seeds: {seeds}."]
     text = race.source
     if isinstance(text, lab.Text) and text.repeats >= REPEATED:
-        facts.append(f"{text.repeats:.0%} of its validation part also stands in its training part.")
+        facts.append(
+            f"{format_percent(text.repeats)} of its validation part also stands in its training "
+            "part."
+        )
     return facts
 
 
@@ -370,8 +401,8 @@ def _note_on_words(race: RaceState, texts: list[Continuation], known_words: floa
     if math.isnan(known_words):
         return ""
     return (
-        f": {known_words:.0%} of the shaded words, in {len(texts)} such texts, occur in the "
-        "training text"
+        f": {format_percent(known_words)} of the shaded words, in {len(texts)} such texts, occur "
+        "in the training text"
     )
 
 
@@ -381,7 +412,7 @@ def _share_of_known_words(race: RaceState, texts: list[Continuation], known_word
         return f"not defined beyond letter {race.length}"
     if math.isnan(known_words):
         return f"no words beyond letter {race.length}"
-    return f"<b>{known_words:.0%}</b> real words beyond letter {race.length}"
+    return f"<b>{format_percent(known_words)}</b> real words beyond letter {race.length}"
 
 
 def _mark_hero(part: str) -> str:

@@ -19,6 +19,8 @@ from traitlets import HasTraits
 from alibi_viz import lab
 from alibi_viz.data.text import YOURS
 from alibi_viz.figures import curve_plot as picture
+from alibi_viz.figures import panels
+from alibi_viz.formatting import in_prose
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import Axes, over_seeds
@@ -28,7 +30,6 @@ from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.formatting import in_prose
 from alibi_viz.widgets.core.traits import (
     BadValue,
     ChoiceFrom,
@@ -40,6 +41,7 @@ from alibi_viz.widgets.core.traits import (
     raising_bad_value,
 )
 from alibi_viz.widgets.race import captions
+from alibi_viz.widgets.race.moments import Moments
 from alibi_viz.widgets.race.state import HERO, RaceState, Written, continues_opening
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
@@ -60,7 +62,8 @@ It <b>holds</b> if it rises by at most 0.1 bits, and <b>fails</b> if it rises by
 </div>"""
 EMMA_GUESS = f"Will ALiBi's tale name {HERO} again?"
 # Pixels
-HEIGHT = 400
+HEIGHT = 316
+STACKED_HEIGHT = 500  # with one plot below the other
 SIMPLE_HEIGHT = 190
 # The axis of losses is the same in all states of a race: a byte has 8 bits.
 LOWEST_LOSS = 0.0
@@ -139,6 +142,7 @@ class LengthLab(App):
     The models are trained on sequences of `length` bytes. `train` starts the race on a thread, so
     the kernel stays free, and returns a future: `await app.train()` in a notebook,
     `app.train().result()` in a script. Changes of the state during a race apply to the next one.
+    After a race, a slider goes back to each of its tests.
 
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head,
@@ -168,7 +172,8 @@ class LengthLab(App):
     ([64, 128, 256, 512, 1024], 'alibi')
     """
 
-    min_width = 520  # two panels
+    min_width = 360
+    redraw_to_fit = True  # the plots stack on a narrow page
     why = Why(
         "On longer sequences of a text, the same bytes are predicted at every length, and only "
         "their context changes. So a line that rises there means that longer sequences make the "
@@ -194,6 +199,7 @@ class LengthLab(App):
         # {method: class} of the chosen methods when `draw` last drew them; empty before that
         self._drawn_classes: dict[str, type[Position]] = {}
         self._drawn_tests = 0  # of the race that was drawn last
+        self._step: int | None = None  # of the test that the reader has gone back to
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
@@ -273,6 +279,7 @@ class LengthLab(App):
                 raise BadValue(str(error) or type(error).__name__) from error
 
             self._races[race.task] = race
+            self._step = None
             self.say("")
             return self._run(steps)
 
@@ -300,6 +307,9 @@ class LengthLab(App):
         self._guess_prompt = HTML(GUESS)
         self._columns = VBox().add_class("s-columns")
         self._emma = labeled(EMMA_GUESS, self._emma_buttons())
+        self._moments = Moments(self._go_back)
+        # Before `App` draws, because another race has other tests.
+        self.observe(self._forget_step, names="question")
         self._methods = row()
         self._lanes = HTML().add_class("s-lanes")
         self._written = HTML().add_class("s-written")
@@ -328,18 +338,21 @@ class LengthLab(App):
             self._text_controls(),
         )
         settings = column(folded)
-        question = self.menu("question", "question", "s-question", "What is measured")
-        beside_stop = row(ask_first, self._more, self.reset_button(self._clear_own_text))
+        self._question_menu = self.menu("question", "question", "s-question", "What is measured")
+        reset = self.reset_button(self._on_reset)
 
-        self._hidden_when_simple = (beside_stop, settings, question, self.reason)
-        start = row(self._emma, train, self._stop, beside_stop)
+        settings_of_a_race = (ask_first, self._more, self._question_menu, reset)
+        self._hidden_when_simple = (*settings_of_a_race, settings, self.reason)
+        start = row(self._emma, train, self._stop, self._moments, *settings_of_a_race)
         self._panel = column(self._guesses, self._columns, start, settings)
-        return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
+        return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes)]
 
     def draw(self) -> tuple[str, str]:
         question = self._question
         race = self._shown
-        results = race.results(question)
+        at_end = race.results(question)
+        step = self._step if question is race.main else None
+        results = at_end if step is None else race.results(question, step)
         # The built-in text isn't written, which takes half a second, before it has been read.
         text = None if results.empty else race.text_read
         axes = question.axes(race.length, sorted(results["x"].unique()), text)
@@ -347,9 +360,16 @@ class LengthLab(App):
             axes = replace(axes, low=LOWEST_LOSS, high=HIGHEST_LOSS, is_steady=True)
         is_simple = self._is_simple(race)
         losses = race.losses if question is race.main and not is_simple else None
+        if losses is not None and step is not None:
+            losses = losses[losses["x"] <= step]
+
+        is_stacked = losses is not None and self.page_width < panels.NARROW
+        height = STACKED_HEIGHT if is_stacked else HEIGHT
+        if is_simple:
+            height = SIMPLE_HEIGHT
 
         with self.figure.batch_update():
-            picture.arrange(self.figure, SIMPLE_HEIGHT if is_simple else HEIGHT, compact=is_simple)
+            picture.arrange(self.figure, height, compact=is_simple, stacked=is_stacked)
             picture.draw(
                 self.figure,
                 race.slots,
@@ -357,16 +377,21 @@ class LengthLab(App):
                 results,
                 training=losses,
                 steps=race.steps,
+                stacked=is_stacked,
             )
         self._drawn_tests = race.tests
         self._drawn_classes = {name: position_class(name) for name in self.methods}
 
         self._written.value = captions.written_html(race)
-        show(race.written and not is_simple, self._written)
+        # They are from the end of the race.
+        show(race.written and not is_simple and step is None, self._written)
         self._update_controls()
-        self._mark_guesses(race, results)
-        self._show_texts(race)
+        self._mark_guesses(race, at_end)
+        self._show_texts(race, step)
         self._show_progress()
+        self._offer_moments(race, question)
+        if step is not None:
+            return captions.caption_at(race, step, results), ""
         if is_simple:
             return captions.simple_caption(race, results, self._note(race))
         return captions.caption(race, question, results, self._note(race), self.running)
@@ -499,20 +524,42 @@ class LengthLab(App):
         with self._lock:
             race = self._active or self._shown
             if not self.simple:
-                self._lanes.value = captions.lanes(race)
+                self._lanes.value = captions.lanes(race, self._step)
                 return
-            for method, step in captions.steps_done(race).items():
+            for method, steps in captions.steps_done(race, self._step).items():
                 if method in self._columns_of_methods:
-                    bar = captions.progress_bar(race, method, step)
+                    bar = captions.progress_bar(race, method, steps)
                     self._columns_of_methods[method].bar.value = bar
 
-    def _show_texts(self, race: RaceState) -> None:
-        """Show what each model of a simple race writes, in its column."""
+    def _show_texts(self, race: RaceState, step: int | None) -> None:
+        """Show what each model of a simple race writes, now or at an earlier step."""
         for method in race.methods:
             if method in self._columns_of_methods:
                 text = self._columns_of_methods[method].text
-                text.value = captions.text_beside_others(race, method)
+                text.value = captions.text_beside_others(race, method, step)
                 show(race.task == "text", text)
+
+    # Back through a race that is over.
+
+    def _offer_moments(self, race: RaceState, question: Question) -> None:
+        """Offer the tests of a race that is over."""
+        is_over = race.state not in ("ready", "running") and not self.running
+        steps = race.tested_steps if is_over and question is race.main else []
+        self._moments.offer(steps, race.steps, self._step)
+
+    def _go_back(self, step: int | None) -> None:
+        """Show the race after a step, or its end."""
+        with self._lock:
+            if step != self._step:
+                self._step = step
+                self.attempt(self.refresh)
+
+    def _forget_step(self, _: object) -> None:
+        self._step = None
+
+    def _on_reset(self) -> None:
+        self._clear_own_text()
+        self._go_back(None)
 
     # The controls.
 
@@ -535,7 +582,7 @@ class LengthLab(App):
         running = self.running
         self._stop.disabled = not running
         for widget in below(self._panel):
-            if widget is self._stop or widget is self._more:
+            if widget in (self._stop, self._more, self._question_menu):
                 continue
             if widget.has_trait("disabled"):
                 widget.disabled = running

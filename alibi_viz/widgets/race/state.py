@@ -86,6 +86,8 @@ class RaceState:
         self.complete: list[int] = []  # the seeds that have been trained to the end
         self.measured: set[str] = set()  # the names of the questions measured after the race
         self.written: dict[str, Written] = {}  # by the models of the latest seed
+        # {step: what they wrote then}, if they write while they train
+        self.written_at: dict[int, dict[str, Written]] = {}
         self.tests = 0  # how many tests of a model have ended
         self._table = results_table([])
 
@@ -156,6 +158,7 @@ class RaceState:
         """Collect the rows of one race per seed, and what the last models write."""
         for seed, race in races.items():
             self.models[seed] = race.models
+            self.written_at.clear()  # of the seed before
             with closing(race):
                 for row in race:
                     self.rows.append(row)
@@ -177,7 +180,9 @@ class RaceState:
     def _after_a_test(self, row: Row) -> Iterator[None]:
         """Count the test, and let the model write if it is to be seen while it learns."""
         if self.task == "text" and self.writes_while_training:
-            self._write(row["method"])
+            method = row["method"]
+            self._write(method)
+            self.written_at.setdefault(row["step"], {})[method] = self.written[method]
         self.tests += 1
         yield
 
@@ -243,18 +248,37 @@ class RaceState:
         """The models of the last counted seed, which can be saved."""
         return self.models[self.counted[-1]] if self.models else {}
 
-    def results(self, question: Question) -> pd.DataFrame:
+    @property
+    def tested_steps(self) -> list[int]:
+        """The steps after which all methods were tested, in every counted seed."""
+        tests = self._full_tests(self._rows_of(self.main))
+        seeds_by_step = tests.groupby("step")["seed"].nunique()
+        steps = seeds_by_step[seeds_by_step == len(self.counted)].index
+        return [int(step) for step in sorted(steps)]
+
+    def results(self, question: Question, step: int | None = None) -> pd.DataFrame:
         """The rows of the counted seeds for one question.
 
-        Those of the main question are from the last step at which all methods were tested.
+        Those of the main question are from one of the `tested_steps`, by default from the last step
+        at which all methods were tested.
         """
-        table = self.table  # once, because the race goes on on its thread
-        rows = table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
+        rows = self._rows_of(question)
         if question is not self.main:
             return rows
+        if step is not None:
+            return rows[rows["step"] == step]
 
+        last_step = self._full_tests(rows).groupby("seed")["step"].max()
+        return rows[rows["step"] == rows["seed"].map(last_step)]
+
+    def _rows_of(self, question: Question) -> pd.DataFrame:
+        """All rows of the counted seeds for one question."""
+        table = self.table  # once, because the race goes on on its thread
+        return table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
+
+    def _full_tests(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The seed and step of each test of all methods at all lengths, of rows of the main
+        question."""
         rows_of_a_full_test = len(self.methods) * len(lab.evaluation_lengths(self.length))
         rows_per_step = rows.groupby(["seed", "step"]).size()
-        full_tests = rows_per_step[rows_per_step == rows_of_a_full_test].reset_index()
-        last_step = full_tests.groupby("seed")["step"].max()
-        return rows[rows["step"] == rows["seed"].map(last_step)]
+        return rows_per_step[rows_per_step == rows_of_a_full_test].reset_index()

@@ -69,7 +69,7 @@ def test_the_caption_gives_what_the_steepest_head_needs_and_what_can_be_left_out
 ) -> None:
     assert WindowExplorer(text=TEXT).caption == (
         "Head 2, the steepest (slope 1/2), looks 30 steps back: keys beyond that have at most "
-        "2^-24 of a query's weight together. On average, a head can leave out 30% of the pairs."
+        "2^−24 of a query's weight together. On average, a head can leave out 30% of the pairs."  # noqa: RUF001
     )
 
 

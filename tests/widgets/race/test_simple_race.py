@@ -134,7 +134,7 @@ def test_hero_is_marked_in_a_text() -> None:
     app = telling()
     race = app._planned()
     race.written["alibi"] = Written([Continuation(OPENING, " Then", " Emma slept.")] * 8, 0.5)
-    app._show_texts(race)
+    app._show_texts(race, step=None)
     assert column_text(app, "alibi").count(f"<b>{HERO}</b>") == 2
 
 

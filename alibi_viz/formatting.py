@@ -1,4 +1,4 @@
-"""Number formats and names shared by the captions."""
+"""How numbers and names are written in captions, figures and hover texts."""
 
 import math
 from typing import SupportsFloat
@@ -16,21 +16,32 @@ def in_prose(name: str) -> str:
     return _IN_PROSE.get(name, name)
 
 
+def true_minus(text: str) -> str:
+    """The text of a number with a real minus sign, which is as wide as a plus.
+
+    plotly writes it at axes, but not in hover texts: those get texts instead of numbers.
+
+    >>> true_minus("-0.5") == "\N{MINUS SIGN}0.5"
+    True
+    """
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
 def format_slope(slope: SupportsFloat) -> str:
     """A power of two as a fraction, as the paper writes it; any other slope with three significant
     digits.
 
-    >>> [format_slope(slope) for slope in (2**-8, 2**-20, 2**-21)]
-    ['1/256', '1/1,048,576', '2^-21']
-    >>> [format_slope(slope) for slope in (2**-0.5, 1.0)]
-    ['0.707', '1']
+    >>> [format_slope(slope) for slope in (2**-8, 2**-20, 2**-0.5, 1.0)]
+    ['1/256', '1/1,048,576', '0.707', '1']
+    >>> format_slope(2**-21) == "2^\N{MINUS SIGN}21"
+    True
     """
     mantissa, exponent = math.frexp(float(slope))  # slope = mantissa * 2^exponent
     is_power_below_1 = mantissa == 0.5 and exponent <= 0
     if not is_power_below_1:
-        return f"{float(slope):.3g}"
+        return true_minus(f"{float(slope):.3g}")
     power = exponent - 1
-    return f"1/{2**-power:,}" if power >= -20 else f"2^{power}"
+    return f"1/{2**-power:,}" if power >= -20 else true_minus(f"2^{power}")
 
 
 def format_number(value: SupportsFloat) -> str:
@@ -50,7 +61,7 @@ def format_number(value: SupportsFloat) -> str:
         text, _, exponent = f"{number:.3g}".partition("e")
         if exponent:
             text += f" x 10^{int(exponent)}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    return true_minus(text)
 
 
 def format_fixed(value: SupportsFloat, digits: int, *, plus: bool = False) -> str:
@@ -63,7 +74,7 @@ def format_fixed(value: SupportsFloat, digits: int, *, plus: bool = False) -> st
     """
     rounded = round(float(value), digits) + 0.0  # -0.0 becomes 0.0
     sign = "+" if plus else ""
-    return f"{rounded:{sign}.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return true_minus(f"{rounded:{sign}.{digits}f}")
 
 
 def format_percent(fraction: SupportsFloat) -> str:

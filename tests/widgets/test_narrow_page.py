@@ -1,0 +1,50 @@
+"""On a narrow page, two plots of an app stand one below the other, and nothing is cut."""
+
+import pytest
+
+from alibi_viz.widgets.core.app import App
+from tests.widgets.test_every_app import SMALL
+
+NARROW = 480  # pixels: of an app in JupyterLab at 150% on a laptop
+WIDE = 860
+TWO_PLOTS = ["LengthLab", "PrecisionMicroscope", "SlopeSurgery", "TugOfWar", "TwoSwitches"]
+
+
+def fitted(name: str, width: int) -> App:
+    app = SMALL[name]()
+    app.fit(width)
+    return app
+
+
+def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+@pytest.mark.parametrize("name", TWO_PLOTS)
+def test_two_plots_stack_on_a_narrow_page(name: str) -> None:
+    layout = fitted(name, NARROW).figure.layout
+    assert layout.width == NARROW
+    assert overlap(layout.xaxis.domain, layout.xaxis2.domain)
+    assert not overlap(layout.yaxis.domain, layout.yaxis2.domain)
+
+
+@pytest.mark.parametrize("name", TWO_PLOTS)
+def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name: str) -> None:
+    app = fitted(name, NARROW)
+    app.fit(WIDE)
+    layout = app.figure.layout
+    assert not overlap(layout.xaxis.domain, layout.xaxis2.domain)
+    assert overlap(layout.yaxis.domain, layout.yaxis2.domain)
+    assert layout.height == fitted(name, WIDE).figure.layout.height
+
+
+@pytest.mark.parametrize("name", TWO_PLOTS)
+def test_each_axis_is_below_its_own_plot(name: str) -> None:
+    layout = fitted(name, NARROW).figure.layout
+    assert layout.xaxis2.anchor == "y2"
+    assert layout.xaxis.anchor in (None, "y")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_figure_is_wider_than_a_narrow_page(name: str) -> None:
+    assert fitted(name, NARROW).figure.layout.width <= NARROW
