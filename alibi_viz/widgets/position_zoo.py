@@ -133,8 +133,8 @@ class PositionZoo(App):
             picture.hide_clocks(self.figure)
             picture.draw_waves(self.figure, self.distance, is_new, ONCE_ROUND / WAVE_SPEEDS)
         return (
-            f"At position {self.distance}, {is_new.sum()} of 32 waves are where they never were in "
-            "training (red)."
+            f"At position {self.distance}, {is_new.sum()} of 32 waves have a phase that never "
+            "occurred in training (red)."
         )
 
     def _draw_clocks(self) -> str:
@@ -153,10 +153,10 @@ class PositionZoo(App):
                 periods=ONCE_ROUND / speeds,
             )
 
-        hands = "all four hands of a head point where they already did in training."
+        hands = "all four hands of a head show angles that occurred in training."
         if is_new.any():
             hands = (
-                f"{is_new.sum()} of the four hands of a head point where they never did in "
+                f"{is_new.sum()} of the four hands of a head show an angle that never occurred in "
                 "training (red)."
             )
         caption = f"{self._place()}: {hands}"
