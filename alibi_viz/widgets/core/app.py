@@ -124,14 +124,13 @@ class App(Controls):
         self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
         words = [*self.below_figure, self._caption, self._details, self.reason]
-        self.children = [controls, self._message, *words]
+        self.children = [controls, self._message, *words, self._page]
 
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         try:
             self._redraw()
         except BaseException:
-            self._page.close()
             self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
 
