@@ -226,6 +226,9 @@ def tried_arguments() -> list[tuple[str, str]]:
     return tried
 
 
+TRIED = tried_arguments()
+
+
 def number_arguments() -> list[tuple[str, str]]:
     """Those of the tried arguments that are numbers, none of which may be negative."""
     numbers = []
@@ -233,7 +236,7 @@ def number_arguments() -> list[tuple[str, str]]:
         for parameter in parameters(function):
             is_number = parameter.annotation in (int, float)
             pair = (function, parameter.name)
-            if is_number and parameter.name != "low" and pair in tried_arguments():
+            if is_number and parameter.name != "low" and pair in TRIED:
                 numbers.append(pair)
     return numbers
 
@@ -285,7 +288,7 @@ def test_the_valid_arguments_are_accepted(function: str) -> None:
         call_with(function)
 
 
-@pytest.mark.parametrize(("function", "argument"), tried_arguments())
+@pytest.mark.parametrize(("function", "argument"), TRIED)
 def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argument: str) -> None:
     for wrong in wrong_values(function, argument):
         with pytest.raises((TypeError, ValueError)) as error:
@@ -351,7 +354,7 @@ STARTS_WORK = {"compare", "measure"}
 @given(data=st.data())
 def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObject) -> None:
     """EXAMPLES=1000 tries a thousand for each function."""
-    names = [argument for tried, argument in tried_arguments() if tried == function]
+    names = [argument for tried, argument in TRIED if tried == function]
     chosen = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=2), "arguments")
     values = {name: data.draw(ANYTHING, name) for name in sorted(chosen)}
     # Other errors come from code that trusts its arguments.

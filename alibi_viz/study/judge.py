@@ -213,7 +213,8 @@ def judge(
     claims = as_list("claims", claims, "Claim objects", Claim)
     if "block" not in results:
         results = results.assign(block=0)
-    return [_verdict(claim, results) for claim in claims]
+    asked = _Results(results)
+    return [_verdict(claim, asked) for claim in claims]
 
 
 def _claims_of(setting: str) -> list[Claim]:
@@ -225,7 +226,31 @@ def _claims_of(setting: str) -> list[Claim]:
     return [claim for claim in CLAIMS if claim.task == kind]
 
 
-def _verdict(claim: Claim, results: pd.DataFrame) -> Verdict:
+class _Results:
+    """Results in which claims look up their answers. Many claims share them: each is found once."""
+
+    def __init__(self, results: pd.DataFrame) -> None:
+        self._results = results
+        self._rows: dict[str, pd.DataFrame] = {}
+        self._answers: dict[tuple[str, Term], pd.DataFrame] = {}
+
+    def rows(self, question: str) -> pd.DataFrame:
+        """The results on a question. Raises LookupError if no claim can be judged by them."""
+        if question not in self._rows:
+            self._rows[question] = _rows_on(question, self._results)
+        return self._rows[question]
+
+    def answers(self, question: str, term: Term) -> pd.DataFrame:
+        """The answers of a term: a row for each seed, a column for each block.
+
+        Raises LookupError if they are missing.
+        """
+        if (question, term) not in self._answers:
+            self._answers[question, term] = _answers(self.rows(question), term)
+        return self._answers[question, term]
+
+
+def _verdict(claim: Claim, results: _Results) -> Verdict:
     try:
         values = _values(claim, results)
     except LookupError as error:
@@ -267,22 +292,26 @@ def _needs(claim: Claim) -> str:
     return f"needs {side} {threshold}"
 
 
-def _values(claim: Claim, results: pd.DataFrame) -> NDArray[np.float64]:
-    """The number of the claim, float64 [seeds, blocks].
-
-    Raises LookupError, and says why, if results are missing.
-    """
-    rows = results[results["question"] == claim.question].dropna(subset="value")
+def _rows_on(question: str, results: pd.DataFrame) -> pd.DataFrame:
+    """The results on a question. Raises LookupError if there are none, or several for one run."""
+    rows = results[results["question"] == question].dropna(subset="value")
     if rows.empty:
-        raise LookupError(f"no results on {claim.question!r}")
+        raise LookupError(f"no results on {question!r}")
     texts = rows["text"].nunique()
     if texts > 1:
         raise LookupError(f"the results are about {texts} different texts")
     if rows.duplicated(["label", "variant", "seed", "x", "block"]).any():
         raise LookupError("there are several results for a label, seed and x")
+    return rows
 
-    added = [_answers(rows, term) for term in claim.plus]
-    subtracted = [-_answers(rows, term) for term in claim.minus]
+
+def _values(claim: Claim, results: _Results) -> NDArray[np.float64]:
+    """The number of the claim, float64 [seeds, blocks].
+
+    Raises LookupError, and says why, if results are missing.
+    """
+    added = [results.answers(claim.question, term) for term in claim.plus]
+    subtracted = [-results.answers(claim.question, term) for term in claim.minus]
     answers = added + subtracted
     numbers_of_blocks = {answer.shape[1] for answer in answers}
     if len(numbers_of_blocks) > 1:
@@ -310,7 +339,8 @@ def _answers(rows: pd.DataFrame, term: Term) -> pd.DataFrame:
         raise LookupError(
             f"{term.label} has several steps or training lengths: label the models apart"
         )
-    return rows_of_term.pivot_table(index="seed", columns="block", values="value")
+    # No seed has two values for a block, so nothing is to be averaged.
+    return rows_of_term.set_index(["seed", "block"])["value"].unstack()
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
@@ -361,15 +391,17 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
 def _rows(results: pd.DataFrame, setting: str) -> Iterator[dict[str, Any]]:
     """The verdicts of one setting, by column."""
     labels = set(results["label"])
+    claims = []
+    slopes = []  # of each claim
     for claim in _claims_of(setting):
-        slopes = OFFICIAL if ALIBI in claim.labels else ""
-        (verdict,) = judge(results, [claim], setting=setting)
-        yield _row(setting, slopes, verdict)
-
+        claims.append(claim)
+        slopes.append(OFFICIAL if ALIBI in claim.labels else "")
         scaled = claim.with_scaled_slopes()
         if scaled is not None and SCALED_ALIBI in labels:
-            (verdict,) = judge(results, [scaled], setting=setting)
-            yield _row(setting, SCALED, verdict)
+            claims.append(scaled)
+            slopes.append(SCALED)
+    for of_claim, verdict in zip(slopes, judge(results, claims, setting=setting), strict=True):
+        yield _row(setting, of_claim, verdict)
 
 
 def _row(setting: str, slopes: str, verdict: Verdict) -> dict[str, Any]:

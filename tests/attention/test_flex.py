@@ -1,49 +1,69 @@
-"""FlexAttention. There are few tests, because each new kind of call takes seconds to compile."""
+"""FlexAttention. Few calls are compiled, because each new kind of them takes seconds."""
 
 import os
 import shutil
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import flex_attention
 
 from alibi_viz import alibi_attention, alibi_slopes
 from alibi_viz.attention import flex
 from alibi_viz.attention.flex import BLOCK, _shared_block_mask, block_mask_within
 from tests.attention.cases import largest_error, normal
 
+UNEVEN = torch.tensor([4.0, 1e-4, 0.0, -0.01])
 
-@pytest.mark.skipif(
+needs_a_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
 )
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our functions of scores and masks as they are, which takes no compiler."""
+    monkeypatch.setattr(flex, "_compiled", lambda on_cpu: flex_attention)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("slopes", [alibi_slopes(4), UNEVEN], ids=["ALiBi's", "uneven"])
 @pytest.mark.parametrize(
     ("rows", "columns", "key_heads", "causal", "padded"),
-    [(150, 400, 2, True, False), (20, 130, 4, True, True), (300, 300, 2, False, False)],
+    [
+        pytest.param(150, 400, 2, True, False, id="causal"),
+        pytest.param(20, 130, 4, True, True, id="causal and padded"),
+        pytest.param(300, 300, 2, False, False, id="both directions"),
+        pytest.param(20, 130, 4, False, True, id="both directions and padded"),
+    ],
 )
 def test_flex_equals_minimal(
-    *, rows: int, columns: int, key_heads: int, causal: bool, padded: bool
+    *, rows: int, columns: int, key_heads: int, causal: bool, padded: bool, slopes: Tensor
 ) -> None:
     q = normal(2, 4, rows, 16, dtype=torch.float32)
     k, v = normal(2, 2, key_heads, columns, 16, seed=1, dtype=torch.float32)
     is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
-    for slopes in (alibi_slopes(4), torch.tensor([4.0, 1e-4, 0.0, -0.01])):
-        assert (
-            largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex")
-            < 2e-6
-        )
+    error = largest_error(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend="flex")
+    assert error < 5e-6
 
 
-@pytest.mark.skipif(
-    shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
-)
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
-def test_keys_beyond_the_spans_make_no_difference(
-    *, causal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@needs_a_compiler
+def test_compiled_flex_equals_minimal() -> None:
+    q = normal(2, 4, 20, 16, dtype=torch.float32)
+    k, v = normal(2, 2, 2, 130, 16, seed=1, dtype=torch.float32)
+    is_real = torch.arange(130) >= torch.tensor([[0], [120]])
+    for slopes in (alibi_slopes(4), UNEVEN):
+        error = largest_error(q, k, v, slopes, key_padding_mask=is_real, backend="flex")
+        assert error < 2e-6
+
+
+@needs_a_compiler
+def test_keys_beyond_the_spans_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flex, "_SPANS_FROM", 512)
     q, k, v = normal(3, 1, 2, 600, 16, dtype=torch.float32)
     slopes = torch.tensor([1.0, 0.25])
-    error = largest_error(q, k, v, slopes, causal=causal, backend="flex")
-    assert error < 2e-6
+    assert largest_error(q, k, v, slopes, backend="flex") < 2e-6
 
 
 # The blocks within the spans

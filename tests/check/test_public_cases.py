@@ -16,6 +16,9 @@ from alibi_viz import alibi_slopes, check
 from tests.check.faulty import names
 from tests.check.plain_alibi import as_if_contiguous, attend, linear, steps
 
+# The usual 300 keys only where a fault needs so many: they take ten times as long.
+SHORT = {"length": 16}
+
 
 def masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     return attend(query, key, value, mask=mask)
@@ -98,66 +101,70 @@ def additive_mask_of_20(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 WRONG = [
     pytest.param(
         mask_forgotten_for_one_query,
-        {"padding": True},
+        {**SHORT, "padding": True},
         "padding not masked",
         "padding in front and 1 query",
         id="mask forgotten for one query",
     ),
     pytest.param(
         mask_forgotten_for_a_batch_of_one,
-        {"padding": True},
+        {**SHORT, "padding": True},
         "padding not masked",
         "a batch of one",
         id="mask forgotten for a batch of one",
     ),
-    pytest.param(strides_ignored, {}, "strides ignored", "not contiguous", id="strides ignored"),
+    pytest.param(strides_ignored, SHORT, "strides ignored", "not contiguous", id="strides ignored"),
     pytest.param(
         strides_of_queries_ignored,
-        {},
+        SHORT,
         "strides ignored",
         "not contiguous",
         id="strides of queries ignored",
     ),
     pytest.param(
-        scale_of_64_channels, {}, "content multiplied", "head_dim 104", id="scale of 64 channels"
+        scale_of_64_channels, SHORT, "content multiplied", "head_dim 104", id="scale of 64 channels"
     ),
     pytest.param(
-        first_64_channels, {}, "content multiplied", "head_dim 104", id="first 64 channels"
+        first_64_channels, SHORT, "content multiplied", "head_dim 104", id="first 64 channels"
     ),
     pytest.param(
-        no_bias_for_a_batch_of_one, {}, "no bias", "a batch of one", id="no bias for a batch of one"
+        no_bias_for_a_batch_of_one,
+        SHORT,
+        "no bias",
+        "a batch of one",
+        id="no bias for a batch of one",
     ),
     pytest.param(
         no_bias_for_few_queries_and_many_keys,
-        {},
+        {"num_heads": [8], "length": 140},
         "no bias",
-        "5 queries and 300 keys",
+        "5 queries and 140 keys",
         id="no bias for few queries of many keys",
     ),
     pytest.param(
         reversed_beyond_a_block,
-        {},
+        {"num_heads": [8], "length": 140},
         "sign reversed in one branch",
         "130 queries",
         id="reversed beyond a block",
     ),
     pytest.param(
         slopes_of_the_key_heads,
-        {},
+        SHORT,
         "slopes of the key heads while decoding",
         "1 query",
         id="slopes of the key heads",
     ),
     pytest.param(
         key_heads_in_turn,
-        {"group_size": 4},
+        {**SHORT, "group_size": 4},
         "key heads in another order",
         "take turns on 2 key heads",
         id="key heads in turn",
     ),
     pytest.param(
         additive_mask_of_20,
-        {},
+        {"num_heads": [8], "length": 64},
         "mask too weak for some heads",
         "sees keys after the query",
         id="additive mask",
@@ -219,39 +226,43 @@ def learned(heads: int, queries: int, keys: int) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("function", "fault", "words"),
+    ("function", "length", "fault", "words"),
     [
-        pytest.param(in_steps_of_25, "distance in steps", "in steps of 25 tokens", id="steps"),
+        pytest.param(in_steps_of_25, 140, "distance in steps", "in steps of 25 tokens", id="steps"),
         pytest.param(
             wrapping_at_256,
+            300,
             "right up to a distance, then a jump",
             "right up to a distance of 255",
             id="8 bits",
         ),
         pytest.param(
-            CutFromTheStart(),
-            "wrong corner of the cache",
-            "",
-            id="cached",
-        ),
-        pytest.param(
             on_a_grid,
+            64,
             "outside of what this checker knows",
             "a grid, 4 keys wide",
             id="grid",
         ),
         pytest.param(
             learned,
+            64,
             "outside of what this checker knows",
             "depends on the distance alone",
             id="learned",
         ),
     ],
 )
-def test_wrong_bias_has_one_name(function: Callable[..., Tensor], fault: str, words: str) -> None:
-    (finding,) = check.bias(function).findings
+def test_wrong_bias_has_one_name(
+    function: Callable[..., Tensor], length: int, fault: str, words: str
+) -> None:
+    (finding,) = check.bias(function, num_heads=[8], length=length).findings
     assert finding.name == fault
     assert words in finding.evidence
+
+
+def test_a_smaller_bias_that_is_cut_from_the_start_of_a_cached_one_is_named() -> None:
+    report = check.bias(CutFromTheStart(), length=64)
+    assert names(report) == {"wrong corner of the cache"}
 
 
 def one_slope(heads: int) -> Tensor:
@@ -283,11 +294,11 @@ def scale_of_mup(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value, scale=1 / 64)
 
 
-def window_of_128(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_of_32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     _, heads, queries, _ = query.shape
     keys = key.shape[2]
     bias = linear(heads, queries, keys)
-    too_far = steps(queries, keys) <= -128
+    too_far = steps(queries, keys) <= -32
     return attend(query, key, value, bias=bias.masked_fill(too_far, -math.inf))
 
 
@@ -318,16 +329,22 @@ def needs_contiguous_inputs(query: Tensor, key: Tensor, value: Tensor) -> Tensor
 
 RIGHT = [
     pytest.param(attend, {}, id="ALiBi"),
-    pytest.param(masked, {"padding": True}, id="padding on both sides"),
-    pytest.param(masked, {"padding": "left"}, id="padding in front"),
-    pytest.param(encoder, {"padding": True, "causal": False}, id="encoder"),
+    pytest.param(masked, {"padding": True, "length": 64}, id="padding on both sides"),
+    pytest.param(masked, {"padding": "left", "length": 64}, id="padding in front"),
+    pytest.param(encoder, {"padding": True, "causal": False, "length": 64}, id="encoder"),
     pytest.param(
-        encoder_that_takes_lengths, {"padding": "right", "causal": False}, id="lengths, right"
+        encoder_that_takes_lengths,
+        {"padding": "right", "causal": False, "length": 64},
+        id="lengths, right",
     ),
-    pytest.param(encoder_that_takes_lengths, {"padding": True, "causal": False}, id="lengths"),
+    pytest.param(
+        encoder_that_takes_lengths,
+        {"padding": True, "causal": False, "length": 64},
+        id="lengths",
+    ),
     pytest.param(soft_cap_of_50, {"softcap": 50, "length": 64}, id="soft cap"),
     pytest.param(scale_of_mup, {"scale": 1 / 64, "length": 64}, id="scale"),
-    pytest.param(window_of_128, {"window": 128}, id="window"),
+    pytest.param(window_of_32, {"window": 32, "length": 64}, id="window"),
     pytest.param(window_of_one, {"window": 1, "scale": 0.5, "length": 16}, id="window of one"),
     pytest.param(needs_64_channels, {"length": 64}, id="one head_dim"),
     pytest.param(needs_contiguous_inputs, {"length": 64}, id="contiguous inputs only"),
@@ -344,14 +361,14 @@ def test_right_attention_is_not_accused(
 @pytest.mark.parametrize(
     ("function", "options", "fault"),
     [
-        pytest.param(attend, {"scale": 1 / 64}, "content multiplied", id="scale"),
-        pytest.param(window_of_128, {"window": 100}, "window", id="a longer window"),
-        pytest.param(window_of_128, {"window": 200}, "window", id="a shorter window"),
-        pytest.param(attend, {"window": 128}, "window", id="no window"),
+        pytest.param(attend, {"scale": 1 / 64, "length": 16}, "content multiplied", id="scale"),
+        pytest.param(window_of_32, {"window": 25, "length": 64}, "window", id="a longer window"),
+        pytest.param(window_of_32, {"window": 50, "length": 64}, "window", id="a shorter window"),
+        pytest.param(attend, {"window": 32, "length": 64}, "window", id="no window"),
         pytest.param(soft_cap_of_50, {"softcap": 30, "length": 64}, "unknown fault", id="soft cap"),
         pytest.param(
             encoder_that_takes_lengths,
-            {"padding": "left", "causal": False},
+            {"padding": "left", "causal": False, "length": 64},
             "padding not masked",
             id="side of padding",
         ),
@@ -390,6 +407,6 @@ def with_sinks(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def test_sinks_are_outside_of_what_the_checker_knows() -> None:
-    (finding,) = check.attention(with_sinks).findings
+    (finding,) = check.attention(with_sinks, **SHORT).findings
     assert finding.name == "outside of what this checker knows"
     assert "attention sink" in finding.evidence
