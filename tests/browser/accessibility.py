@@ -4,11 +4,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 WEIGHTY = ("critical", "serious", "moderate")
-# The focused element, and the width of the outline that shows it, in pixels.
-FOCUS = """() => {
+# The focused element, and the width in pixels of the outline that shows it, or of a ring. A ring is
+# a shadow without an offset and without blur.
+FOCUS = r"""() => {
     const element = document.activeElement;
     const style = getComputedStyle(element);
-    const width = style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
+    const outline = style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
+    const rings = [...style.boxShadow.matchAll(/ 0px 0px 0px ([\d.]+)px(?! inset)/g)];
+    const width = Math.max(outline, ...rings.map(ring => parseFloat(ring[1])));
     return [element.outerHTML.slice(0, 120), width];
 }"""
 
