@@ -22,7 +22,9 @@ def findings(page: Page, within: str = "html") -> list[str]:
     Only those of at least moderate impact are returned.
     """
     lines = []
-    for finding in Axe().run(page, within).response["violations"]:
+    # Otherwise axe reads style sheets, which a page from a file may not.
+    options = {"preload": False}
+    for finding in Axe().run(page, within, options).response["violations"]:
         if finding["impact"] not in WEIGHTY:
             continue
         for node in finding["nodes"]:
