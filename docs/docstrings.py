@@ -70,8 +70,25 @@ def change_signature(  # noqa: PLR0917  # the arguments of the event
     return None
 
 
+def change_long_signatures(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Write arguments, one a line, as plain boxes.
+
+    Sphinx writes them as definitions without terms, at which screen readers stumble.
+    """
+
+    def as_boxes(match: re.Match[str]) -> str:
+        lines = match[1].replace("<dd>", "<div>").replace("</dd>", "</div>")
+        return f'<div class="sig-lines">{lines}</div>'
+
+    if "body" in context:
+        context["body"] = re.sub(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", as_boxes, context["body"])
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Call both functions for everything that autodoc documents."""
+    """Call these functions for everything that autodoc documents."""
     app.connect("autodoc-process-docstring", change_docstring, priority=400)
     app.connect("autodoc-process-signature", change_signature)
+    app.connect("html-page-context", change_long_signatures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

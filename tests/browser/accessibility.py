@@ -4,11 +4,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 WEIGHTY = ("critical", "serious", "moderate")
-# The focused element, and the width of the outline that shows it, in pixels.
-FOCUS = """() => {
+# The focused element, and the width in pixels of the outline that shows it, or of a ring. A ring is
+# a shadow without an offset and without blur.
+FOCUS = r"""() => {
     const element = document.activeElement;
     const style = getComputedStyle(element);
-    const width = style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
+    const outline = style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
+    const rings = [...style.boxShadow.matchAll(/ 0px 0px 0px ([\d.]+)px(?! inset)/g)];
+    const width = Math.max(outline, ...rings.map(ring => parseFloat(ring[1])));
     return [element.outerHTML.slice(0, 120), width];
 }"""
 
@@ -19,7 +22,9 @@ def findings(page: Page, within: str = "html") -> list[str]:
     Only those of at least moderate impact are returned.
     """
     lines = []
-    for finding in Axe().run(page, within).response["violations"]:
+    # Otherwise axe reads style sheets, which a page from a file may not.
+    options = {"preload": False}
+    for finding in Axe().run(page, within, options).response["violations"]:
         if finding["impact"] not in WEIGHTY:
             continue
         for node in finding["nodes"]:
