@@ -17,7 +17,8 @@ function rgba(hexadecimal) {
 /** Paint the weights left at each distance as a matrix. Keys after the query stay transparent. */
 function paint(canvas, left) {
   const size = left.length;
-  canvas.width = canvas.height = size;
+  canvas.width = size;
+  canvas.height = size;
   const context = canvas.getContext("2d");
   const image = context.createImageData(size, size);
   const pixels = new Uint32Array(image.data.buffer);
@@ -33,21 +34,27 @@ function sum(values) {
 }
 
 export function drawHeads() {
-  const heads = Number($("heads").value), length = Number($("length").value), law = $("law").value;
+  const heads = Number($("heads").value);
+  const length = Number($("length").value);
+  const law = $("law").value;
   const query = Math.min(Number($("query").value), length);
   $("query").max = length;
   for (const [id, value] of Object.entries({ heads, length, query })) say(`${id}-value`, `${value}`);
   arrangeGrid(heads, length, query);
 
   const distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
-  const nearest = [], numbers = [];
+  const nearest = [];
+  const numbers = [];
   for (let head = 1; head <= heads; head++) {
-    const left = Array.from({ length }, (_, distance) => Math.exp(LAWS[law](distance, head, heads)));  // 1 at distance 0
-    const row = left.slice(0, query), total = sum(row);
+    // 1 at distance 0
+    const left = Array.from({ length }, (_, distance) => Math.exp(LAWS[law](distance, head, heads)));
+    const row = left.slice(0, query);
+    const total = sum(row);
     const near = Math.round((100 * sum(row.slice(0, NEAR))) / total);
     const [plot, caption] = $("grid").children[head - 1].children;
-    paint(plot.firstChild, left);
-    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the 8 nearest tokens`);
+    const canvas = plot.firstChild;
+    paint(canvas, left);
+    canvas.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the ${NEAR} nearest tokens`);
     caption.replaceChildren(el("span", { class: "word" }, "head "), `${head}: ${near}%`);
     nearest.push(near);
     numbers.push([`head ${head}`, ...distances.map((distance) => `${((100 * row[distance]) / total).toFixed(1)}%`)]);
@@ -58,10 +65,12 @@ export function drawHeads() {
 }
 
 function captionOf(nearest) {
-  const low = Math.min(...nearest), high = Math.max(...nearest);
+  const low = Math.min(...nearest);
+  const high = Math.max(...nearest);
   const share = low === high ? `${low}%` : `between ${low}% and ${high}%`;
   const heads = nearest.length === 1 ? "the head gives" : "each head gives";
-  return `If all words match equally well, ${heads} ${share} of the framed query's weight to its ${NEAR} nearest tokens, as written below each picture.`;
+  return `If all words match equally well, ${heads} ${share} of the framed query's weight to its ${NEAR} nearest tokens, `
+    + "as written below each picture.";
 }
 
 /** As many figures as heads, in rows of four or eight, with a frame around the row of the query. */

@@ -4,7 +4,7 @@ import { answer } from "./quiz.js";
 import { drawSwitches, switchTo } from "./switches.js";
 import { $, allowScrolling } from "./tools.js";
 import { drawRace, startRace, stopRace } from "./train.js";
-import { changeAlibi, changeText, copyLink, restoreSettings, startWriting, writeAgain } from "./write.js";
+import { changeAlibi, changeText, copyLink, reserveLines, restoreSettings, startWriting, writeAgain } from "./write.js";
 
 function on(selector, event, listener) {
   for (const element of document.querySelectorAll(selector)) element.addEventListener(event, () => listener(element));
@@ -30,6 +30,7 @@ addEventListener("hashchange", () => {
   startWriting();
 });
 addEventListener("resize", () => {
+  reserveLines();
   drawRace();
   allowScrolling();
 });

@@ -1,11 +1,17 @@
 // The plot of the race: the reader draws a guess into it, then the curves of two models are drawn over the guess.
 import { el } from "./tools.js";
 
-const HEIGHT = 304, LEFT = 56, RIGHT = 104, TOP = 16, BOTTOM = 48;  // pixels
+// Pixels: the height of the plot, and its margins
+const HEIGHT = 304;
+const LEFT = 56;
+const RIGHT = 104;
+const TOP = 16;
+const BOTTOM = 48;
 export const HIGHEST = 8;  // bits per byte; the axis is the same before, during and after training
 const STEP = 0.2;  // of the arrow keys
 const NARROW = 480;  // pixels: a narrower plot has no room for the numbers of lines
 const APART = 18;  // pixels between the names of two curves
+const BESIDE = 26;  // pixels between two handles at one length
 const REACH = 22;  // pixels around a handle in which a finger takes it
 const KEYS = {
   ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 1, PageDown: -1, Home: -HIGHEST, End: HIGHEST,
@@ -50,7 +56,9 @@ export class RacePlot {
 
   /** Axes, the red line at the training length, and what is beyond it. */
   frame() {
-    const right = this.width - RIGHT + 16, bottom = HEIGHT - BOTTOM, limit = this.px(this.xs[0]);
+    const right = this.width - RIGHT + 16;
+    const bottom = HEIGHT - BOTTOM;
+    const limit = this.px(this.xs[0]);
     const parts = [el("rect", { x: limit, y: TOP, width: right - limit, height: bottom - TOP, class: "unseen" })];
     for (let bits = 0; bits <= HIGHEST; bits += 2) {
       parts.push(el("line", { x1: LEFT, x2: right, y1: this.py(bits), y2: this.py(bits), class: bits ? "grid" : "axis" }));
@@ -67,7 +75,8 @@ export class RacePlot {
 
   /** What models need that know less. */
   lines() {
-    const left = this.px(this.xs[0]), right = this.width - RIGHT + 16;
+    const left = this.px(this.xs[0]);
+    const right = this.width - RIGHT + 16;
     return Object.values(this.yardsticks).map((bits) =>
       el("line", { x1: left, x2: right, y1: this.py(bits), y2: this.py(bits), class: "yardstick" }));
   }
@@ -117,8 +126,8 @@ export class RacePlot {
   // Handles. Two at one length stand side by side.
 
   handleX(name, place) {
-    const side = name === "alibi" ? -13 : 13;
-    return this.px(this.guessed[place]) + side - 13;
+    const x = this.px(this.guessed[place]);
+    return name === "alibi" ? x - BESIDE : x;
   }
 
   addHandle(name, place) {

@@ -39,7 +39,7 @@ function markedWords(before, text, known) {
 
 /** How many lines a text of so many letters may need in a box: words that don't fit leave a gap at the end of a line. */
 export function linesFor(pre, letters) {
-  const probe = el("span", {}, "0".repeat(20));
+  const probe = el("span", { style: "position: absolute; white-space: pre" }, "0".repeat(20));
   pre.append(probe);
   const letterWidth = probe.getBoundingClientRect().width / 20;
   probe.remove();

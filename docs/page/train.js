@@ -154,7 +154,10 @@ function captionOfRace(tests) {
 
 /** What the reader drew, whether it is right, and what was measured. */
 function verdict(tests) {
-  const rises = {}, words = {}, isRight = {}, drawn = {};
+  const rises = {};
+  const words = {};
+  const drawn = {};  // whether the reader expects it to fall apart
+  const isRight = {};
   for (const [name, { losses, texts }] of Object.entries(tests)) {
     rises[name] = losses.at(-1) - losses[0];
     drawn[name] = plot.guesses[name].at(-1) - START > FALLS;

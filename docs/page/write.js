@@ -25,8 +25,11 @@ function loadModel(name) {
 
 /** The number that 16 bits stand for (IEEE 754). */
 function half(bits) {
-  const exponent = (bits >> 10) & 31, fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : (2 ** -14 * fraction) / 1024);
+  const sign = bits >> 15 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = (bits & 1023) / 1024;
+  if (exponent === 0) return sign * 2 ** -14 * fraction;
+  return sign * 2 ** (exponent - 15) * (1 + fraction);
 }
 
 /** The tokens that a model writes, and null for each that it reads. Its weights are unpacked when it is first asked. */
@@ -122,7 +125,7 @@ export function startWriting(names = Object.keys(MODELS)) {
   say("scale-value", times);
   $("scale").setAttribute("aria-valuetext", times);
   say("count-value", `${letters}`);
-  reserveLines(prompt.length + letters);
+  reserveLines();
   for (const name of names) {
     const changes = name === "alibi" ? { seed, scale: slopes, cut } : { seed };
     jobs[name] = {
@@ -144,8 +147,9 @@ export function startWriting(names = Object.keys(MODELS)) {
 }
 
 /** Give all cards room for the whole text before it comes: then nothing below them moves. */
-export function reserveLines(letters) {
-  const lines = linesFor($("written-alibi"), letters);
+export function reserveLines() {
+  const { letters, text } = settingsNow();
+  const lines = linesFor($("written-alibi"), text.length + letters);
   $("cards").style.setProperty("--lines", lines);
 }
 

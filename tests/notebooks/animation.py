@@ -19,7 +19,7 @@ from tests.notebooks.lessons import FOLDER
 
 SIZE: ViewportSize = {"width": 1280, "height": 768}
 _SMALL = (896, 538)  # pixels of the picture
-_COLORS = 48
+_COLORS = 64
 _SLOWER = 12  # times slower than usual, so that one can follow a text
 _WRITING = 14  # frames of a text that is being written
 # Milliseconds
@@ -45,13 +45,14 @@ def main() -> None:
         ]
         for scene, duration in scenes:
             for frame in scene:
-                frames.append(frame.resize(_SMALL).quantize(_COLORS))
+                frames.append(frame.resize(_SMALL))
                 times.append(duration)
             times[-1] = _READ
-    frames[0].save(
+    first, *others = _with_common_colors(frames)
+    first.save(
         FOLDER / "images" / "page.gif",
         save_all=True,
-        append_images=frames[1:],
+        append_images=others,
         duration=times,
         loop=0,
     )
@@ -63,6 +64,18 @@ _DOUBLE_THE_SLOPES = """() => {
     slider.value = 1;
     slider.dispatchEvent(new Event("input"));
 }"""
+
+
+def _with_common_colors(frames: list[Image.Image]) -> list[Image.Image]:
+    """The frames in the same few colors, so that a file stores only what changes between two."""
+    width, height = _SMALL
+    some = frames[:: len(frames) // 4]
+    mosaic = Image.new("RGB", (width, height * len(some)))
+    for place, frame in enumerate(some):
+        mosaic.paste(frame, (0, place * height))
+    # The octree keeps the rare colors of the curves, and the light ones of the bands apart.
+    palette = mosaic.quantize(_COLORS, method=Image.Quantize.FASTOCTREE)
+    return [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
 
 
 def _wait_for_texts(page: Page) -> None:
