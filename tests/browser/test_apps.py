@@ -148,6 +148,15 @@ def test_a_slider_that_plays_can_be_paused(page: NotebookPage) -> None:
     page.wait_for_caption("64 x 64", at("BiasExplorer"))
 
 
+def test_less_motion_leaves_the_slider_without_a_button_to_play_it(page: NotebookPage) -> None:
+    app = page.app(at("BiasExplorer"))
+    page.page.emulate_media(reduced_motion="reduce")
+    expect(app.locator(".s-length-play")).to_be_hidden()
+    expect(app.locator(".s-length")).to_be_visible()
+    page.page.emulate_media(reduced_motion="no-preference")
+    expect(app.locator(".s-length-play")).to_be_visible()
+
+
 def test_figure_is_an_image_described_by_the_caption(page: NotebookPage) -> None:
     figure = page.app(at("SlopeExplorer")).locator(".alibi-figure")
     expect(figure).to_have_attribute("role", "img")
