@@ -114,7 +114,9 @@ def test_a_hand_is_red_where_no_distance_of_training_has_turned_it(distance: int
     ("distance", "said"),
     [
         pytest.param(63, "all four hands of a head show angles that occurred", id="63"),
-        pytest.param(64, "2 of the four hands of a head show an angle that never occurred", id="64"),
+        pytest.param(
+            64, "2 of the four hands of a head show an angle that never occurred", id="64"
+        ),
     ],
 )
 def test_the_caption_counts_the_new_hands(distance: int, said: str) -> None:
