@@ -36,8 +36,9 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
             layout=Layout(width="26px", flex="none", margin="2px 0 2px 6px"),
         )
         self.play.add_class("s-moment-play")
-        label = widgets.Label("go back", layout=Layout(flex="none"))
-        super().__init__([label, self.play, self.slider], layout=Layout(**BEHIND_LABEL))
+        self._label = widgets.Label("go back", layout=Layout(flex="none"))
+        children = [self._label, self.play, self.slider]
+        super().__init__(children, layout=Layout(**BEHIND_LABEL))
         show(False, self)
         self.play.observe(self._on_step, names="value")
         self.play.observe(self._on_play, names="playing")
@@ -64,8 +65,7 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         old = self.slider
         self.slider = _slider(options)
         self.slider.observe(self._on_slider, names="index")
-        label, play, _ = self.children
-        self.children = [label, play, self.slider]
+        self.children = [self._label, self.play, self.slider]
         for part in (old, old.style, old.layout):
             part.close()
 
