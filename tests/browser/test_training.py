@@ -38,7 +38,9 @@ def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) ->
     notebook.wait_for_caption("After step 1 of 10")
     expect(text).not_to_have_text(at_end)
     expect(app.get_by_role("button", name="play go back")).to_be_visible()
+    notebook.wait_until_quiet()
     app.locator(".s-moment .noUi-handle").press("End")
+    notebook.wait_until_quiet()
     expect(text).to_have_text(at_end)
 
 

@@ -13,6 +13,9 @@ INTERVAL = 800
 TIP = "Go back through the race: what the models could do after each test"
 
 
+Options = Sequence[tuple[str, int]]  # what the slider shows at a stop, and the step
+
+
 class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
     """A slider over the tests of a race, and a button that plays them from the first one on.
 
@@ -23,10 +26,7 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, go_back: Callable[[int | None], None]) -> None:
         self._go_back = go_back
         self._is_updating = False
-        self.slider = widgets.SelectionSlider(
-            options=[("step 0", 0)], tooltip=TIP, layout=Layout(width="250px")
-        )
-        self.slider.add_class("s-moment")
+        self.slider = _slider([("step 0", 0)])
         self.play = widgets.Play(
             min=0,
             max=0,
@@ -36,10 +36,10 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
             layout=Layout(width="26px", flex="none", margin="2px 0 2px 6px"),
         )
         self.play.add_class("s-moment-play")
-        label = widgets.Label("go back", layout=Layout(flex="none"))
-        super().__init__([label, self.play, self.slider], layout=Layout(**BEHIND_LABEL))
+        self._label = widgets.Label("go back", layout=Layout(flex="none"))
+        children = [self._label, self.play, self.slider]
+        super().__init__(children, layout=Layout(**BEHIND_LABEL))
         show(False, self)
-        self.slider.observe(self._on_slider, names="index")
         self.play.observe(self._on_step, names="value")
         self.play.observe(self._on_play, names="playing")
 
@@ -52,12 +52,22 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         options = tuple((f"step {step:,} of {last:,}", step) for step in steps)
         self._is_updating = True
         if self.slider.options != options:
-            self.slider.options = options
+            self._replace_slider(options)
         index = len(steps) - 1 if now is None else list(steps).index(now)
         self.slider.index = index
         self.play.max = len(steps) - 1
         self.play.value = index
         self._is_updating = False
+
+    def _replace_slider(self, options: Options) -> None:
+        """Show a new slider with these stops: on the page, the key "End" would go to the last stop
+        that a slider had at first."""
+        old = self.slider
+        self.slider = _slider(options)
+        self.slider.observe(self._on_slider, names="index")
+        self.children = [self._label, self.play, self.slider]
+        for part in (old, old.style, old.layout):
+            part.close()
 
     def _on_slider(self, change: Any) -> None:
         if self._is_updating:
@@ -73,3 +83,8 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
         """At the end, the button plays the race from its first test on."""
         if change.new and self.play.value == self.play.max:
             self.play.value = 0
+
+
+def _slider(options: Options) -> widgets.SelectionSlider:
+    slider = widgets.SelectionSlider(options=options, tooltip=TIP, layout=Layout(width="250px"))
+    return slider.add_class("s-moment")
