@@ -88,11 +88,11 @@ def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line() -> 
     figure = drawn()
     axis = figure.layout.xaxis
     assert axis.ticktext == (
-        "clearly fails",
-        "narrowly fails",
+        "clearly<br>fails",
+        "narrowly<br>fails",
         "threshold",
-        "narrowly holds",
-        "clearly holds",
+        "narrowly<br>holds",
+        "clearly<br>holds",
     )
     (line,) = figure.layout.shapes
     assert line.x0 == line.x1 == axis.tickvals[2] == 0

@@ -72,7 +72,7 @@ class AttentionExplorer(HasHead, TextApp):
         "Content and bias are added before the softmax. So they compete, and a key further back "
         "needs more content for the same weight.",
         "02_content_against_distance",
-        "The same in a sentence",
+        "The tug of war in real text",
     )
     head = Count(3, min=1, max=MAX_DRAWN_HEADS)
     query = Count(None, min=0, max=MAX_TOKENS - 1, allow_none=True)

@@ -179,7 +179,7 @@ class LengthLab(App):
         "their context changes. So a line that rises there means that longer sequences make the "
         "predictions worse.",
         "09_the_study",
-        "Race three models of your own",
+        "Part two: race three models of your own",
     )
     methods = Methods("known_methods", ("alibi", "sinusoidal", "rotary"), most=picture.MAX_METHODS)
     length = Count(LENGTH, min=8, max=128)
