@@ -25,6 +25,7 @@ GUIDES = (
     "install",
     "pretrained",
     "race",
+    "release",
     "speed",
     "study",
     "teach",
@@ -81,8 +82,8 @@ def test_lesson_page_has_formulas_and_described_pictures(
 
 def test_a_guess_shows_its_answer_when_it_is_opened(page: Page, docs: Path) -> None:
     page.goto((docs / "lessons/01_the_line.html").as_uri())
-    page.get_by_label("more than half: far keys fade ever faster").check()
-    reason = page.get_by_text("so the weight keeps the same share").first
+    page.get_by_label("only under the straight line").check()
+    reason = page.get_by_text("so the logit must fall by the same amount").first
     expect(reason).not_to_be_visible()
     page.get_by_text("Answer", exact=True).first.click()
     expect(reason).to_be_visible()
@@ -90,7 +91,7 @@ def test_a_guess_shows_its_answer_when_it_is_opened(page: Page, docs: Path) -> N
 
 def test_code_that_contains_the_answer_of_a_guess_is_folded(page: Page, docs: Path) -> None:
     page.goto((docs / "lessons/01_the_line.html").as_uri())
-    code = page.locator("pre", has_text='"line: next step"')
+    code = page.locator("pre", has_text='"line: half-life"')
     expect(code).not_to_be_visible()
     page.locator("details", has=code).locator("summary").click()
     expect(code).to_be_visible()
