@@ -13,6 +13,23 @@ from alibi_viz.figures.theme import update_changed
 NARROW = 560  # pixels: on a narrower page, two plots don't fit beside each other
 
 
+def add_titles(figure: go.Figure, titles: Sequence[str], *, yshift: float = 0) -> None:
+    """Put a title above the middle of each plot, so many pixels higher than its upper edge."""
+    for axes, title in zip((("x", "y"), ("x2", "y2")), titles, strict=True):
+        x, y = axes
+        figure.add_annotation(
+            text=title,
+            xref=f"{x} domain",
+            yref=f"{y} domain",
+            x=0.5,
+            y=1,
+            yanchor="bottom",
+            yshift=yshift,
+            showarrow=False,
+            font_size=13,
+        )
+
+
 def put_beside(
     figure: go.Figure, left: Sequence[float], right: Sequence[float], *, height: int
 ) -> None:

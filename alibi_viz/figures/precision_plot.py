@@ -45,19 +45,7 @@ def blank() -> go.Figure:
         legend={"y": 1.0, "font_size": 11},
     )
     figure.set_subplots(rows=1, cols=2)
-    for axes, title in ((("x", "y"), "bias"), (("x2", "y2"), "error of the weights")):
-        x, y = axes
-        figure.add_annotation(
-            text=title,
-            xref=f"{x} domain",
-            yref=f"{y} domain",
-            x=0.5,
-            y=1,
-            yanchor="bottom",
-            yshift=_ABOVE_LEGEND,
-            showarrow=False,
-            font_size=13,
-        )
+    panels.add_titles(figure, ("bias", "error of the weights"), yshift=_ABOVE_LEGEND)
 
     bias_hover = "key %{x}<br>%{fullData.name} bias %{customdata}<extra></extra>"
     figure.add_scatter(

@@ -71,22 +71,8 @@ def blank() -> go.Figure:
         margin={"l": 60, "r": 20, "t": 44, "b": 62},
         legend={"yref": "container", "y": 1, "yanchor": "top", "x": 0},
     )
-    figure.set_subplots(
-        rows=1,
-        cols=2,
-    )
-    for axes, title in zip((("x", "y"), ("x2", "y2")), _TITLES, strict=True):
-        x, y = axes
-        figure.add_annotation(
-            text=title,
-            xref=f"{x} domain",
-            yref=f"{y} domain",
-            x=0.5,
-            y=1,
-            yanchor="bottom",
-            showarrow=False,
-            font_size=13,
-        )
+    figure.set_subplots(rows=1, cols=2)
+    panels.add_titles(figure, _TITLES)
     arrange(figure, page_width=panels.NARROW)
 
     # The order is that of `SurgeryTraces`. The legend lists the lines only.
