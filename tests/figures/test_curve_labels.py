@@ -17,13 +17,11 @@ CURVES = {"alibi": [0.80, 0.78, 0.76], "t5": [0.81, 0.80, 0.79], "rotary": [0.8,
 
 def drawn(curves: dict[str, list[float]], page_width: int = 900) -> go.Figure:
     """A figure of curves with their names."""
-    rows = pd.DataFrame(
-        [
-            {"label": label, "seed": 0, "x": x, "value": value}
-            for label, values in curves.items()
-            for x, value in zip(LENGTHS, values, strict=False)
-        ]
-    )
+    points = []
+    for label, values in curves.items():
+        for x, value in zip(LENGTHS, values, strict=False):
+            points.append({"label": label, "seed": 0, "x": x, "value": value})
+    rows = pd.DataFrame(points)
     figure = picture.blank(376)
     curve_labels.add_labels(figure)
     axes = lab.find_question("longer sequences").axes(64, LENGTHS)
