@@ -385,11 +385,11 @@ class LengthLab(App):
         self._written.value = captions.written_html(race)
         # They are from the end of the race.
         show(race.written and not is_simple and step is None, self._written)
+        self._offer_moments(race, question)
         self._update_controls()
         self._mark_guesses(race, at_end)
         self._show_texts(race, step)
         self._show_progress()
-        self._offer_moments(race, question)
         if step is not None:
             return captions.caption_at(race, step, results), ""
         if is_simple:
@@ -617,7 +617,10 @@ class LengthLab(App):
             if method in self._columns_of_methods:
                 show(method in self.methods, self._columns_of_methods[method])
             show(asks or not self.simple, self._guess_buttons[method])
-        show(asks, self._guesses)
+        # After a simple race, the slider takes the place of its question: both together would push
+        # the curves off a laptop's screen.
+        is_answered = self.simple and self._moments.is_offered
+        show(asks and not is_answered, self._guesses)
         show(self.simple, self._columns)
         show(self._asks_about_emma, self._emma)
 

@@ -26,6 +26,7 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, go_back: Callable[[int | None], None]) -> None:
         self._go_back = go_back
         self._is_updating = False
+        self.is_offered = False  # whether there are tests to go back to
         self.slider = _slider([("step 0", 0)])
         self.play = widgets.Play(
             min=0,
@@ -46,8 +47,9 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
     def offer(self, steps: Sequence[int], last: int, now: int | None) -> None:
         """Offer the tests after these steps of a race of `last` steps, and stand at one of them;
         at the last one by default."""
-        show(len(steps) > 1, self)
-        if len(steps) < 2:
+        self.is_offered = len(steps) > 1
+        show(self.is_offered, self)
+        if not self.is_offered:
             return
         options = tuple((f"step {step:,} of {last:,}", step) for step in steps)
         self._is_updating = True
@@ -86,5 +88,5 @@ class Moments(widgets.HBox):  # type: ignore[misc]  # ipywidgets has no types
 
 
 def _slider(options: Options) -> widgets.SelectionSlider:
-    slider = widgets.SelectionSlider(options=options, tooltip=TIP, layout=Layout(width="250px"))
+    slider = widgets.SelectionSlider(options=options, tooltip=TIP, layout=Layout(width="300px"))
     return slider.add_class("s-moment")
