@@ -311,6 +311,7 @@ class SlopeSurgery(App):
             min=-4,
             max=4,
             step=0.5,
+            readout_format=".3",  # as `format_number` writes it in the caption
             tooltip="What the slopes are multiplied by",
             continuous_update=False,
             layout=Layout(width="128px"),
