@@ -1,5 +1,7 @@
 """The app of lesson 1 on what a softmax ignores: `AddConstant`."""
 
+import math
+
 import numpy as np
 import plotly.graph_objects as go
 import torch
@@ -43,9 +45,8 @@ class AddConstant(App):
 
     def blank(self) -> go.Figure:
         figure = theme.blank(height=330, margin_t=56)
-        figure.set_subplots(
-            1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights")
-        )
+        titles = ("logits (gray: masked, \N{MINUS SIGN}\N{INFINITY})", "weights")
+        figure.set_subplots(1, 2, horizontal_spacing=0.1, subplot_titles=titles)
 
         figure.add_heatmap(
             name="logits",
@@ -53,7 +54,7 @@ class AddConstant(App):
             zmin=-9,
             zmax=9,
             colorscale=theme.DIVERGING,
-            colorbar=theme.COLOR_BAR | {"x": 0.45, "len": 0.9},
+            showscale=False,  # each cell says its number
             hoverinfo="skip",
             row=1,
             col=1,
@@ -64,7 +65,7 @@ class AddConstant(App):
             zmin=0,
             zmax=1,
             colorscale=theme.SEQUENTIAL,
-            colorbar=theme.COLOR_BAR | {"x": 1.01, "len": 0.9},
+            showscale=False,
             hoverinfo="skip",
             row=1,
             col=2,
@@ -127,8 +128,13 @@ class AddConstant(App):
 
         with self.figure.batch_update():
             self.figure.update_shapes(frame, {"name": "frame"})
-            texts = [[format_fixed(logit, 1) for logit in row] for row in logits.tolist()]
+            texts = [[_text(logit) for logit in row] for row in logits.tolist()]
             self.figure.update_traces(
                 {"z": theme.with_gaps(logits, masked), "text": texts}, {"name": "logits"}
             )
             self.figure.update_traces({"z": theme.with_gaps(weights, masked)}, {"name": "weights"})
+
+
+def _text(logit: float) -> str:
+    """What stands in the cell of a logit: nothing in a masked one."""
+    return "" if math.isinf(logit) else format_fixed(logit, 1)
