@@ -548,9 +548,10 @@ def _draw_titles(
         return f'<span style="color:{color}">{sign}</span>'
 
     heads = "weights of every head; click one"
-    if is_narrow and matrices:
-        # Beside two color bars
-        heads = "click a head" if places.width >= _NO_HEADING else ""
+    if is_narrow:
+        heads = "click a head"
+    if matrices and places.width < _NO_HEADING:
+        heads = ""  # beside two color bars
     if heads and shown.masked.any():
         heads += f"  {mark(theme.MASKED, '■')} masked"
     bars = f"{mark(theme.BLUE, '■')} {names[0]}  {mark(theme.ORANGE, '◇')} {names[1]}"

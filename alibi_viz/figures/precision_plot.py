@@ -17,9 +17,10 @@ from alibi_viz.figures.theme import as_array, named_trace, with_gaps
 from alibi_viz.formatting import true_minus
 
 SMALLEST = 1e-6  # errors below have the color of this one
-# Pixels: of the figure, with one plot below the other, and from a plot to its title
+# Pixels: of the figure, the same with one plot below the other, and from a plot to its title
 _HEIGHT = 380
-_STACKED_HEIGHT = 560
+_STACKED_HEIGHT = 590
+_BETWEEN_STACKED = 110  # the labels of the upper plot, and the title of the lower one
 _ABOVE_LEGEND = 30
 # Shares of the width
 _LEFT = (0.0, 0.43)
@@ -101,8 +102,9 @@ def arrange(figure: go.Figure, page_width: int) -> None:
     """Put the plots beside each other or, on a narrow page, below each other."""
     bar = figure.layout.coloraxis.colorbar
     if page_width < panels.NARROW:
-        panels.stack(figure, height=_STACKED_HEIGHT, between=80)
-        lower = figure.layout.yaxis2.domain
+        panels.stack(figure, height=_STACKED_HEIGHT, between=_BETWEEN_STACKED)
+        # In a batch of updates, the axis still has its old place.
+        _, lower = panels.stacked_domains(figure, height=_STACKED_HEIGHT, between=_BETWEEN_STACKED)
         theme.update_changed(bar, y=0, yanchor="bottom", len=lower[1])
     else:
         panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)

@@ -45,6 +45,11 @@ def test_each_axis_is_below_its_own_plot(name: str) -> None:
     assert layout.xaxis.anchor in (None, "y")
 
 
+def test_color_bar_of_errors_is_as_high_as_its_plot_below_the_other() -> None:
+    layout = fitted("PrecisionMicroscope", NARROW).figure.layout
+    assert layout.coloraxis.colorbar.len == layout.yaxis2.domain[1] < 0.5
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_no_figure_is_wider_than_a_narrow_page(name: str) -> None:
     assert fitted(name, NARROW).figure.layout.width <= NARROW
