@@ -31,8 +31,10 @@ from docs.page.lesson_cards import lesson_cards
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# The address of the public repository, which the page links as soon as there is one.
+# The addresses of the public repository and of the page, as soon as there are any. The page links
+# the first. A link to the second shows a card with the page's title and moving picture.
 REPOSITORY = PROJECT["urls"].get("Source", "")
+ADDRESS = PROJECT["urls"].get("Documentation", "").rstrip("/")
 BEGINNING = "This is the story of Emma, a "
 # The longest of the page: by then, the rotary model has lost its words, too.
 BYTES = 448
@@ -164,6 +166,7 @@ def _content() -> dict[str, Any]:
         "worker": script("model.js", "worker.js"),
         "script": f"(() => {{{script(*SCRIPTS)}}})();",
         "repository": REPOSITORY,
+        "address": ADDRESS,
         "length": lab.Run.length,
         "race_length": RACE["length"],
         "beginning": BEGINNING,

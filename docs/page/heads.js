@@ -1,11 +1,14 @@
 // Heatmaps of what each head sees, with a slider for everything that decides it.
 import { LAWS } from "./model.js";
-import { $, announce, data, el, fillTable, say } from "./tools.js";
+import { $, announce, calm, data, el, fillTable, say } from "./tools.js";
 
 const NEAR = 8;  // tokens
+const GLIDE = 300;  // milliseconds from the picture of one law to that of another
 const PAUSE = { heads: 500, query: 120 };  // milliseconds between two steps of a slider that plays
 const PALETTE = data.colors.map(rgba);
 const playing = {};
+let drawings = 0;  // of `drawHeads` so far: a newer one ends a glide
+let painted = [];  // for each head, the weights left at each distance, as its picture shows them
 
 /** A color as canvas stores it: four bytes, red first. */
 function rgba(hexadecimal) {
@@ -33,7 +36,34 @@ function sum(values) {
   return values.reduce((total, value) => total + value, 0);
 }
 
+/** Paint the pictures of all heads. */
+function paintAll(lefts) {
+  lefts.forEach((left, n) => paint($("grid").children[n].querySelector("canvas"), left));
+  painted = lefts;
+}
+
+/** Turn the pictures of one law into those of another, so that one sees what becomes of each weight. */
+function glide(from, to) {
+  const drawing = drawings;
+  const begin = performance.now();
+  function paintFrame(now) {
+    if (drawing !== drawings) return;
+    const done = Math.min(Math.max(now - begin, 0) / GLIDE, 1);
+    paintAll(to.map((left, head) => left.map((weight, at) => from[head][at] + done * (weight - from[head][at]))));
+    if (done < 1) requestAnimationFrame(paintFrame);
+  }
+  requestAnimationFrame(paintFrame);
+}
+
+/** Answer a choice of another law: nothing else has changed, so its pictures grow out of those before. */
+export function changeLaw() {
+  const before = painted;
+  drawHeads();
+  if (!calm) glide(before, painted);
+}
+
 export function drawHeads() {
+  drawings++;
   const heads = Number($("heads").value);
   const length = Number($("length").value);
   const law = $("law").value;
@@ -45,6 +75,7 @@ export function drawHeads() {
   const distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
   const nearest = [];
   const numbers = [];
+  const lefts = [];
   for (let head = 1; head <= heads; head++) {
     // 1 at distance 0
     const left = Array.from({ length }, (_, distance) => Math.exp(LAWS[law](distance, head, heads)));
@@ -52,13 +83,13 @@ export function drawHeads() {
     const total = sum(row);
     const near = Math.round((100 * sum(row.slice(0, NEAR))) / total);
     const [plot, caption] = $("grid").children[head - 1].children;
-    const canvas = plot.firstChild;
-    paint(canvas, left);
-    canvas.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the ${NEAR} nearest tokens`);
+    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the ${NEAR} nearest tokens`);
     caption.replaceChildren(el("span", { class: "word" }, "head "), `${head}: ${near}%`);
+    lefts.push(left);
     nearest.push(near);
     numbers.push([`head ${head}`, ...distances.map((distance) => `${((100 * row[distance]) / total).toFixed(1)}%`)]);
   }
+  paintAll(lefts);
   // Nobody reads a closed table, and it would slow a slider down.
   if ($("heads-numbers").open) fillTable("heads-table", ["distance", ...distances], numbers);
   announce("heads-caption", captionOf(nearest));

@@ -1,5 +1,5 @@
 // The page: it connects the controls of all sections, and starts them, pictures first, then text.
-import { chooseQuery, drawHeads, togglePlay } from "./heads.js";
+import { changeLaw, chooseQuery, drawHeads, togglePlay } from "./heads.js";
 import { answer } from "./quiz.js";
 import { drawSwitches, switchTo } from "./switches.js";
 import { $, allowScrolling } from "./tools.js";
@@ -14,7 +14,8 @@ on("#beginning, #count", "input", changeText);
 on("#scale, #cut", "input", changeAlibi);
 on("#again", "click", writeAgain);
 on("#copy", "click", copyLink);
-on("#heads, #length, #query, #law", "input", drawHeads);
+on("#heads, #length, #query", "input", drawHeads);
+on("#law", "input", changeLaw);
 on("[data-plays]", "click", togglePlay);
 $("grid").addEventListener("click", chooseQuery);
 on("#angles-stop, #far-brake", "input", drawSwitches);

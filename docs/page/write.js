@@ -6,6 +6,7 @@ import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
 import { write } from "./worker.js";
 
 const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
+const PAUSE = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
 const known = new Set(data.words);
 const loaded = {};
 const jobs = {};  // by model, the text that it writes at present
@@ -135,6 +136,7 @@ export function startWriting(names = Object.keys(MODELS)) {
       tokens: tokensOf(name, prompt, letters, changes),
       bytes: [],
       earlier: jobs[name] ? shownText(jobs[name]) : "",
+      goesOnAt: 0,  // the time at which a pause is over
       isDone: false,
       isShown: false,
     };
@@ -155,22 +157,29 @@ export function reserveLines() {
 
 function writeForAFrame() {
   const until = performance.now() + FRAME;
-  let active = Object.values(jobs).filter((job) => !job.isDone);
+  let active = Object.values(jobs).filter(mayWrite);
   while (active.length && performance.now() < until) {
     active.forEach(advance);
-    active = active.filter((job) => !job.isDone);
+    active = active.filter(mayWrite);
   }
   for (const name of Object.keys(jobs)) show(name);
-  isWriting = active.length > 0;
+  isWriting = Object.values(jobs).some((job) => !job.isDone);
   if (isWriting) requestAnimationFrame(writeForAFrame);
   else announceShares();
+}
+
+/** Whether a model has more to write, and doesn't pause at the limit. */
+function mayWrite(job) {
+  return !job.isDone && performance.now() >= job.goesOnAt;
 }
 
 /** Read or write one token. */
 function advance(job) {
   const { value, done } = job.tokens.next();
   job.isDone = done;
-  if (!done && value !== null) job.bytes.push(value);
+  if (done || value === null) return;
+  job.bytes.push(value);
+  if (!calm && job.bytes.length === job.within) job.goesOnAt = performance.now() + PAUSE;
 }
 
 function writtenText(job) {

@@ -120,6 +120,21 @@ def test_source_is_linked_as_soon_as_there_is_a_repository(
     assert link in path.read_text(encoding="utf-8")
 
 
+def test_links_to_the_page_show_a_card_as_soon_as_it_has_an_address(
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "og:" not in page
+    monkeypatch.setattr(build, "ADDRESS", "https://example.org/alibi")
+    text = build.build_page(tmp_path).read_text(encoding="utf-8")
+    assert '<meta property="og:url" content="https://example.org/alibi/">' in text
+    assert '<meta property="og:image" content="https://example.org/alibi/page.gif">' in text
+
+
+def test_readme_leads_to_the_page() -> None:
+    readme = (Path(build.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert (build.ADDRESS or "site/index.html") in readme
+
+
 @pytest.mark.parametrize("name", ["alibi", "rotary", "sinusoidal"])
 def test_page_has_the_weights_of_the_published_models(data: dict[str, Any], name: str) -> None:
     packed = data["models"][name]
