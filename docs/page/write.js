@@ -6,7 +6,7 @@ import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
 import { write } from "./worker.js";
 
 const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
-const PAUSE = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
+const REST = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
 const known = new Set(data.words);
 const loaded = {};
 const jobs = {};  // by model, the text that it writes at present
@@ -179,7 +179,7 @@ function advance(job) {
   job.isDone = done;
   if (done || value === null) return;
   job.bytes.push(value);
-  if (!calm && job.bytes.length === job.within) job.goesOnAt = performance.now() + PAUSE;
+  if (!calm && job.bytes.length === job.within) job.goesOnAt = performance.now() + REST;
 }
 
 function writtenText(job) {
