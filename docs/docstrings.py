@@ -1,11 +1,13 @@
 """Turn what our docstrings share with Markdown into reStructuredText, which autodoc reads."""
 
 import re
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
-from traitlets import HasTraits
+
+from alibi_viz.widgets import App
 
 # Names of code stand between backticks. Elsewhere, these signs are themselves.
 CODE_OR_SIGN = re.compile(r"(`[^`]*`)|([*|])")
@@ -64,10 +66,29 @@ def change_docstring(  # noqa: PLR0917  # the arguments of the event
 def change_signature(  # noqa: PLR0917  # the arguments of the event
     app: Sphinx, what: str, name: str, documented: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    """Say of an app what its keyword arguments are, which traitlets hides."""
-    if what == "class" and issubclass(documented, HasTraits):
+    """Say of an app what it can be called with, which traitlets hides."""
+    if what != "class" or not issubclass(documented, App):
+        return None
+    if documented is App:  # its subclasses define traits
         return "(**traits)", ""
-    return None
+    return app_signature(documented), ""
+
+
+def app_signature(app: type[App]) -> str:
+    """The arguments of an app, and its traits with their defaults.
+
+    >>> from alibi_viz.widgets import SlopeExplorer
+    >>> app_signature(SlopeExplorer)
+    "(*, num_heads=8, scheme='official', compare='geometric')"
+    """
+    parameters = []
+    for parameter in list(signature(app.__init__).parameters.values())[1:]:  # without self
+        if parameter.kind is not Parameter.VAR_KEYWORD:
+            parameters.append(parameter.replace(annotation=Parameter.empty))
+    for name in app.state_names():
+        default = app.class_traits()[name].default_value
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default))
+    return str(Signature(parameters))
 
 
 def change_long_signatures(

@@ -120,7 +120,7 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(
     app = SMALL[name]()
     chance = random.Random(0)
     figure_before = app.figure.to_json()
-    for trait in app._names():
+    for trait in app.state_names():
         for value in candidates(app, trait, chance):
             case = f"{trait} = {value!r:.100}"
             words_before = words(app)

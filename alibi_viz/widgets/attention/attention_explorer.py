@@ -54,7 +54,7 @@ class AttentionExplorer(HasHead, TextApp):
         query: the position whose row is framed, counted from 0; None for the last token. A click on
             a row selects it.
         content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2"
-            and so on.
+            and so on; by default the first of these.
         bias: whether the bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric,
             -m |i - j|.

@@ -11,7 +11,7 @@ from alibi_viz.formatting import format_percent, format_slope
 from alibi_viz.measure.attention_sources import AttentionSource
 from alibi_viz.measure.attention_statistics import head_spans
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.text_app import TextApp
+from alibi_viz.widgets.attention.text_app import NonBlank, TextApp
 from alibi_viz.widgets.core.app import Why
 
 
@@ -28,7 +28,7 @@ class WindowExplorer(TextApp):
             built-in text.
         num_heads: 1 to 32; fixed for a model.
         content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2"
-            and so on.
+            and so on; by default the first of these.
 
     >>> from alibi_viz.widgets import WindowExplorer
     >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
@@ -42,6 +42,7 @@ class WindowExplorer(TextApp):
         "10_for_implementers",
         "Skip far keys",
     )
+    text = NonBlank("")  # the start of the built-in text, which isn't written before it is read
     is_slow = True  # all weights of 4,096 tokens take a second
     blank = staticmethod(picture.blank_spans)
 

@@ -111,10 +111,10 @@ class App(Controls):
         if unknown:
             name = type(self).__name__
             raise TypeError(
-                f"{name} has no {', '.join(unknown)}; it has {', '.join(self._names())}"
+                f"{name} has no {', '.join(unknown)}; it has {', '.join(self.state_names())}"
             )
         # In the order of their definition, because one trait may depend on another
-        in_order = {name: state[name] for name in self._names() if name in state}
+        in_order = {name: state[name] for name in self.state_names() if name in state}
         super().__init__(**in_order)
 
         self._page = PageWidget()
@@ -143,7 +143,7 @@ class App(Controls):
         style = HTML(theme.STYLE)
         picture = SavedPicture(app=self.model_id)
         self.children = [style, controls, self._message, self.figure, *words, picture, page]
-        self.add_class("alibi-app").observe(self._on_change, names=self._names())
+        self.add_class("alibi-app").observe(self._on_change, names=self.state_names())
 
     # A subclass defines these.
 
@@ -167,6 +167,23 @@ class App(Controls):
         raise NotImplementedError
 
     # Every app offers these.
+
+    @classmethod
+    def state_names(cls) -> list[str]:
+        """The names of the traits that say what the app shows, in the order of their definition.
+
+        >>> from alibi_viz.widgets import SlopeExplorer
+        >>> SlopeExplorer.state_names()
+        ['num_heads', 'scheme', 'compare']
+        """
+        state_traits = cls.class_traits(state=True)
+        names: list[str] = []
+        for base in reversed(cls.__mro__):
+            for name in vars(base):
+                # A subclass may define a trait anew.
+                if name in state_traits and name not in names:
+                    names.append(name)
+        return names
 
     def refresh(self) -> None:
         """Draw the current state, even if no trait has changed."""
@@ -312,16 +329,9 @@ class App(Controls):
                 raise
             raise BadValue(str(error)) from error
 
-    def _names(self) -> list[str]:
-        """The names of the state traits, in the order of their definition."""
-        state_traits = self.class_traits(state=True)
-        names = []
-        for cls in reversed(type(self).__mro__):
-            names += [name for name in vars(cls) if name in state_traits]
-        return names
 
     def _state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._names()}
+        return {name: getattr(self, name) for name in self.state_names()}
 
     def __repr__(self) -> str:
         parts = []
