@@ -2,6 +2,7 @@
 
 A page has no kernel. So a guess becomes a question in HTML with its answer folded below. The code
 of a guess is folded, since it contains the answer, and so is what a notebook hides after a guess.
+A picture of an app has a second one, which replaces it while the page is dark.
 """
 
 import ast
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
@@ -24,6 +26,10 @@ from alibi_viz.lessons.copies import lessons_folder
 GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row
 PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
+# Classes of a picture: static/docs.css shows one of the two, and the theme changes neither.
+LIGHT = "while-light"
+DARK = "while-dark"
+AS_IT_IS = "dark-light"
 SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 
 
@@ -196,8 +202,19 @@ def _describe_picture(cell: NotebookNode, file_name: str) -> None:
     for picture in _pictures(cell):
         alternative = picture.metadata["image/png"]["alt"]
         caption = f"▶ `make lab LESSON={file_name}` makes this picture live"
-        _page_options(cell)["image"] = {"alt": alternative}
+        _page_options(cell)["image"] = {"alt": alternative, "classes": f"{LIGHT} {AS_IT_IS}"}
         _page_options(cell)["figure"] = {"caption": caption, "align": "center"}
+
+
+def add_dark_pictures(app: Sphinx, doctree: nodes.document) -> None:
+    """Put beside each picture of an app the same on a dark page."""
+    lesson = app.env.docname.rpartition("/")[-1]
+    light_pictures = [image for image in doctree.findall(nodes.image) if LIGHT in image["classes"]]
+    for number, light in enumerate(light_pictures):
+        dark = light.copy()
+        dark["uri"] = f"/dark_pictures/{lesson}-{number}.png"
+        dark["classes"] = [DARK, AS_IT_IS]
+        light.parent.insert(light.parent.index(light) + 1, dark)
 
 
 def jupyter_anchor(title: str) -> str:
@@ -225,4 +242,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_node(HideCodeCellNode, override=True, html=(visit_fold, depart_fold))
     app.connect("builder-inited", write_pages)
     app.connect("source-read", link_pages)
+    # Before Sphinx looks for the pictures of a page, at 500
+    app.connect("doctree-read", add_dark_pictures, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

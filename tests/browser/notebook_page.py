@@ -160,6 +160,8 @@ class NotebookPage:
         self.page.hover(".lm-Menu-item >> text=Theme")
         self.page.click(f'.lm-Menu-item[data-command="apputils:change-theme"] >> text="{name}"')
         self.page.wait_for_selector(f'body[data-jp-theme-name="{name}"]', state="attached")
+        # Meanwhile, JupyterLab veils the page.
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""

@@ -75,9 +75,22 @@ def test_lesson_page_has_formulas_and_described_pictures(
     has_formulas = page.locator("math").count() > 0
     assert has_formulas == ("$" in source)
     for figure in page.locator("figure:has(.caption-text)").all():
-        description = figure.locator("img").get_attribute("alt") or ""
+        description = figure.locator("img").first.get_attribute("alt") or ""
         assert len(description) > 40
         assert f"make lab LESSON={lesson}.ipynb" in (figure.text_content() or "")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_picture_is_as_light_or_dark_as_its_page(
+    page: Page, docs: Path, theme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=theme)
+    page.goto((docs / "lessons/00_start_here.html").as_uri())
+    pictures = page.locator("figure img")
+    expect(pictures).to_have_count(2)
+    for picture in pictures.all():
+        is_dark = "/00_start_here-0" in (picture.get_attribute("src") or "")
+        expect(picture).to_be_visible(visible=is_dark == (theme == "dark"))
 
 
 def test_a_guess_shows_its_answer_when_it_is_opened(page: Page, docs: Path) -> None:

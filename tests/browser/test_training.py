@@ -60,6 +60,8 @@ def test_picture_of_a_race_that_asks_for_guesses_shows_its_end(
     code = 'widgets.LengthLab(methods=["alibi"], length=8, steps=30, guesses={"alibi": None})'
     cells = ["from alibi_viz import widgets", code]
     server.share_kernel("guess")
-    picture, caption = capture("guess", cells, browser, server)
-    assert "You guessed " in caption
-    assert 10_000 < len(picture) < 300_000  # bytes
+    picture = capture("guess", cells, browser, server)
+    assert "You guessed " in picture.caption
+    for png in (picture.light, picture.dark):
+        assert 10_000 < len(png) < 300_000  # bytes
+    assert picture.light != picture.dark

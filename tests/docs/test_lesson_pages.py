@@ -14,6 +14,7 @@ from docs.lesson_pages import (
     question_html,
     stated_answer,
 )
+from tests.notebooks import lessons
 
 CHOICE = 'lessons.guess_choice("key", "7 is?", ["even", "odd"], "odd", why="It is 6 + 1.")'
 CHOICE_TEXT = "Your guess. 7 is?\n  ( ) even\n  ( ) odd"
@@ -148,7 +149,7 @@ def test_the_score_which_needs_a_kernel_is_left_out() -> None:
 def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live() -> None:
     (cell,) = page(app_picture("Screenshot. Its caption: 8 heads."))
     options: dict[str, Any] = cell.metadata["mystnb"]
-    assert options["image"] == {"alt": "Screenshot. Its caption: 8 heads."}
+    assert options["image"]["alt"] == "Screenshot. Its caption: 8 heads."
     assert options["figure"]["caption"] == (
         "▶ `make lab LESSON=01_the_line.ipynb` makes this picture live"
     )
@@ -173,6 +174,14 @@ def test_every_guess_of_the_lessons_has_an_answer_on_its_page() -> None:
 
 
 # Links
+
+
+def test_each_picture_of_the_lessons_has_a_dark_one() -> None:
+    names = set()
+    for path in lessons.LESSONS:
+        for number, _ in enumerate(lessons.app_outputs(lessons.read(path))):
+            names.add(f"{path.stem}-{number}.png")
+    assert {path.name for path in lessons.DARK_PICTURES.glob("*")} == names
 
 
 def test_links_to_notebooks_and_to_the_report_lead_to_their_pages() -> None:

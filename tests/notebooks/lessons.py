@@ -12,6 +12,8 @@ from alibi_viz import widgets
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
+# LESSON-NUMBER.png: what the picture with this number of a lesson looks like on a dark page
+DARK_PICTURES = FOLDER.parent / "docs" / "dark_pictures"
 APP = re.compile(rf"({'|'.join(widgets.__all__)})\(")
 
 

@@ -9,7 +9,8 @@ code up to its cell runs in JupyterLab, and the app shown last is captured. An a
 button is trained first: an empty chart says nothing. Where it asks for guesses, or a curve is to be
 guessed, the picture has the answer, so the output has to be folded until its cell runs.
 
-README and guides may show notebooks/images/LESSON.png, the first app of a lesson.
+README and guides may show notebooks/images/LESSON.png, the first app of a lesson. The pages of
+the lessons show docs/dark_pictures/LESSON-NUMBER.png while they are dark.
 """
 
 import base64
@@ -17,6 +18,7 @@ import io
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 from PIL import Image
@@ -24,8 +26,8 @@ from playwright.sync_api import Browser, Locator
 
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import NotebookPage, new_tab
-from tests.notebooks.lessons import FOLDER, app_outputs, named, read
+from tests.browser.notebook_page import new_tab
+from tests.notebooks.lessons import DARK_PICTURES, FOLDER, app_outputs, named, read
 
 # An app and its caption fit on the screen, beside JupyterLab's file browser.
 WIDTH = 1400
@@ -41,46 +43,60 @@ VERDICT = re.compile(
 )
 
 
+class Picture(NamedTuple):
+    """What a cell shows: two PNGs, and what they show in words."""
+
+    light: bytes
+    dark: bytes
+    caption: str
+
+
 def renew(paths: list[Path]) -> None:
-    """Renew the pictures in these lessons, and the files of those in notebooks/images."""
+    """Renew the pictures in these lessons, and the files of those in notebooks/images and docs."""
     with chromium.launch() as browser, jupyter.serve() as server:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                picture, caption = capture(f"{path.stem}-{number}", code, browser, server)
-                output.data["image/png"] = base64.b64encode(picture).decode()
-                output.metadata["image/png"] = {"alt": f"Screenshot. Its caption: {caption}"}
+                name = f"{path.stem}-{number}"
+                picture = capture(name, code, browser, server)
+                output.data["image/png"] = base64.b64encode(picture.light).decode()
+                alternative = f"Screenshot. Its caption: {picture.caption}"
+                output.metadata["image/png"] = {"alt": alternative}
+                (DARK_PICTURES / f"{name}.png").write_bytes(picture.dark)
                 file = FOLDER / "images" / f"{path.stem}.png"
                 if number == 0 and file.exists():
-                    file.write_bytes(picture)
+                    file.write_bytes(picture.light)
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
-    """Run the code in JupyterLab. Returns a PNG of what it shows last, and its caption."""
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> Picture:
+    """Run the code in JupyterLab, and take pictures of what it shows last."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
         notebook.run_all(timeout=300)
         if "guess_curve(" in code[-1]:
-            picture, caption = answer(notebook.app(-1, ".alibi-guess"))
+            guess = notebook.app(-1, ".alibi-guess")
+            caption = answer(guess)
+            shown = guess.locator(".js-plotly-plot")
         else:
             app = notebook.app(-1)
             if app.locator(".s-train").count():
                 train(app)
             if app.locator(".s-far_brake").count():
                 visit_all_states(app)
-            picture, caption = shot(notebook)
+            shown = notebook.settle(-1)
+            caption = notebook.caption(-1)
+
+        light = png(shown)
+        notebook.choose_theme("JupyterLab Dark")
+        dark = png(shown)
+        notebook.choose_theme("JupyterLab Light")
         errors = notebook.errors()
         if errors:
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-    print(f"{name}: {len(picture) / 1000:.0f} kB", flush=True)
-    return picture, caption
-
-
-def shot(notebook: NotebookPage) -> tuple[bytes, str]:
-    """A PNG of the last app, and its caption."""
-    return png(notebook.settle(-1)), notebook.caption(-1)
+    print(f"{name}: {len(light) / 1000:.0f} kB", flush=True)
+    return Picture(light, dark, caption)
 
 
 def train(app: Locator) -> None:
@@ -109,19 +125,17 @@ def visit_all_states(app: Locator) -> None:
         written.wait_for(timeout=60_000)
 
 
-def answer(guess: Locator) -> tuple[bytes, str]:
-    """Move the points of a curve by one step, and show the answer: a PNG of it, and it in words,
-    without a verdict."""
+def answer(guess: Locator) -> str:
+    """Move the points of a curve by one step, and show the answer. Returns it in words, without a
+    verdict."""
     for handle in guess.locator(".noUi-handle").all():
         handle.press("ArrowRight")
     guess.locator(".s-answer").click()
-    words = VERDICT.sub("", guess.get_by_role("alert").inner_text())
-    return png(guess.locator(".js-plotly-plot")), words
+    return VERDICT.sub("", guess.get_by_role("alert").inner_text())
 
 
 def png(element: Locator) -> bytes:
-    """A screenshot of an element. Its background is white, so it can be read on a dark page as
-    well."""
+    """A screenshot of an element."""
     picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
     # An app that came into view touches the line below JupyterLab's toolbar, which has a shadow.
     picture = picture.crop((0, 3, picture.width, picture.height))
