@@ -329,7 +329,6 @@ class App(Controls):
                 raise
             raise BadValue(str(error)) from error
 
-
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.state_names()}
 
