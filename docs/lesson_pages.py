@@ -30,6 +30,7 @@ PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
 LIGHT = "while-light"
 DARK = "while-dark"
 AS_IT_IS = "dark-light"
+LIVE_HEADS = '. On the <a href="../index.html#see">start page</a>, such heads are live at once'
 SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 
 
@@ -202,6 +203,8 @@ def _describe_picture(cell: NotebookNode, file_name: str) -> None:
     for picture in _pictures(cell):
         alternative = picture.metadata["image/png"]["alt"]
         caption = f"▶ `make lab LESSON={file_name}` makes this picture live"
+        if "BiasExplorer(" in cell.source:
+            caption += LIVE_HEADS
         _page_options(cell)["image"] = {"alt": alternative, "classes": f"{LIGHT} {AS_IT_IS}"}
         _page_options(cell)["figure"] = {"caption": caption, "align": "center"}
 

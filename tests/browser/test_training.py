@@ -62,6 +62,7 @@ def test_picture_of_a_race_that_asks_for_guesses_shows_its_end(
     server.share_kernel("guess")
     picture = capture("guess", cells, browser, server)
     assert "You guessed " in picture.caption
-    for png in (picture.light, picture.dark):
+    pictures = {picture.plain, picture.light, picture.dark}
+    assert len(pictures) == 3
+    for png in pictures:
         assert 10_000 < len(png) < 300_000  # bytes
-    assert picture.light != picture.dark

@@ -30,12 +30,12 @@ def guess(source: str = CHOICE, text: str = CHOICE_TEXT) -> NotebookNode:
     return code_cell(source, text, source_hidden=True)
 
 
-def app_picture(alternative: str) -> NotebookNode:
+def app_picture(alternative: str, app: str = "SlopeExplorer()") -> NotebookNode:
     """A cell with the stored picture of an app."""
-    data = {"image/png": "iVBORw0KGgo=", "text/plain": "SlopeExplorer()"}
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": app}
     metadata = {"image/png": {"alt": alternative}}
     output = nbformat.v4.new_output("execute_result", data, metadata=metadata)
-    return nbformat.v4.new_code_cell("widgets.SlopeExplorer()", outputs=[output])
+    return nbformat.v4.new_code_cell(f"widgets.{app}", outputs=[output])
 
 
 def page(*cells: NotebookNode) -> list[NotebookNode]:
@@ -153,6 +153,12 @@ def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live() -> No
     assert options["figure"]["caption"] == (
         "▶ `make lab LESSON=01_the_line.ipynb` makes this picture live"
     )
+
+
+def test_the_picture_of_all_heads_leads_to_those_that_are_live_without_a_kernel() -> None:
+    (cell,) = page(app_picture("Screenshot.", "BiasExplorer()"))
+    caption = cell.metadata["mystnb"]["figure"]["caption"]
+    assert 'href="../index.html#see"' in caption
 
 
 def test_prose_stays_as_it_is() -> None:

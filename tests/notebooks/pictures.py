@@ -10,7 +10,8 @@ button is trained first: an empty chart says nothing. Where it asks for guesses,
 guessed, the picture has the answer, so the output has to be folded until its cell runs.
 
 README and guides may show notebooks/images/LESSON.png, the first app of a lesson. The pages of
-the lessons show docs/dark_pictures/LESSON-NUMBER.png while they are dark.
+the lessons show docs/dark_pictures/LESSON-NUMBER.png while they are dark. In a lesson and on its
+page, a mark on the picture of an app says that it is one.
 """
 
 import base64
@@ -29,6 +30,7 @@ from tests.browser.jupyter import Server
 from tests.browser.notebook_page import new_tab
 from tests.notebooks.lessons import DARK_PICTURES, FOLDER, app_outputs, named, read
 
+MARK_AS_PICTURE = Path(__file__).with_name("mark_as_picture.js").read_text(encoding="utf-8")
 # An app and its caption fit on the screen, beside JupyterLab's file browser.
 WIDTH = 1400
 HEIGHT = 1600
@@ -44,8 +46,13 @@ VERDICT = re.compile(
 
 
 class Picture(NamedTuple):
-    """What a cell shows: two PNGs, and what they show in words."""
+    """What a cell shows: PNGs of an app as it is, and of the same with its mark, on a light and a
+    dark page; and what they show in words.
 
+    The picture of a guessed curve has no mark.
+    """
+
+    plain: bytes
     light: bytes
     dark: bytes
     caption: str
@@ -65,7 +72,7 @@ def renew(paths: list[Path]) -> None:
                 (DARK_PICTURES / f"{name}.png").write_bytes(picture.dark)
                 file = FOLDER / "images" / f"{path.stem}.png"
                 if number == 0 and file.exists():
-                    file.write_bytes(picture.light)
+                    file.write_bytes(picture.plain)
             nbformat.write(notebook, path)
 
 
@@ -79,6 +86,7 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
             guess = notebook.app(-1, ".alibi-guess")
             caption = answer(guess)
             shown = guess.locator(".js-plotly-plot")
+            plain = png(shown)
         else:
             app = notebook.app(-1)
             if app.locator(".s-train").count():
@@ -87,6 +95,8 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
                 visit_all_states(app)
             shown = notebook.settle(-1)
             caption = notebook.caption(-1)
+            plain = png(shown)
+            shown.evaluate(MARK_AS_PICTURE)
 
         light = png(shown)
         notebook.choose_theme("JupyterLab Dark")
@@ -96,7 +106,7 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
         if errors:
             sys.exit(f"{name} shows errors:\n{errors[0]}")
     print(f"{name}: {len(light) / 1000:.0f} kB", flush=True)
-    return Picture(light, dark, caption)
+    return Picture(plain, light, dark, caption)
 
 
 def train(app: Locator) -> None:

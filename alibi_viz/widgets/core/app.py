@@ -94,7 +94,7 @@ class App(Controls):
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
     works: List[Any] = List(
-        help="such as `Background` and `Debounce`: stopped when the app is closed"
+        help="what is stopped when the app is closed, such as a `Background` or a `Debounce`"
     )
     why: Why
     page_width = 880
