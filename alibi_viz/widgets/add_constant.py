@@ -128,7 +128,9 @@ class AddConstant(App):
 
         with self.figure.batch_update():
             self.figure.update_shapes(frame, {"name": "frame"})
-            texts = [[_text(logit) for logit in row] for row in logits.tolist()]
+            texts = []
+            for row in logits.tolist():
+                texts.append([_text(logit) for logit in row])
             self.figure.update_traces(
                 {"z": theme.with_gaps(logits, masked), "text": texts}, {"name": "logits"}
             )

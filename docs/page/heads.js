@@ -42,6 +42,11 @@ function paintAll(lefts) {
   painted = lefts;
 }
 
+/** Weights that have gone a share of the way from some to others. */
+function between(from, to, share) {
+  return to.map((weight, distance) => from[distance] + share * (weight - from[distance]));
+}
+
 /** Turn the pictures of one law into those of another, so that one sees what becomes of each weight. */
 function glide(from, to) {
   const drawing = drawings;
@@ -49,7 +54,7 @@ function glide(from, to) {
   function paintFrame(now) {
     if (drawing !== drawings) return;
     const done = Math.min(Math.max(now - begin, 0) / GLIDE, 1);
-    paintAll(to.map((left, head) => left.map((weight, at) => from[head][at] + done * (weight - from[head][at]))));
+    paintAll(to.map((left, head) => between(from[head], left, done)));
     if (done < 1) requestAnimationFrame(paintFrame);
   }
   requestAnimationFrame(paintFrame);

@@ -11,6 +11,7 @@ from PIL import Image
 
 from alibi_viz.lessons.copies import lessons_folder
 
+DARK_PICTURES = Path(__file__).parents[1] / "dark_pictures"
 # The part of a stored picture that a card shows, in pixels: below the controls, the upper left.
 # There, its letters are large enough to be read.
 CROP = (0, 40, 544, 346)
@@ -26,7 +27,9 @@ class LessonCard(NamedTuple):
     title: str
     minutes: str
     question: str
-    picture: str  # a data URL
+    # Data URLs, for a light and a dark page
+    picture: str
+    dark_picture: str
 
 
 def lesson_cards() -> list[LessonCard]:
@@ -45,7 +48,8 @@ def _card(path: Path) -> LessonCard:
         title=_plain(title),
         minutes=_first_match(beginning, r"^\*(\d+) minutes"),
         question=_question(beginning),
-        picture=_thumbnail(notebook),
+        picture=_thumbnail(_first_picture(notebook), "white"),
+        dark_picture=_thumbnail((DARK_PICTURES / f"{path.stem}-0.png").read_bytes(), "#111111"),
     )
 
 
@@ -76,17 +80,22 @@ def _plain(markdown: str) -> str:
     return re.sub(r"[*$`]", "", markdown)
 
 
-def _thumbnail(notebook: Any) -> str:
-    """A part of the first picture that a notebook stores, as a data URL."""
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    stored = next(
-        output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", {})
-    )
-    picture = Image.open(io.BytesIO(base64.b64decode(stored))).convert("RGBA")
+def _first_picture(notebook: Any) -> bytes:
+    """The first PNG that a notebook stores."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                return base64.b64decode(output["data"]["image/png"])
+    raise ValueError("a lesson must store a picture, got none")
+
+
+def _thumbnail(png: bytes, background: str) -> str:
+    """A part of a picture, small, as a data URL."""
+    picture = Image.open(io.BytesIO(png)).convert("RGBA")
     part = picture.crop(CROP)  # transparent where the picture ends earlier
-    on_white = Image.new("RGBA", part.size, "white")
-    on_white.alpha_composite(part)
-    small = on_white.convert("RGB").resize(_SIZE, Image.Resampling.LANCZOS)
+    filled = Image.new("RGBA", part.size, background)
+    filled.alpha_composite(part)
+    small = filled.convert("RGB").resize(_SIZE, Image.Resampling.LANCZOS)
     file = io.BytesIO()
     small.save(file, "WEBP", quality=_QUALITY)
     return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode()

@@ -44,6 +44,11 @@ def image(source: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(source.split(",")[1])))
 
 
+def brightness(source: str) -> float:
+    """The mean of the gray of an image, from 0 to 255."""
+    return float(np.asarray(image(source).convert("L")).mean())
+
+
 def test_page_is_small(page: str) -> None:
     assert len(page) < 2_500_000
 
@@ -97,6 +102,8 @@ def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page: str
         assert f"{card.minutes} minutes" in page
         assert escape(card.question) in page
         assert image(card.picture).size == (480, 270)
+        assert image(card.dark_picture).size == (480, 270)
+        assert brightness(card.dark_picture) < brightness(card.picture)
 
 
 def test_a_card_says_what_its_notebook_says() -> None:
