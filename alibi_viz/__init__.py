@@ -6,7 +6,8 @@
 so `import alibi_viz` is as fast as importing torch.
 
 To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `check`,
-`data`, `surgery`, `measure`, `train`, `figures` and `widgets`: none imports from those after it.
+`data`, `surgery`, `measure`, `train`, `figures` and `widgets`. None imports from those after it,
+except that a report of `check` loads `figures` to draw itself in a notebook.
 """
 
 from importlib.metadata import version

@@ -325,7 +325,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a UTF-8 file to use instead of the built-in text",
     )
     compare.add_argument("--length", type=int, help="training length L in bytes (default: 64)")
-    compare.add_argument("--steps", type=int, help="number of training steps (default: 800)")
+    compare.add_argument("--steps", type=int, help="number of training steps (default: 400)")
     compare.add_argument(
         "--longest",
         type=int,

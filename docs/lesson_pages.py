@@ -205,7 +205,11 @@ def _describe_picture(cell: NotebookNode, file_name: str) -> None:
         caption = f"▶ `make lab LESSON={file_name}` makes this picture live"
         if "BiasExplorer(" in cell.source:
             caption += LIVE_HEADS
-        _page_options(cell)["image"] = {"alt": alternative, "classes": f"{LIGHT} {AS_IT_IS}"}
+        _page_options(cell)["image"] = {
+            "alt": alternative,
+            "classes": f"{LIGHT} {AS_IT_IS}",
+            "width": "100%",  # then Sphinx links the picture in its own size, which phones need
+        }
         _page_options(cell)["figure"] = {"caption": caption, "align": "center"}
 
 

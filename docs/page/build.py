@@ -260,7 +260,8 @@ def _switches(results: pd.DataFrame) -> dict[str, Any]:
         "longest": trained.longest,
         "trained": f"{trained.losses[min(trained.losses)]:.2f}",
         "seeds": trained.seeds,
-        "yardsticks": [(name, f"{bits:.1f}") for name, bits in yardsticks.items()],
+        "letters": f"{yardsticks['letter frequencies']:.1f}",
+        "pairs": f"{yardsticks['letter pairs']:.1f}",
     }
 
 

@@ -93,6 +93,15 @@ def test_a_picture_is_as_light_or_dark_as_its_page(
         expect(picture).to_be_visible(visible=is_dark == (theme == "dark"))
 
 
+def test_a_picture_leads_to_itself_in_its_own_size(page: Page, docs: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto((docs / "lessons/00_start_here.html").as_uri())
+    page.locator("figure a:visible").click()
+    picture = page.locator("img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") > 800
+
+
 def test_a_guess_shows_its_answer_when_it_is_opened(page: Page, docs: Path) -> None:
     page.goto((docs / "lessons/01_the_line.html").as_uri())
     page.get_by_label("only under the straight line").check()
