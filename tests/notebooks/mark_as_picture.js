@@ -1,14 +1,16 @@
 // Say in the picture of an app that it is one: its controls are dimmed, and at their right end stands how they work.
 app => {
-  const startOfRace = app.querySelector(".s-train")?.closest(".widget-hbox");
   const controls = app.querySelector(".alibi-controls");
-  // A simple race shows the answers to its guesses among its controls.
-  const dimmed = app.classList.contains("alibi-simple") ? startOfRace : controls;
+  const first = app.querySelector(".s-train") ?? controls.querySelector("select, input, button");
+  const firstRow = first.closest(".widget-hbox");
+  // A simple race shows the answers to its guesses among its controls, and SpotTheBug its figure.
+  const holdsPicture = app.classList.contains("alibi-simple") || controls.querySelector(".js-plotly-plot");
+  const dimmed = holdsPicture ? firstRow : controls;
   dimmed.style.opacity = "0.5";
 
   const label = document.createElement("div");
   label.textContent = "▶ Live once you run the cell";
-  const top = (startOfRace ?? controls).getBoundingClientRect().top - app.getBoundingClientRect().top;
+  const top = firstRow.getBoundingClientRect().top - app.getBoundingClientRect().top;
   Object.assign(label.style, {
     position: "absolute",
     top: `${top}px`,
