@@ -313,7 +313,8 @@ def draw(
             width=FULL_WIDTH if stacked else LEFT,
         )
         CurveTitles(*figure.layout.annotations[:2]).curves.text = axes.title
-        figure.layout.xaxis2.update(
+        update_changed(
+            figure.layout.xaxis2,
             domain=plot_width,
             type="log" if axes.log else "linear",
             range=np.log10(x_ends).tolist() if axes.log else x_ends,
@@ -321,7 +322,7 @@ def draw(
             ticktext=list(axes.ticks.values()),
             title_text=axes.x_title,
         )
-        figure.layout.yaxis2.update(title_text=axes.unit, range=value_range)
+        update_changed(figure.layout.yaxis2, title_text=axes.unit, range=value_range)
 
 
 def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
@@ -342,7 +343,8 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
     bars = points.where(points["seeds"] >= FEWEST_SEEDS)
     unit = "" if "%" in axes.number else f" {axes.unit}"  # a percentage has its sign
     point = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
-    trace.update(
+    update_changed(
+        trace,
         x=points.index.to_numpy(float),
         y=points["mean"].to_numpy(),
         error_y={
@@ -370,7 +372,7 @@ def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
     trace.visible = has_several_seeds
     if has_several_seeds:
         x, y = np.vstack(curves).T
-        trace.update(x=x, y=y, name=literal(label), legendgroup=label)
+        update_changed(trace, x=x, y=y, name=literal(label), legendgroup=label)
 
 
 def _draw_training(
@@ -400,7 +402,7 @@ def _draw_training(
         curve = curves[label][["x", "value"]]
         group = (curve["x"] - 1) // group_size  # steps count from 1
         x, y = curve.groupby(group).mean().to_numpy().T
-        trace.update(x=x, y=y, name=literal(label), legendgroup=label)
+        update_changed(trace, x=x, y=y, name=literal(label), legendgroup=label)
         included += y.clip(_LOWEST_LOSS).tolist()
 
     value_range = (0.97 * min(included), 1.03 * max(included))
@@ -411,13 +413,15 @@ def _draw_training(
         places=["end"],  # where the loss has fallen below them
     )
     CurveTitles(*figure.layout.annotations[:2]).training.visible = visible
-    figure.layout.xaxis.update(
+    update_changed(
+        figure.layout.xaxis,
         domain=width if visible else HIDDEN,
         range=[0, steps],
         visible=visible,
         title_text="step",
     )
-    figure.layout.yaxis.update(
+    update_changed(
+        figure.layout.yaxis,
         range=np.log10(value_range).tolist(),
         visible=visible,
         title_text=unit,
@@ -432,12 +436,12 @@ def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> N
     # Without a training length, hidden shapes keep valid places.
     has_length = axes.length is not None
     length = axes.length if axes.length is not None else left
-    shapes.longer_than_training.update(x0=length, x1=right, visible=has_length)
-    shapes.training_length.update(x0=length, x1=length, visible=has_length)
+    update_changed(shapes.longer_than_training, x0=length, x1=right, visible=has_length)
+    update_changed(shapes.training_length, x0=length, x1=length, visible=has_length)
 
     has_chance = axes.chance is not None
     chance = axes.chance if axes.chance is not None else 0
-    shapes.chance.update(x0=length, x1=right, y0=chance, y1=chance, visible=has_chance)
+    update_changed(shapes.chance, x0=length, x1=right, y0=chance, y1=chance, visible=has_chance)
     shapes.chance.label.text = f" chance, {chance:.1%}"
 
 

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.theme import update_changed
 
 # Where the label of a line can stand, as plotly calls it: the share of the free width to its left
 PLACES = {"start": 0.0, "middle": 0.5, "end": 1.0}
@@ -88,8 +89,9 @@ def draw_yardsticks(
         top = bottom + label_height
         place = _clearest_place(places, label_width, (bottom, top), curves)
 
-        shape.update(y0=bits, y1=bits, visible=True)
-        shape.label.update(
+        update_changed(shape, y0=bits, y1=bits, visible=True)
+        update_changed(
+            shape.label,
             text=f" {label(name, bits)} ",
             textposition=place,
             yanchor="bottom" if is_above else "top",
