@@ -21,11 +21,13 @@ from alibi_viz.slopes import MAX_HEADS, alibi_slopes
 
 
 class AlibiBias(nn.Module):
-    """Cached biases: `bias(query_length, key_length) -> [heads, query, key]`.
+    """Cached biases: `bias(query_length, key_length=None, *, dtype=torch.float32)`.
 
-    A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers
-    of two, so growing inputs rebuild the cache only a few times, and smaller biases are slices of
-    larger ones. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
+    A call has the arguments of `alibi_bias` and returns [heads, query, key], or [heads, 1, key] for
+    the forms "key" and "end". It is a view of the cache: read it, don't write to it. Lengths are
+    rounded up to powers of two, so growing inputs rebuild the cache only a few times, and smaller
+    biases are slices of larger ones. Inside `torch.compile` nothing is cached, and one graph serves
+    all lengths.
 
     Cache and slopes are in no state dict. The slopes are fixed: others can't be assigned, and
     `.half()` doesn't round them.

@@ -22,7 +22,7 @@ __all__ = ["linear", "logarithmic", "power", "square_root", "window"]
 
 def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """-m d: ALiBi itself (Press et al. 2021, section 3)."""
-    check_integer("head", head, 1, num_heads)
+    _check_head(head, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance
 
 
@@ -31,7 +31,7 @@ def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     Source: StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue 5392.
     """
-    check_integer("head", head, 1, num_heads)
+    _check_head(head, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
 
@@ -40,18 +40,24 @@ def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     Source: Chi et al. 2022, equation 6.
     """
-    check_integer("head", head, 1, num_heads)
+    _check_head(head, num_heads)
     return -2 * head / num_heads * distance.float().log1p()
 
 
 def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """-m d^p with p = h/H: KERPLE's power law (Chi et al. 2022) without learning."""
-    check_integer("head", head, 1, num_heads)
+    _check_head(head, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
 
 
 def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """0 for the last 4 * 2^h tokens, -inf beyond: a sliding window per head."""
-    check_integer("head", head, 1, num_heads)
+    _check_head(head, num_heads)
     length = 2 ** min(head + 2, 62)  # larger numbers don't fit into int64
-    return torch.zeros(len(distance)).masked_fill(distance >= length, -torch.inf)
+    no_bias = torch.zeros(len(distance), device=distance.device)
+    return no_bias.masked_fill(distance >= length, -torch.inf)
+
+
+def _check_head(head: int, num_heads: int) -> None:
+    check_integer("num_heads", num_heads, 1)
+    check_integer("head", head, 1, num_heads)

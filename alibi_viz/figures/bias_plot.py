@@ -53,7 +53,15 @@ Floats = NDArray[np.float32]
 
 
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure:
-    """Biases as a plain plotly figure with hover texts. The arguments are those of `draw`.
+    """Biases as a plain plotly figure with hover texts.
+
+    Args:
+        bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
+        masked: bool, broadcastable to [heads, length, length]; these cells are gray.
+        options: `show`: "weight" for the weight that a key gets at equal content, or "bias";
+            `heads`: the number of each head, 1, 2, ... by default; `slopes`: the text of each
+            slope, for the titles; `page_width`: pixels available for the figure, 880 by default;
+            `density`: image pixels per pixel of the page.
 
     >>> import alibi_viz as av
     >>> bias = av.alibi_bias(av.alibi_slopes(2), 4)

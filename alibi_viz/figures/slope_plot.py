@@ -43,16 +43,24 @@ class SlopeTraces(NamedTuple):
 
 
 def slope_figure(
-    slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, **names: str
+    slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, other_name: str = ""
 ) -> go.Figure:
-    """Slopes as a plain plotly figure. The arguments are those of `draw`.
+    """Slopes as a plain plotly figure.
+
+    Args:
+        slopes: [heads], from 1e-30 to 1e30.
+        name: the name of these slopes in the legend.
+        other: [heads], slopes to compare with, drawn as open diamonds; none by default.
+        other_name: their name in the legend.
+
+    Raises ValueError for other slopes, such as the 0 of a head without a bias.
 
     >>> from alibi_viz import figures
     >>> figures.slope_figure([0.5, 0.25]).data[0].y
     array([0.5 , 0.25])
     """
     figure = blank()
-    draw(figure, slopes, name, other, **names)
+    draw(figure, slopes, name, other, other_name)
     return figure
 
 

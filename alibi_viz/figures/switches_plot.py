@@ -93,9 +93,10 @@ def switch_outcomes(rows: pd.DataFrame) -> dict[str, Outcome]:
     """What each of the four states does, {state: outcome} in the order of `STATES`.
 
     Args:
-        rows: results of one kind of model, such as rotary in `study.published_results()`.
+        rows: results of one kind of model in one setting, such as rotary in the main setting of
+            `study.published_results()`.
 
-    Raises ValueError if a state wasn't measured.
+    Raises ValueError if a state wasn't measured, and for rows of several models or settings.
 
     >>> from alibi_viz.figures.switches_plot import switch_outcomes
     >>> import pandas as pd
@@ -106,6 +107,10 @@ def switch_outcomes(rows: pd.DataFrame) -> dict[str, Outcome]:
     0.5
     """
     check_table("rows", rows, ("question", "variant", "seed", "x", "value"))
+    for column in ("label", "setting"):
+        if column in rows and rows[column].nunique() > 1:
+            several = ", ".join(map(str, rows[column].unique()))
+            raise ValueError(f"rows must have one {column}, got {several}")
     means = rows.groupby(["question", "variant", "x"])["value"].mean()
 
     outcomes = {}
@@ -130,12 +135,14 @@ def switches_figure(
     """The four losses of one model with two switches, as a picture that fits on a napkin.
 
     Args:
-        rows: results of one kind of model, such as rotary in `study.published_results()`.
+        rows: results of one kind of model in one setting, such as rotary in the main setting of
+            `study.published_results()`.
         now: the state whose cell is framed: "as trained", "far brake", "angles stop" or "angles
             stop and far brake".
         yardsticks: losses of models that only count, such as `Text.yardsticks`, for a line below.
 
-    Raises ValueError if a state wasn't measured, and for an unknown `now`.
+    Raises ValueError if a state wasn't measured, for rows of several models or settings, and for an
+    unknown `now`.
 
     >>> from alibi_viz import figures, study
     >>> rows = study.published_results().query("setting == 'main' and label == 'rotary'")

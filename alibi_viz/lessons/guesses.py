@@ -18,6 +18,7 @@ from textwrap import fill
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
@@ -231,13 +232,13 @@ def guess_curve(
         key: the name of the question in the score.
         x, truth: the curve; x is positive and increasing, and its axis logarithmic.
         low, high: the range of the guess and of the axis, which widens if the truth lies outside.
-        at: the values of x that the reader sets; by default the last two.
+        at: the values of x that the reader sets; by default the last two after the first.
         others: {name: y}, more curves that are drawn with the truth.
         yardsticks: {name: y}, such as `Text.yardsticks` for losses: gray lines to compare with,
             which are there before the guess. Those outside of the axis are left out.
 
-    Raises ValueError for other values of x, for curves of another length, and if `low` isn't less
-    than `high`.
+    Raises ValueError for other values of x, for curves of another length or with NaN, for another
+    curve with the name of the truth, and if `low` isn't less than `high`.
     """
     check_instance("question", question, str)
     check_instance("name", name, str)
@@ -247,9 +248,9 @@ def guess_curve(
     check_instance("yardsticks", {} if yardsticks is None else yardsticks, Mapping)
     x = as_list("x", x, "numbers", float | int)
     truth = as_list("truth", truth, "numbers", float | int)
-    at = as_list("at", at, "numbers", float | int) or x[-2:]
-    curves = {name: truth, **(others or {})}
-    _check_curves(x, [truth, *curves.values()], at)
+    at = as_list("at", at, "numbers", float | int) or x[1:][-2:]
+    curves = _all_curves(name, truth, others or {})
+    _check_curves(x, curves, at)
 
     step = 10.0 ** math.floor(math.log10((high - low) / 20))
     sliders = [
@@ -326,15 +327,27 @@ def guess_curve(
     return guess
 
 
-def _check_curves(x: list[float], curves: list[Sequence[float]], at: list[float]) -> None:
-    """Raise ValueError unless each curve has a value for each x, and `at` can be set."""
-    has_all_values = all(len(y) == len(x) for y in curves)
-    if not has_all_values or not at or not set(at) <= set(x[1:]):
-        raise ValueError(
-            f"each curve needs a number for each x, and at values of x after the first, got {at=}"
-        )
+def _all_curves(
+    name: str, truth: list[float], others: Mapping[str, Sequence[float]]
+) -> dict[str, Sequence[float]]:
+    """All curves by name, the truth first. Raises ValueError if another has its name."""
+    if name in others:
+        raise ValueError(f"others must not have the name of the truth, {name!r}")
+    return {name: truth, **others}
+
+
+def _check_curves(x: list[float], curves: Mapping[str, Sequence[float]], at: list[float]) -> None:
+    """Raise ValueError unless each curve has a number for each x, and `at` can be set."""
     if [0, *x] != sorted({0, *x}):
         raise ValueError(f"x must be positive and increasing, got {x}")
+    for name, y in curves.items():
+        if len(y) != len(x):
+            raise ValueError(f"{name!r} must have {len(x)} numbers, as x, got {len(y)}")
+        if not np.isfinite(y).all():
+            raise ValueError(f"{name!r} must have finite numbers, got {list(y)}")
+    can_be_set = set(at) <= set(x[1:]) and len(set(at)) == len(at)
+    if not at or not can_be_set:
+        raise ValueError(f"at must be different values of x after the first, got {at}")
 
 
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:

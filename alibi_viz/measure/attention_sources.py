@@ -18,7 +18,7 @@ import regex
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_choice
+from alibi_viz.arguments import check_choice, check_instance
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.relative import Alibi
@@ -213,7 +213,7 @@ def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -
 class ByteModel(ModelSource):
     """The bytes of a text, with queries and keys of a layer of a `LanguageModel`.
 
-    Raises ValueError for a model whose position method isn't ALiBi, unchanged.
+    Raises ValueError for a model whose position method isn't ALiBi, unchanged, and for an encoder.
     """
 
     name = "the model as it is trained, whose tokens are bytes"
@@ -224,6 +224,10 @@ class ByteModel(ModelSource):
         if not has_plain_alibi:
             raise ValueError(
                 f"the model must have position 'alibi', unchanged, got {model.config.position!r}"
+            )
+        if not model.config.causal:
+            raise ValueError(
+                "the model must be a decoder, got an encoder, which sees later keys too"
             )
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
@@ -293,6 +297,7 @@ class PretrainedModel(ModelSource):
         Raises ValueError if transformers or the model is not on this machine or fails to load, or
         the configuration, which is checked first, has another family or no ALiBi.
         """
+        check_instance("name", name, str)
         try:
             transformers: Any = importlib.import_module("transformers")
             family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
@@ -353,9 +358,7 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
         return source
     elif hasattr(source, "config"):
         hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
-    expected = (
-        "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
-    )
+    expected = "a LanguageModel, the name of a pretrained model or an AttentionSource"
     raise TypeError(f"source must be {expected}, got {short(source)}{hint}")
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from alibi_viz.arguments import check_flag, check_integer, check_known
+from alibi_viz.arguments import (
+    as_list,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_known,
+)
 from alibi_viz.files import write
 from alibi_viz.lab import load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.measure.table import results_table
@@ -111,9 +117,12 @@ def retrain(
         publish: a folder, created if missing, for a compressed file with the records of each
             setting, one line each.
 
-    Raises ValueError, before any training, for an unknown claim or setting, fewer than one seed,
-    and `publish` with `claims`, which would leave files without the other models.
+    Raises TypeError for claims or settings that are no list of names, and ValueError, before any
+    training, for an unknown claim or setting, fewer than one seed, and `publish` with `claims`,
+    which would leave files without the other models.
     """
+    claims = as_list("claims", claims, "names", str)
+    settings = as_list("settings", settings, "names", str)
     check_known("claims", claims, [claim.name for claim in CLAIMS])
     check_known("settings", settings, SETTINGS)
     if seeds is not None:
@@ -171,15 +180,15 @@ def published_model(name: str) -> SavedRun:
     `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000
     parameters, trained for 400 steps on sequences of 64 bytes. `alibi-large` has 860,000 parameters
     and was trained for 1,200 steps on sequences of 256 bytes of 5 MB of tales, in 10 to 20 minutes
-    on two cores. All were tested on the same validation part. Raises ValueError for an unknown
-    name.
+    on two cores. All were tested on the same validation part. Raises TypeError for a name
+    that is no string, and ValueError for an unknown one.
 
     >>> from alibi_viz import study
     >>> saved = study.published_model("alibi")
     >>> saved.settings["steps"], saved.model.config.position
     (400, 'alibi')
     """
-    check_known("name", [name], PUBLISHED_MODELS)
+    check_choice("name", name, PUBLISHED_MODELS)
     return load_run(PUBLISHED / "models" / name)
 
 

@@ -23,6 +23,7 @@ LENGTH = 64  # L, in bytes or tokens
 
 def write_report(folder: str | Path) -> None:
     """Write report.md about the published results into a folder."""
+    path = create_folder(folder) / "report.md"  # rather than fail after all has been computed
     records = published_records()
     results = table_by_setting(records, "published")
     verdicts = verdict_table(table_by_setting(records, "published", by_block=True))
@@ -44,7 +45,7 @@ def write_report(folder: str | Path) -> None:
         sections=list(_sections(results)),
         papers=PAPERS.values(),
     )
-    write(create_folder(folder) / "report.md", page)
+    write(path, page)
 
 
 def _settings_table(records: list[Record]) -> pd.DataFrame:

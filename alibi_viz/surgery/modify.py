@@ -92,7 +92,7 @@ def modify(
             keys in methods without a bias. See `surgery.far_line`.
         trained_length: the training length L, for "interpolate", `rotary` and `far_slope`; by
             default the model's `max_length`, to which `race` and `Run` set it, or what a pretrained
-            model's configuration says (raise MPT's limit later).
+            model's configuration says (raise MPT's limit later); required if that says nothing.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of
     range, and a change that doesn't apply to the position method. A changed MPT model refuses
@@ -129,7 +129,11 @@ def modify(
         length = configured_length
     interpolates = _asks_to_interpolate(slopes)
     needs_length = interpolates or rotary is not None or far_slope is not None
-    if needs_length or length is not None:
+    if needs_length and length is None:
+        raise ValueError(
+            "trained_length must be given: the model doesn't say for which it was trained"
+        )
+    if length is not None:
         check_positive_integers(trained_length=length)
 
     factors: tuple[float, ...] = (1.0,)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import check_integer
+from alibi_viz.arguments import as_path, check_integer
 from alibi_viz.data.text import Text
 from alibi_viz.files import write
 from alibi_viz.measure.questions import find_question, main_question
@@ -192,6 +192,8 @@ def compare(
     none against alibi: undecided at 16 (...) and 32 (...).
     """
     names = register_methods(methods)
+    if out is not None:
+        as_path("out", out)
     check_integer("seeds", seeds, 1, 1000)
     check_integer("longest", longest, 1)
     if not isinstance(text, Path | None):

@@ -48,8 +48,8 @@ class Run:
         longest: tests are at L, 2L, 4L, ... up to this many times the training length L; 0 for no
             tests.
         targets: how many bytes of a text are predicted at each length.
-        variants: names of `lab.modify.VARIANTS`, with which the model is tested too; all by
-            default.
+        variants: names of `alibi_viz.surgery.modify.VARIANTS`, with which the model is tested too;
+            all by default.
         threads: of torch. One thread each is best when several runs share a machine.
         path: a text file of your own, instead of the built-in text.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.

@@ -137,7 +137,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     """Load the run that was saved in the folder `path`.
 
     A run that was trained with your own position method keeps the source text of that method, for
-    reading only: code from a file is never executed. Pass the function or class as `method`. Raises
+    reading only: code from a file is never executed. Pass the function or class as `method`, which
+    other runs don't need. Raises ValueError for a `method` that isn't that of the run,
     OSError if the folder has no run.json, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
@@ -153,6 +154,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         position = content["config"]["position"]
     if own_method:
         _register(path, position, own_method, method)
+    elif method not in (None, position):
+        raise ValueError(f"method must be None for a run with {position!r}, got {method!r}")
 
     with _as_bad_run(path):
         model = LanguageModel(TransformerConfig(**content["config"]))

@@ -138,6 +138,13 @@ def test_a_state_that_was_not_measured_is_named() -> None:
         switches_figure(incomplete)
 
 
+@pytest.mark.parametrize("column", ["label", "setting"])
+def test_rows_of_two_models_or_settings_are_not_mixed(column: str) -> None:
+    rows = pd.concat([table().assign(**{column: "one"}), table().assign(**{column: "two"})])
+    with pytest.raises(ValueError, match=f"rows must have one {column}, got one, two"):
+        switches_figure(rows)
+
+
 def test_an_unknown_state_is_refused() -> None:
     with pytest.raises(ValueError, match=r"now must be among as trained, .*, got 'both'"):
         switches_figure(table(), now="both")

@@ -268,9 +268,15 @@ def test_a_curve_beyond_the_axis_widens_it(answered: LiveFigure) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        pytest.param({"at": [64]}, "each curve needs a number for each x", id="the given point"),
-        pytest.param({"at": [100]}, "each curve needs a number for each x", id="no point there"),
-        pytest.param({"truth": [1.0]}, "each curve needs a number for each x", id="short curve"),
+        pytest.param({"at": [64]}, "at must be .* after the first, got", id="the given point"),
+        pytest.param({"at": [100]}, "at must be .* after the first, got", id="no point there"),
+        pytest.param({"at": [1024, 1024]}, "at must be different values", id="one point twice"),
+        pytest.param({"truth": [1.0]}, r"'measured' must have \d numbers", id="short curve"),
+        pytest.param(
+            {"others": {"measured": [1.0, 1.0, 1.0]}},
+            "others must not have the name of the truth, 'measured'",
+            id="another truth",
+        ),
         pytest.param({"low": 5}, "high must be .* above low, got 5", id="empty axis"),
         pytest.param(
             {"x": [0, 64, 1024]},

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alibi_viz import alibi_slopes, attention_trace, lab
+from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, attention_trace, lab
 from alibi_viz.measure.attention_sources import (
     AttentionSource,
     ByteModel,
@@ -133,6 +133,17 @@ def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model(
 def test_another_number_of_heads_is_named() -> None:
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         pretrained("bloom").read("a", "layer 1", num_heads=8, longest=48)
+
+
+def test_an_encoder_is_refused_because_it_sees_later_keys_too() -> None:
+    encoder = LanguageModel(TransformerConfig(num_layers=1, d_model=8, num_heads=2, causal=False))
+    with pytest.raises(ValueError, match="the model must be a decoder, got an encoder"):
+        ByteModel(encoder)
+
+
+def test_a_name_that_is_no_string_is_refused() -> None:
+    with pytest.raises(TypeError, match="name must be an instance of str, got int"):
+        PretrainedModel.from_pretrained(3)  # type: ignore[arg-type]
 
 
 def test_a_changed_model_is_refused() -> None:

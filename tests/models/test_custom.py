@@ -141,7 +141,7 @@ def root_under_the_name_of_alibi() -> Any:
         pytest.param(
             "nothing",
             ValueError,
-            "position must be one of alibi, .*, or a function, got 'nothing'",
+            "a position method must be one of alibi, .*, or a function, got 'nothing'",
             id="an unknown name",
         ),
         pytest.param(
@@ -238,6 +238,18 @@ def test_a_built_in_law_has_these_values_in_head_3_of_8(
     """The slope of that head is 1 / 8."""
     bias = law(torch.tensor(distances), 3, 8)
     torch.testing.assert_close(bias, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("name", laws.__all__)
+def test_a_built_in_law_works_on_the_device_of_the_distance(name: str) -> None:
+    distance = torch.arange(5, device="meta")
+    assert getattr(laws, name)(distance, 3, 8).is_meta
+
+
+@pytest.mark.parametrize("name", laws.__all__)
+def test_a_built_in_law_refuses_a_number_of_heads_that_is_no_integer(name: str) -> None:
+    with pytest.raises(TypeError, match=r"num_heads must be an integer, got 2\.0"):
+        getattr(laws, name)(torch.arange(5), 1, 2.0)
 
 
 every_built_in_law = pytest.mark.parametrize("name", laws.__all__)

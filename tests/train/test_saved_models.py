@@ -74,6 +74,12 @@ def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -
     pd.testing.assert_frame_equal(lab.load_run(path).results, results.assign(origin="run"))
 
 
+@pytest.mark.parametrize("method", ["rotary", 3])
+def test_another_method_than_that_of_the_run_is_refused(folder: Path, method: Any) -> None:
+    with pytest.raises(ValueError, match="method must be None for a run with 'alibi', got"):
+        lab.load_run(folder, method)
+
+
 # What is not saved
 
 

@@ -69,7 +69,8 @@ def register_method(method: Method) -> str:
         names = method_names()
         if method not in names:
             raise ValueError(
-                f"position must be one of {', '.join(names)}, or a function, got {method!r}"
+                f"a position method must be one of {', '.join(names)}, or a function, got "
+                f"{method!r}"
             )
         return method
     if not _is_function(method) and not _is_position_class(method):

@@ -35,13 +35,14 @@ class AttentionExplorer(HasHead, TextApp):
     query. The line below the figure is the sum behind the cell under the pointer.
 
     Args:
-        source: where queries and keys come from. The default, `lab.attention_sources.Words`, makes
-            them up from the words. A `LanguageModel` with ALiBi reads the bytes of the text. A
-            string is the name or the folder of a BLOOM, MPT or Falcon model, see
-            `lab.PretrainedModel.from_pretrained`; for a model and a tokenizer that are loaded
-            already, give `lab.PretrainedModel(model, tokenizer)`. Any other
-            `lab.attention_sources.AttentionSource` is used as it is. Raises TypeError for anything
-            else, and ValueError for a model that cannot be loaded or has no ALiBi.
+        source: where queries and keys come from. The default,
+            `alibi_viz.measure.attention_sources.Words`, makes them up from the words. A
+            `LanguageModel` with ALiBi reads the bytes of the text. A string is the name or the
+            folder of a BLOOM, MPT or Falcon model, see `lab.PretrainedModel.from_pretrained`; for a
+            model and a tokenizer that are loaded already, give `lab.PretrainedModel(model,
+            tokenizer)`. Any other `alibi_viz.measure.attention_sources.AttentionSource` is used as
+            it is. Raises TypeError for anything else, and ValueError for a model that cannot be
+            loaded or has no ALiBi.
 
     A model runs once for each text. `refresh()` runs it again, because its weights may have
     changed.
