@@ -76,11 +76,18 @@ def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
     Args:
         weights: {caption: weights [rows, keys]}. Each row is drawn relative to its largest weight.
         rows: what a row is, such as "heads".
+
+    Raises TypeError for weights that are no mapping, and ValueError for a matrix of another shape.
     """
     check_instance("weights", weights, Mapping)
     pictures = []
     for caption, matrix in weights.items():
         values = as_array(matrix)
+        if values.ndim != 2 or values.size == 0:
+            raise ValueError(
+                f"weights must be [rows, keys] and not empty, got shape {list(values.shape)} for "
+                f"{caption!r}"
+            )
         largest = values.max(-1, keepdims=True).clip(1e-30)
         pictures.append(_picture(caption, values / largest, WEIGHT_SCALE))
     return _side_by_side(

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Mapping, Sequence
 
-from alibi_viz.arguments import check_instance
+from alibi_viz.arguments import as_list, check_instance
 
 # {who writes: the text, in parts}. The first part is the prompt that all continue.
 Texts = Mapping[str, Sequence[str]]
@@ -39,7 +39,7 @@ def side_by_side(texts: Texts) -> SideBySide:
         texts: {who writes: the text, in parts}. The first part, the prompt, is paler.
 
     Raises:
-        TypeError: `texts` is not a mapping.
+        TypeError: `texts` is not a mapping, or a text is no list of strings.
 
     >>> from alibi_viz import lessons
     >>> before = ("Once upon", " a time")
@@ -52,7 +52,9 @@ def side_by_side(texts: Texts) -> SideBySide:
 
     columns = []
     lines = []
-    for writer, parts in texts.items():
+    for writer, text in texts.items():
+        check_instance("who writes", writer, str)
+        parts = as_list(f"the text of {writer!r}", text, "strings", str)
         prompt = "".join(parts[:1])
         continuation = "".join(parts[1:])
         columns.append(

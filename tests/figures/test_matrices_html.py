@@ -156,6 +156,12 @@ def test_every_entry_has_a_picture() -> None:
     assert captions == ["mine", "correct"]
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3)])
+def test_weights_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"weights must be \[rows, keys\] .* for 'mine'"):
+        weights_html({"mine": torch.zeros(shape)}, rows="heads")
+
+
 def test_captions_and_rows_are_escaped() -> None:
     html = weights_html({'<"x">': THREE_ROWS}, "<b>")
     assert "<figcaption>&lt;&quot;x&quot;&gt;</figcaption>" in html
