@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from alibi_viz import arguments
 from alibi_viz.attention import KeyBall
 
 
@@ -16,7 +17,8 @@ class KeyValueCache:
     ALiBi needs nothing else: its bias counts back from the last key. Pad on the left, or padding
     counts as distance.
 
-    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones.
+    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones. A
+    larger or negative number raises ValueError.
 
     >>> import torch
     >>> import alibi_viz as av
@@ -28,17 +30,29 @@ class KeyValueCache:
     """
 
     def __init__(self) -> None:
-        self.length = 0
+        self._length = 0
         self._buffers: tuple[Tensor, ...] = ()
         self._ball: KeyBall | None = None
         self._length_of_ball = 0  # tokens that the ball includes
 
+    @property
+    def length(self) -> int:
+        """The number of cached tokens."""
+        return self._length
+
+    @length.setter
+    def length(self, length: int) -> None:
+        arguments.check_integer("length", length, 0, self._length)
+        self._length = length
+
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add new tokens, and return all tokens so far, one tensor per argument.
 
-        The results are views of the cache. Raises ValueError when the new tensors do not fit the
-        cached ones, or when they require a gradient.
+        Each tensor is [..., new tokens, channels]. The results are views of the cache. Raises
+        TypeError for no tensors or something else, and ValueError when the new tensors do not fit
+        the cached ones, or when they require a gradient.
         """
+        _check_tensors(new)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
             raise ValueError(
                 "a cache stores no gradients: decode under torch.no_grad() or "
@@ -53,7 +67,7 @@ class KeyValueCache:
         self._reserve(end)
         for buffer, tensor in zip(self._buffers, new, strict=True):
             buffer[..., self.length : end, :] = tensor
-        self.length = end
+        self._length = end
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
     def _check_fit(self, new: tuple[Tensor, ...]) -> None:
@@ -85,8 +99,9 @@ class KeyValueCache:
     def key_ball(self) -> KeyBall:
         """A ball around the cached keys, the `key_ball` of `alibi_attention`.
 
-        Each token is read only once. The first two cached tensors must be keys and values. Raises
-        ValueError if the cache is empty.
+        Each token is read only once. The first two cached tensors must be keys and values, each
+        [batch, key_heads, length, head_dim]. Raises ValueError if they are not, or if the cache is
+        empty.
         """
         if self.length == 0:
             raise ValueError(
@@ -96,6 +111,7 @@ class KeyValueCache:
         if self._ball is not None and self._length_of_ball >= self.length:
             return self._ball  # after a shorter `length`, it still contains all keys
 
+        self._check_keys_and_values()
         keys, values = self._buffers[:2]
         new_keys = keys[..., self._length_of_ball : self.length, :]
         new_values = values[..., self._length_of_ball : self.length, :]
@@ -105,6 +121,27 @@ class KeyValueCache:
             self._ball = self._ball.including(new_keys, new_values)
         self._length_of_ball = self.length
         return self._ball
+
+    def _check_keys_and_values(self) -> None:
+        """Raise ValueError unless the first two cached tensors may be keys and values."""
+        shapes = [list(buffer[..., : self.length, :].shape) for buffer in self._buffers]
+        if len(shapes) < 2 or len(shapes[0]) != 4 or shapes[0] != shapes[1]:
+            raise ValueError(
+                "the ball of keys needs a cache of keys and values, each [batch, key_heads, "
+                f"length, head_dim], got shapes {', '.join(map(str, shapes))}"
+            )
+
+
+def _check_tensors(new: tuple[Tensor, ...]) -> None:
+    """Raise TypeError or ValueError unless there are tensors, each [..., length, channels]."""
+    expected = "tensors appended to the cache must be one or more, each [..., length, channels]"
+    if not new:
+        raise TypeError(f"{expected}, got none")
+    for tensor in new:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{expected}, got {type(tensor).__name__}")
+        if tensor.ndim < 2:
+            raise ValueError(f"{expected}, got shape {list(tensor.shape)}")
 
 
 @contextmanager

@@ -56,6 +56,34 @@ def test_an_emptied_cache_takes_any_shapes() -> None:
     assert tokens.shape == (5, 7)
 
 
+def test_the_last_tokens_are_removed_by_a_smaller_length() -> None:
+    cache = KeyValueCache()
+    cache.append(torch.tensor([[1.0], [2.0], [3.0]]))
+    cache.length = 1
+    (tokens,) = cache.append(torch.tensor([[4.0]]))
+    assert tokens.tolist() == [[1.0], [4.0]]
+
+
+@pytest.mark.parametrize(
+    ("length", "error", "message"),
+    [
+        pytest.param(
+            100, ValueError, "length must be between 0 and 3, got 100", id="more than there are"
+        ),
+        pytest.param(-1, ValueError, "length must be between 0 and 3, got -1", id="negative"),
+        pytest.param(2.0, TypeError, "length must be an integer, got 2.0", id="a float"),
+    ],
+)
+def test_a_length_that_the_cache_can_not_have_is_refused(
+    length: Any, error: type[Exception], message: str
+) -> None:
+    cache = KeyValueCache()
+    cache.append(torch.zeros(3, 4))
+    with pytest.raises(error, match=re.escape(message)):
+        cache.length = length
+    assert cache.length == 3
+
+
 TOKEN = torch.zeros(2, 3, 1, 4)
 FITTING = "tensors appended to the cache must be [2, 3, 1, 4] of torch.float32 on cpu, got "
 
@@ -87,12 +115,48 @@ def test_tensors_that_do_not_fit_leave_the_cache_unchanged(
     assert cache.length == 1
 
 
+APPENDED = "tensors appended to the cache must be one or more, each [..., length, channels], got "
+
+
+@pytest.mark.parametrize(
+    ("tensors", "error", "message"),
+    [
+        pytest.param((), TypeError, APPENDED + "none", id="none"),
+        pytest.param((3,), TypeError, APPENDED + "int", id="a number"),
+        pytest.param((torch.zeros(3),), ValueError, APPENDED + "shape [3]", id="one axis"),
+    ],
+)
+def test_what_is_no_tensor_of_tokens_is_not_appended(
+    tensors: tuple[Any, ...], error: type[Exception], message: str
+) -> None:
+    cache = KeyValueCache()
+    with pytest.raises(error, match=re.escape(message)):
+        cache.append(*tensors)
+    assert cache.length == 0
+
+
 # The ball of keys
 
 
 def test_an_empty_cache_has_no_ball() -> None:
     with pytest.raises(ValueError, match="an empty cache has no ball of keys"):
         KeyValueCache().key_ball()
+
+
+@pytest.mark.parametrize(
+    ("tensors", "shapes"),
+    [
+        pytest.param((TOKEN,), "[2, 3, 1, 4]", id="keys alone"),
+        pytest.param((TOKEN[0], TOKEN[0]), "[3, 1, 4], [3, 1, 4]", id="no batch"),
+        pytest.param((TOKEN, TOKEN[..., :2]), "[2, 3, 1, 4], [2, 3, 1, 2]", id="other widths"),
+    ],
+)
+def test_a_ball_needs_keys_and_values(tensors: tuple[Tensor, ...], shapes: str) -> None:
+    cache = KeyValueCache()
+    cache.append(*tensors)
+    with pytest.raises(ValueError, match="needs a cache of keys and values") as error:
+        cache.key_ball()
+    assert str(error.value).endswith(f"got shapes {shapes}")
 
 
 @given(
