@@ -16,7 +16,7 @@ class SelfAttention(nn.Module):
     """Self-attention with a position method: [batch, length, d_model] to the same shape.
 
     Args:
-        position: the position method.
+        position: the position method, made for `num_heads` heads.
         d_model: channels of the input, a multiple of `num_heads`.
         num_heads: number of query heads.
         num_key_heads: number of key and value heads, a divisor of `num_heads`, by default equal to
@@ -55,6 +55,11 @@ class SelfAttention(nn.Module):
         arguments.check_flag("bias", bias)
         arguments.check_instance("position", position, Position)
         position.check_causal(causal)
+        # Not all methods know their number of heads. One for a single head would be broadcast.
+        if position.num_heads is not None and position.num_heads != num_heads:
+            raise ValueError(
+                f"position must have num_heads={num_heads}, got one with {position.num_heads} heads"
+            )
         self.position = position
         self.d_model = d_model
         self.causal = causal

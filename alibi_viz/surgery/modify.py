@@ -320,6 +320,7 @@ class ChangedPosition(Position):
         self.change = change
 
         self.max_length = original.max_length
+        self.num_heads = original.num_heads
         self.is_absolute = original.is_absolute
         self.reads_input = original.reads_input
         self.decoder_only = original.decoder_only

@@ -214,6 +214,19 @@ def test_the_last_positions_alone_have_the_same_output(name: str) -> None:
     torch.testing.assert_close(stack(x, last=4), stack(x)[:, -4:], atol=1e-5, rtol=1e-4)
 
 
+@every_method
+@pytest.mark.parametrize("heads", [1, 2])
+def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name: str, heads: int) -> None:
+    """A bias for one head would be broadcast to all."""
+    position = position_of(name, num_heads=heads)
+    if not position.has_bias:
+        assert position.num_heads is None
+        return
+    message = f"position must have num_heads={HEADS}, got one with {heads} heads"
+    with pytest.raises(ValueError, match=message):
+        SelfAttention(position, WIDTH, HEADS)
+
+
 def test_only_xpos_is_for_decoders_only() -> None:
     decoder_only = [name for name, method in POSITIONS.items() if method.decoder_only]
     assert decoder_only == ["xpos"]

@@ -34,6 +34,7 @@ class Position(nn.Module):
         is_per_layer: whether each layer has its own parameters.
         reads_input: whether `bias` needs `x`; a cache then stores `x`, too.
         max_length: the largest number of tokens for which it is defined; None for no limit.
+        num_heads: the number of query heads for which it was made; None if it fits any number.
         decoder_only: whether it needs a causal mask.
         supports_cache: False if a new token changes the positions of earlier ones.
         is_random: whether it draws random numbers during training.
@@ -44,6 +45,7 @@ class Position(nn.Module):
     is_per_layer = False
     reads_input = False
     max_length: int | None = None
+    num_heads: int | None = None
     decoder_only = False
     supports_cache = True
     is_random = False

@@ -24,6 +24,7 @@ class Forget(Position):
 
     def __init__(self, d_model: int, slopes: Tensor) -> None:
         super().__init__()
+        self.num_heads = len(slopes)
         self.gate = nn.Linear(d_model, len(slopes))
         nn.init.zeros_(self.gate.weight)
         with torch.no_grad():  # sigmoid(b) = e^-m

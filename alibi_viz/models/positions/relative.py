@@ -31,6 +31,7 @@ class Alibi(Position):
     def __init__(self, num_heads: int, *, learned: bool = False, **options: Any) -> None:
         super().__init__()
         check_flag("learned_slopes", learned)
+        self.num_heads = num_heads
         self.cached_bias = AlibiBias(num_heads, form="symmetric", **options)
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
@@ -74,6 +75,7 @@ class Relative(Position):
     """A bias given by a curve over the distance |i - j|. Subclasses define `curve`."""
 
     config_fields: ClassVar[tuple[str, ...]] = ("num_heads",)
+    num_heads: int
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
@@ -177,6 +179,7 @@ class Fire(Position):
 
     def __init__(self, num_heads: int, trained_length: int) -> None:
         super().__init__()
+        self.num_heads = num_heads
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
         self.log_threshold = nn.Parameter(torch.tensor(max(trained_length / 4, 1.0)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
