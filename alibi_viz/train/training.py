@@ -159,7 +159,8 @@ def train(
     Args:
         model: is trained in place; its `vocabulary` must be that of the source.
         source: a text, whose training part is used, or a task.
-        length: bytes in a training sequence, L; for a task, the maximum length of an example.
+        length: bytes in a training sequence, L; for a task, the maximum length of an example. The
+            model must have positions for so many tokens.
         steps: how many updates of the parameters.
         batch_size: sequences or examples in each batch.
         optimizer: "muon" or "adamw".
@@ -195,6 +196,7 @@ def train(
         task = "text"
         fingerprint = source.fingerprint
         unit = "bits per byte"
+    _check_fit(model, source.vocabulary, task, length)
     row: Row = {
         "origin": "live",
         "task": task,
@@ -212,6 +214,20 @@ def train(
     return _training_rows(
         model, training_batches, optimizers, learning_rate=learning_rate, steps=steps, row=row
     )
+
+
+def _check_fit(model: LanguageModel, vocabulary: int, task: str, length: int) -> None:
+    """Raise ValueError unless the model has the vocabulary of its task and enough positions."""
+    if model.config.vocabulary != vocabulary:
+        raise ValueError(
+            f"model must have vocabulary={vocabulary}, for the source {task!r}, got "
+            f"{model.config.vocabulary}"
+        )
+    if not model.is_defined_at(length):
+        raise ValueError(
+            f"length must be a number of tokens for which the model's {model.config.position!r} "
+            f"positions are defined, got {length}"
+        )
 
 
 def checked_rate(optimizer: str, learning_rate: float | None) -> float:

@@ -312,6 +312,21 @@ def test_a_run_that_diverges_is_recorded_with_the_reason() -> None:
             id="encoder",
         ),
         pytest.param(
+            {"source": lab.TASKS["needle"]},
+            "model must have vocabulary=33, for the source 'needle', got 256",
+            id="vocabulary of a text for a task",
+        ),
+        pytest.param(
+            {"model": model_of(vocabulary=33)},
+            "model must have vocabulary=256, for the source 'text', got 33",
+            id="vocabulary of a task for a text",
+        ),
+        pytest.param(
+            {"model": model_of("learned", max_length=8)},
+            "length must be .* for which the model's 'learned' positions are defined, got 16",
+            id="too few positions",
+        ),
+        pytest.param(
             {"learning_rate": math.inf},
             "learning_rate must be a positive, finite",
             id="infinite rate",
