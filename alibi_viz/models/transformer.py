@@ -74,8 +74,14 @@ class Transformer(nn.Module):
     def new_cache(self) -> list[KeyValueCache]:
         """Empty caches, one per layer, to pass to every call while decoding.
 
-        Raises ValueError for a position method whose positions change as the text grows.
+        Raises ValueError for an encoder, and for a position method whose positions change as the
+        text grows.
         """
+        if not self.config.causal:
+            raise ValueError(
+                "an encoder has no cache, because each new token changes the output of all others: "
+                "pass all tokens, or generate(..., use_cache=False)"
+            )
         if not self.position.supports_cache:
             why = "new tokens move earlier ones: pass all tokens, or generate(..., use_cache=False)"
             raise ValueError(
@@ -195,12 +201,13 @@ class LanguageModel(nn.Module):
             new_tokens: number of tokens to add, 0 or more.
             temperature: divides the logits before sampling; 0 takes the most likely token instead.
             use_cache: process each token once, instead of all tokens at each step. The result is
-                the same. By default, if the position method supports it.
+                the same in evaluation mode. By default, if the model is a decoder whose position
+                method supports it.
             generator: random number generator for sampling.
 
         Raises TypeError for arguments of another type, and ValueError when a value is out of range,
-        when the position method or an encoder supports no cache, or when the text grows beyond the
-        positions that are defined.
+        when a cache is asked for that an encoder or the position method doesn't support, or when
+        more tokens must be read than have positions.
 
         >>> import torch
         >>> import alibi_viz as av
@@ -223,7 +230,8 @@ class LanguageModel(nn.Module):
             lambda number: 0 <= number < math.inf,
         )
         if use_cache is None:
-            use_cache = self.transformer.position.supports_cache
+            use_cache = self.config.causal and self.transformer.position.supports_cache
+        arguments.check_flag("use_cache", use_cache)
         cache = self.transformer.new_cache() if use_cache else None
 
         tokens = tokens.long()

@@ -230,6 +230,18 @@ def test_generate_does_not_overflow_at_a_low_temperature() -> None:
             "temperature must be a number, got True",
             id="a bool as temperature",
         ),
+        pytest.param(
+            {"use_cache": "no"},
+            TypeError,
+            "use_cache must be True or False, got str",
+            id="a word as flag",
+        ),
+        pytest.param(
+            {"use_cache": 3},
+            TypeError,
+            "use_cache must be True or False, got int",
+            id="a number as flag",
+        ),
     ],
 )
 def test_a_wrong_argument_of_generate_is_named(
@@ -240,6 +252,24 @@ def test_a_wrong_argument_of_generate_is_named(
         small_model().generate(**valid | arguments)
 
 
-def test_an_encoder_does_not_generate() -> None:
-    with pytest.raises(ValueError, match="an encoder has no cache"):
-        small_model(causal=False).generate(PROMPT, 1)
+def test_an_encoder_generates_without_a_cache() -> None:
+    model = small_model(causal=False)
+    text = model.generate(PROMPT, 3, temperature=0)
+    for length in (4, 5, 6):
+        most_likely = model(text[:, :length])[:, -1].argmax(-1)
+        assert torch.equal(text[:, length], most_likely)
+
+
+def test_an_encoder_has_no_cache_to_generate_with() -> None:
+    message = r"an encoder has no cache, .* or generate\(\.\.\., use_cache=False\)"
+    with pytest.raises(ValueError, match=message):
+        small_model(causal=False).generate(PROMPT, 1, use_cache=True)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generate_reads_as_many_tokens_as_have_positions(use_cache: bool) -> None:
+    """The last new token is not read."""
+    model = small_model(position="learned", max_length=8)
+    assert model.generate(PROMPT, 5, use_cache=use_cache).shape == (1, 9)
+    with pytest.raises(ValueError, match="not defined beyond max_length=8, got length 9"):
+        model.generate(PROMPT, 6, use_cache=use_cache)
