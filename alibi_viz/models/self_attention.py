@@ -69,11 +69,8 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(d_model, sum(self.sizes) * self.head_dim, bias=bias)
         self.output = nn.Linear(d_model, d_model, bias=bias)
 
-    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project `x` to queries, keys and values.
-
-        Queries are [batch, heads, length, head_dim], keys and values [batch, key_heads, ...].
-        """
+    def check_input(self, x: Tensor) -> None:
+        """Check for [batch, length, d_model] in the dtype of the weights, or one that is cast."""
         axes = f"[batch, length, d_model={self.d_model}]"
         arguments.check_tensor("x", x, "floating-point", axes, ndim=3)
         if x.shape[-1] != self.d_model:
@@ -84,6 +81,13 @@ class SelfAttention(nn.Module):
         dtype = torch.float32 if is_quantized else weight.dtype
         if x.dtype != dtype and autocast_dtype(x) is None:
             raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
+
+    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project `x` to queries, keys and values.
+
+        Queries are [batch, heads, length, head_dim], keys and values [batch, key_heads, ...].
+        """
+        self.check_input(x)
         heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim))
         query, key, value = heads.transpose(1, 2).split(self.sizes, dim=1)
         return query, key, value

@@ -6,6 +6,7 @@ two places, `embed` before the first block and `attend` in every block.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,8 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """A stack of blocks: float [batch, length, d_model] to the same shape.
 
-    Raises ValueError when the input has another shape, or has no positions at its length.
+    Raises TypeError when the input is of another type, and ValueError when it has another shape, or
+    no positions at its length.
 
     >>> import torch
     >>> import alibi_viz as av
@@ -97,11 +99,9 @@ class Transformer(nn.Module):
         With `last`, the output has only that many positions at the end, which is less work in the
         last block.
         """
-        if x.ndim != 3 or x.shape[-1] != self.config.d_model:
-            raise ValueError(
-                f"x must be [batch, length, d_model={self.config.d_model}], got shape "
-                f"{list(x.shape)}"
-            )
+        first_attention: Any = self.blocks[0].attention
+        # Otherwise the positions or the first norm would fail, and name nothing.
+        first_attention.check_input(x)
         if cache is None:
             x = self.dropout(self.position.embed(x))
             no_caches = [None] * len(self.blocks)
@@ -125,11 +125,15 @@ class Transformer(nn.Module):
         return block(x, cache, last=last)
 
     def _check_cache(self, cache: object) -> None:
-        """Raise ValueError unless it is a list with a cache for each block."""
-        if not isinstance(cache, list) or len(cache) != len(self.blocks):
-            raise ValueError(
-                f"cache must be a list of {len(self.blocks)} caches, see new_cache, got {cache!r}"
-            )
+        """Raise TypeError or ValueError unless it is a list with a cache for each block."""
+        expected = f"cache must be a list of {len(self.blocks)} caches, see new_cache"
+        if not isinstance(cache, list):
+            raise TypeError(f"{expected}, got {type(cache).__name__}")
+        for layer_cache in cache:
+            if not isinstance(layer_cache, KeyValueCache):
+                raise TypeError(f"{expected}, got one with {type(layer_cache).__name__}")
+        if len(cache) != len(self.blocks):
+            raise ValueError(f"{expected}, got {len(cache)}")
         if not self.position.supports_cache:
             self.new_cache()  # says why there is none
 

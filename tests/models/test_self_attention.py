@@ -85,6 +85,12 @@ def test_only_alibi_takes_padding() -> None:
         attention(X, key_padding_mask=is_real)
 
 
+def test_an_encoder_has_no_cache() -> None:
+    attention = AlibiSelfAttention(24, 6, causal=False)
+    with pytest.raises(ValueError, match="an encoder has no cache"):
+        attention(X, KeyValueCache())
+
+
 def test_an_encoder_ignores_padding() -> None:
     torch.manual_seed(0)
     attention = AlibiSelfAttention(24, 3, causal=False).double()

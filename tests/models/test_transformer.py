@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import LanguageModel, TransformerConfig
+from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig
 from alibi_viz.models import POSITIONS
 
 PROMPT = torch.zeros(1, 4, dtype=torch.long)
@@ -73,10 +73,54 @@ def test_wrong_tokens_are_named(tokens: Any, error: type[Exception], message: st
         small_model()(tokens)
 
 
-def test_input_of_another_width_is_refused() -> None:
-    stack = small_model(d_model=30).transformer
-    with pytest.raises(ValueError, match=r"x must be \[batch, length, d_model=30\], got shape"):
-        stack(torch.zeros(2, 5, 24))
+X = torch.zeros(2, 5, 24)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        pytest.param(
+            X[..., :23],
+            ValueError,
+            "x must be [batch, length, d_model=24], got shape [2, 5, 23]",
+            id="another width",
+        ),
+        pytest.param(
+            X[0],
+            ValueError,
+            "x must be [batch, length, d_model=24], got shape [5, 24]",
+            id="no batch",
+        ),
+        pytest.param(
+            X.double(),
+            TypeError,
+            "x must be torch.float32, like the weights, [batch, length, d_model=24], got "
+            "torch.float64",
+            id="float64",
+        ),
+        pytest.param(
+            X.long(),
+            TypeError,
+            "x must be a floating-point tensor [batch, length, d_model=24], got torch.int64",
+            id="integers",
+        ),
+        pytest.param(
+            X.tolist(),
+            TypeError,
+            "x must be a floating-point tensor [batch, length, d_model=24], got list",
+            id="a list",
+        ),
+    ],
+)
+def test_a_wrong_input_of_the_stack_is_named(x: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        small_model().transformer(x)
+
+
+def test_autocast_casts_an_input_of_the_stack() -> None:
+    stack = small_model().transformer
+    with torch.autocast("cpu", torch.bfloat16):
+        assert stack(X.bfloat16()).shape == X.shape
 
 
 ON_META = [pytest.param({"position": name}, id=name) for name in POSITIONS]
@@ -126,11 +170,18 @@ def test_each_block_needs_a_cache() -> None:
 
 
 @torch.no_grad()
-def test_a_single_cache_is_no_list_of_caches() -> None:
-    model = small_model()
-    cache: Any = model.transformer.new_cache()[0]
-    with pytest.raises(ValueError, match="cache must be a list of 2 caches"):
-        model(PROMPT, cache)
+@pytest.mark.parametrize(
+    ("cache", "got"),
+    [
+        pytest.param(KeyValueCache(), "KeyValueCache", id="a single cache"),
+        pytest.param(3, "int", id="a number"),
+        pytest.param([3, 3], "one with int", id="numbers"),
+    ],
+)
+def test_what_is_no_list_of_caches_is_refused(cache: Any, got: str) -> None:
+    message = f"cache must be a list of 2 caches, see new_cache, got {got}"
+    with pytest.raises(TypeError, match=message):
+        small_model()(PROMPT, cache)
 
 
 # Generated text
