@@ -35,7 +35,8 @@ class TransformerConfig:
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
     Raises TypeError or ValueError for a value that is of another type, out of range or does not fit
-    the others.
+    the others. What only a position method asks for, such as the even `head_dim` of "rotary", is
+    checked when the model is made.
     """
 
     num_layers: int = 6
@@ -66,6 +67,13 @@ class TransformerConfig:
             )
         check_dropout(self.dropout)
         check_positive("slope_scale", self.slope_scale)
+        # Slopes are below 1 before they are multiplied.
+        largest_scale = torch.finfo(torch.float32).max
+        if self.slope_scale > largest_scale:
+            raise ValueError(
+                f"slope_scale must be at most {largest_scale:.5g}, beyond which slopes are "
+                f"infinite in float32, got {self.slope_scale!r}"
+            )
         check_choice("position", self.position, method_names())
         check_choice("scheme", self.scheme, SCHEMES)
         check_flag("causal", self.causal)
