@@ -433,19 +433,32 @@ def _check_arguments(
     @cache  # the search for a rule needs them hundreds of times
     def reference(heads: int) -> Tensor:
         if isinstance(slopes, str):
-            value = alibi_slopes(heads, slopes)
-        else:
-            value = torch.as_tensor(slopes(heads)).detach()
-        if value.shape != (heads,):
-            raise ValueError(
-                f"slopes({heads}) must return [{heads}], got shape {list(value.shape)}"
-            )
-        return value.double().cpu()
+            return alibi_slopes(heads, slopes).double().cpu()
+        return _correct_slopes(slopes, heads)
 
     several = num_heads if isinstance(num_heads, Iterable) else [num_heads]
     heads = arguments.positive_integers("num_heads", several)
+    # Wrong slopes would blame the function, so they are refused before it is called.
+    with on_the_cpu():
+        for number in heads:
+            reference(number)
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return str(name), heads, reference
+
+
+def _correct_slopes(function: Callable[[int], Any], heads: int) -> Tensor:
+    """The slopes that a caller's function declares correct: float64 [heads], on the CPU."""
+    returned = function(heads)
+    try:
+        # With `nan`, numbers that aren't finite pass here; they have their own message below.
+        value, _ = to_tensor(returned, "slopes", nan=True)
+    except Unusable as error:
+        raise TypeError(f"slopes({heads}) must return numbers, got {returned!r}") from error
+    if value.shape != (heads,):
+        raise ValueError(f"slopes({heads}) must return [{heads}], got shape {list(value.shape)}")
+    if not value.isfinite().all():
+        raise ValueError(f"slopes({heads}) must return finite numbers, got {value.tolist()}")
+    return value
 
 
 def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Expectation) -> Report:

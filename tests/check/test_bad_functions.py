@@ -177,6 +177,22 @@ def too_few_slopes(heads: int) -> list[float]:
     return [1.0]
 
 
+def slopes_that_are_nan(heads: int) -> list[float]:
+    return [math.nan] * heads
+
+
+def infinite_slopes(heads: int) -> Tensor:
+    return torch.full((heads,), math.inf)
+
+
+def a_word(heads: int) -> str:
+    return "abc"
+
+
+def complex_slopes(heads: int) -> Tensor:
+    return torch.ones(heads, dtype=torch.complex64)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -204,6 +220,16 @@ def too_few_slopes(heads: int) -> list[float]:
             r"slopes\(8\) must return \[8\], got shape \[1\]",
             id="too few slopes",
         ),
+        pytest.param(
+            {"slopes": slopes_that_are_nan},
+            r"slopes\(8\) must return finite numbers, got \[nan, ",
+            id="slopes that are NaN",
+        ),
+        pytest.param(
+            {"slopes": infinite_slopes},
+            r"slopes\(8\) must return finite numbers, got \[inf, ",
+            id="infinite slopes",
+        ),
     ],
 )
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
@@ -211,10 +237,34 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
         check.attention(attend, **arguments)
 
 
-def test_dtype_of_integers_raises() -> None:
-    message = "dtype must be a floating-point torch.dtype, got torch.int64"
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(
+            {"dtype": torch.int64},
+            "dtype must be a floating-point torch.dtype, got torch.int64",
+            id="dtype of integers",
+        ),
+        pytest.param(
+            {"slopes": a_word}, r"slopes\(8\) must return numbers, got 'abc'", id="word for slopes"
+        ),
+        pytest.param(
+            {"slopes": complex_slopes},
+            r"slopes\(8\) must return numbers, got tensor",
+            id="complex slopes",
+        ),
+    ],
+)
+def test_argument_of_a_wrong_type_raises(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        check.attention(attend, dtype=torch.int64)
+        check.attention(attend, **arguments)
+
+
+def test_wrong_slopes_are_refused_before_the_function_is_called() -> None:
+    calls = []
+    with pytest.raises(ValueError, match="must return finite numbers"):
+        check.slopes(calls.append, slopes=slopes_that_are_nan)
+    assert not calls
 
 
 def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs() -> None:
