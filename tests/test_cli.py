@@ -391,6 +391,11 @@ def test_lab_without_jupyterlab_says_how_to_install_it(
         ),
         pytest.param(["check", "math:sin", "--seconds", "nan"], "seconds must be", id="NaN"),
         pytest.param(
+            ["check", "math:sin", "--scale", "0"],
+            "scale must be a finite number other than 0, got 0.0",
+            id="scale 0",
+        ),
+        pytest.param(
             ["check", "math:sin", "--vectors", "golden.json"],
             "not both",
             id="function and vectors",

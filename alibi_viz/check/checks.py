@@ -1,5 +1,6 @@
 """Check slopes, biases and attention functions of any library."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -226,8 +227,8 @@ def attention(
             the "right", or True for both; an encoder needs to take one of them only. The mask is
             bool [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.
-        scale: the factor of q . k by design, such as MPT's `softmax_scale`; 1 / sqrt(head_dim) by
-            default.
+        scale: the factor of q . k by design, such as MPT's `softmax_scale`; not 0. 1 /
+            sqrt(head_dim) by default.
         window: how many keys a query sees by design, with its own. FlashAttention's window (w, 0)
             shows w + 1.
         softcap: c, if the scaled content is c * tanh(content / c) by design, before the bias.
@@ -332,7 +333,13 @@ def attention(
 def _check_design(scale: Any, window: Any, softcap: Any) -> None:
     """Check the arguments that say what is by design."""
     if scale is not None:
-        arguments.check_number("scale", scale)
+        # The content is measured as a multiple of what this scale makes of it.
+        arguments.check_number(
+            "scale",
+            scale,
+            "a finite number other than 0",
+            lambda number: 0 < abs(number) < math.inf,
+        )
     if window is not None:
         arguments.check_positive_integers(window=window)
     if softcap is not None:

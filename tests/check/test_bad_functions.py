@@ -211,6 +211,14 @@ def complex_slopes(heads: int) -> Tensor:
             {"layout": "bhl"}, "layout must contain each of b, h, l and d once", id="layout"
         ),
         pytest.param(
+            {"scale": 0}, "scale must be a finite number other than 0, got 0", id="scale 0"
+        ),
+        pytest.param(
+            {"scale": math.inf},
+            "scale must be a finite number other than 0, got inf",
+            id="infinite scale",
+        ),
+        pytest.param(
             {"slopes": "other"},
             "slopes must be one of official, geometric, halving",
             id="unknown scheme",
