@@ -271,7 +271,9 @@ def attention(
         raise TypeError(f"convert must be callable, got {convert!r}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
+    if not isinstance(layout, str):
+        raise TypeError(f"layout must be a string such as 'bhld', got {layout!r}")
+    if sorted(layout) not in (sorted("bhld"), sorted("hld")):
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
@@ -348,11 +350,16 @@ def _check_design(scale: Any, window: Any, softcap: Any) -> None:
 
 def _sides(padding: object) -> tuple[str, ...]:
     """The sides of padding that are asked for."""
-    if isinstance(padding, str):
-        arguments.check_choice("padding", padding, ("left", "right"))
-        return (padding,)
-    arguments.check_flag("padding", padding)
-    return ("left", "right") if padding else ()
+    message = f"padding must be True, False, 'left' or 'right', got {padding!r}"
+    if not isinstance(padding, (bool, str)):
+        raise TypeError(message)
+    if padding is False:
+        return ()
+    if padding is True:
+        return ("left", "right")
+    if padding not in ("left", "right"):
+        raise ValueError(message)
+    return (padding,)
 
 
 def _try_other_layouts(

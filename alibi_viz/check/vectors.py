@@ -79,6 +79,7 @@ def write_vectors(path: str | Path) -> None:
 
     The docstring of the module `alibi_viz.check.vectors` describes the file.
     """
+    path = as_path("path", path)
     write(path, json.dumps(_golden_vectors(), separators=(",", ":"), allow_nan=False) + "\n")
 
 

@@ -211,6 +211,11 @@ def complex_slopes(heads: int) -> Tensor:
             {"layout": "bhl"}, "layout must contain each of b, h, l and d once", id="layout"
         ),
         pytest.param(
+            {"padding": "both"},
+            "padding must be True, False, 'left' or 'right', got 'both'",
+            id="padding",
+        ),
+        pytest.param(
             {"scale": 0}, "scale must be a finite number other than 0, got 0", id="scale 0"
         ),
         pytest.param(
@@ -253,6 +258,10 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
             "dtype must be a floating-point torch.dtype, got torch.int64",
             id="dtype of integers",
         ),
+        pytest.param(
+            {"padding": 3}, "padding must be True, False, 'left' or 'right', got 3", id="padding"
+        ),
+        pytest.param({"layout": 3}, "layout must be a string such as 'bhld', got 3", id="layout"),
         pytest.param(
             {"slopes": a_word}, r"slopes\(8\) must return numbers, got 'abc'", id="word for slopes"
         ),

@@ -207,7 +207,12 @@ def test_a_missing_case_is_named(document: Any, tmp_path: Path) -> None:
     assert faults(tmp_path, slopes=document["slopes"]) == {"missing case"}
 
 
-# Files that cannot be read
+# Files that cannot be written or read
+
+
+def test_a_path_of_a_wrong_type_is_named() -> None:
+    with pytest.raises(TypeError, match=r"path must be a path, .*, got 3"):
+        write_vectors(3)
 
 
 @pytest.mark.parametrize(
