@@ -33,7 +33,8 @@ from alibi_viz.bias import exact_dtype
 _UNIT = 64.0
 # Positions up to here are the exact sum of two float16 or two bfloat16 numbers.
 _LARGEST_IN_HALF = 65_503
-_LARGEST_IN_FLOAT32 = 2**24
+# Above these, the dtypes have no odd integers.
+_LARGEST_IN_FULL_PRECISION = {torch.float32: 2**24, torch.float64: 2**53}
 # Torch's kernel for the CPU adds the channels in another order where its last block has fewer.
 _FEWEST_ROWS = 16
 # The logits of padded keys are lower by the product of these two: far below all others, and
@@ -103,8 +104,8 @@ def fold(
 
     Args:
         query, key, slopes: as in `alibi_attention`.
-        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^24 (float32),
-            65503 (half precision).
+        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^53 (float64),
+            2^24 (float32), 65503 (half precision) in size.
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
     Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra +
@@ -156,8 +157,8 @@ def fold(
     `alibi_attention` fills up the block, and decodes in another way. On a GPU (an H200 with torch
     2.11), half precision has these errors too, but float32 up to 1.5e-4.
 
-    Raises as `alibi_attention`, and ValueError if values (not read on a GPU) are too large or small
-    for the dtype.
+    Raises as `alibi_attention`, and ValueError if the scale is not above 0, or if positions or
+    slopes (not read on a GPU) are too large for the dtype.
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)
@@ -196,9 +197,10 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
     largest_position = _largest_position(inputs)
     if dtype in (torch.float16, torch.bfloat16) and largest_position > _LARGEST_IN_HALF:
         return f"{name} represents positions only up to {_LARGEST_IN_HALF}"
+    largest_exact = _LARGEST_IN_FULL_PRECISION.get(dtype)
     has_positions = inputs.positions is not None
-    if dtype == torch.float32 and has_positions and largest_position > _LARGEST_IN_FLOAT32:
-        return f"{name} distinguishes positions only up to {_LARGEST_IN_FLOAT32}"
+    if largest_exact is not None and has_positions and largest_position > largest_exact:
+        return f"{name} distinguishes positions only up to {largest_exact}"
 
     slopes = inputs.slopes
     if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
@@ -220,7 +222,9 @@ def _largest_position(inputs: AttentionInputs) -> int:
     if torch.compiler.is_compiling():
         return inputs.key_length - 1
     with outside_transforms():
-        return int(unwrapped(positions).long().abs().max())
+        smallest, largest = unwrapped(positions).long().aminmax()
+        # As Python's integers: int64 has no 2^63, the size of its smallest number.
+        return max(-int(smallest), int(largest))
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:

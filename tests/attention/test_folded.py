@@ -198,6 +198,8 @@ LARGEST = {
     "position in half precision": 65_503,
     # From 2^24 on, float32 has no odd integers.
     "position in float32": 2**24,
+    # From 2^53 on, float64 has none either.
+    "position in float64": 2**53,
     # The coordinate slope / scale must not exceed 65504, the largest number of float16.
     "slope in float16": 65_504 * 0.25,
     # The query of the last position has the coordinate 7 * slope / scale, which must not exceed
@@ -240,6 +242,18 @@ def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
             {"positions": LAST + LARGEST["position in float32"] + 1},
             "float32 distinguishes .* only up to 16777216",
             id="float32, far position",
+        ),
+        pytest.param(
+            torch.float64,
+            {"positions": LAST + LARGEST["position in float64"] + 1},
+            "float64 distinguishes .* only up to 9007199254740992",
+            id="float64, far position",
+        ),
+        pytest.param(
+            torch.float64,
+            {"positions": FIRST - 2**63},
+            "float64 distinguishes .* only up to 9007199254740992",
+            id="float64, the farthest negative position",
         ),
         pytest.param(
             torch.bfloat16,
@@ -289,6 +303,11 @@ def test_fold_says_what_cannot_be_folded(
             torch.float32,
             {"positions": LAST + LARGEST["position in float32"]},
             id="float32, far position",
+        ),
+        pytest.param(
+            torch.float64,
+            {"positions": LAST + LARGEST["position in float64"]},
+            id="float64, far position",
         ),
         pytest.param(
             torch.bfloat16,
