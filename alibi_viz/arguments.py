@@ -190,6 +190,14 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")
 
 
+def check_options(options: Iterable[str], known: Iterable[str]) -> None:
+    """Check the names of the keyword arguments that a function takes as `options`."""
+    known = list(known)
+    for option in options:
+        if option not in known:
+            raise TypeError(f"options must be among {', '.join(known)}, got {option!r}")
+
+
 def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:
     """The values as a list of Python objects of one kind; `items` names them in the message.
 

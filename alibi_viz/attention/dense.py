@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad
 
+from alibi_viz.arguments import check_options
 from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future
 from alibi_viz.cached_bias import AlibiBias, shared_bias
@@ -33,6 +34,8 @@ _SHORT_KEYS = 512  # up to so many keys, smaller blocks are faster
 _SMALL_ROWS = 64  # queries per smaller block
 # heads * keys; the cached bias of the last queries then takes at most 32 MiB in float32
 _LARGEST_CACHED = 2**14
+# The keyword arguments of `alibi_attention` that change the steps up to the weights
+_TRACE_OPTIONS = ("causal", "key_padding_mask", "attn_mask", "positions", "scale")
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ def attention_trace(
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
+    check_options(options, _TRACE_OPTIONS)
     return _trace(AttentionInputs.checked(query, key, key, slopes, **options))
 
 

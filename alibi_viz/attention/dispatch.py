@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_choice
+from alibi_viz.arguments import check_choice, check_options
 from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
@@ -21,6 +21,17 @@ from alibi_viz.attention.skipping.windowed import WINDOWED
 BACKENDS = {backend.name: backend for backend in (EAGER, MASK, WINDOWED, FOLDED, FLEX)}
 # With fewer queries, finding the spans costs more than they save, unless a key ball is given.
 _DECODING_BELOW = 64
+# The keyword arguments of `alibi_attention` on which the choice of a backend depends
+_OPTIONS = (
+    "causal",
+    "key_padding_mask",
+    "attn_mask",
+    "positions",
+    "scale",
+    "dropout",
+    "tolerance",
+    "key_ball",
+)
 
 
 def alibi_attention(
@@ -149,6 +160,7 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     >>> f"{choice.left_out:.0%}"
     '65%'
     """
+    check_options(options, _OPTIONS)
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
     choice = _choose(inputs)
     if choice.name != "windowed":

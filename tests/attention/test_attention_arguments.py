@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_attention, alibi_slopes
+from alibi_viz import alibi_attention, alibi_slopes, attention_trace, choose_backend
 from tests.attention.cases import qkv
 
 QUERY, KEY, VALUE = qkv(6, heads=2, dim=3, batch=2)
@@ -94,3 +94,28 @@ def test_a_tensor_that_does_not_fit_is_named(name: str, fault: Callable[[Tensor]
 )
 def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any) -> None:
     assert_named(name, wrong)
+
+
+# The options of functions that take some arguments of `alibi_attention`
+
+
+@pytest.mark.parametrize("option", ["foo", "backend", "value"])
+def test_an_option_that_the_choice_of_a_backend_does_not_take_is_named(option: str) -> None:
+    message = f"^options must be among causal, .*, tolerance, key_ball, got '{option}'$"
+    with pytest.raises(TypeError, match=message):
+        choose_backend(QUERY, KEY, VALID["slopes"], **{option: "mask"})
+
+
+# The last three would not change a trace, which shows all weights.
+@pytest.mark.parametrize("option", ["foo", "backend", "dropout", "tolerance", "key_ball"])
+def test_an_option_that_a_trace_does_not_take_is_named(option: str) -> None:
+    options = "causal, key_padding_mask, attn_mask, positions, scale"
+    with pytest.raises(TypeError, match=f"^options must be among {options}, got '{option}'$"):
+        attention_trace(QUERY, KEY, VALID["slopes"], **{option: 0.5})
+
+
+@pytest.mark.parametrize("option", ["causal", "key_padding_mask", "attn_mask", "positions"])
+def test_an_option_that_fits_is_taken(option: str) -> None:
+    options = {option: VALID.get(option, False)}
+    choose_backend(QUERY, KEY, VALID["slopes"], **options)
+    attention_trace(QUERY, KEY, VALID["slopes"], **options)
