@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad
 
-from alibi_viz.arguments import check_options
+from alibi_viz.arguments import check_number, check_options
 from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future
 from alibi_viz.cached_bias import AlibiBias, shared_bias
@@ -51,8 +51,8 @@ class AttentionTrace:
     def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
         """How many steps back each head sees, for every query up to a share of its weight.
 
-        tolerance: the largest share beyond; by default that of `alibi_attention`, whose backend
-            "windowed" uses wider spans.
+        tolerance: the largest share beyond, at least 0 and below 1; by default that of
+            `alibi_attention`, whose backend "windowed" uses wider spans.
 
         >>> import torch
         >>> import alibi_viz as av
@@ -60,6 +60,9 @@ class AttentionTrace:
         >>> av.attention_trace(q, k, av.alibi_slopes(8)).spans()
         (33, 66, 133, 266, 490, 499, 499, 499)
         """
+        if tolerance is not None:
+            expected = "at least 0 and below 1, or None"
+            check_number("tolerance", tolerance, expected, lambda number: 0 <= number < 1)
         if not self.weights.numel():
             return (0,) * self.weights.shape[1]
         if tolerance is None:

@@ -247,7 +247,7 @@ class AttentionInputs(NamedTuple):
         if self.scale is not None:
             check_number("scale", self.scale)
         if self.tolerance is not None:
-            expected = "between 0 and 1, or None"
+            expected = "above 0 and below 1, or None"
             check_number("tolerance", self.tolerance, expected, lambda number: 0 < number < 1)
         gives_ball = isinstance(self.key_ball, KeyBall) or callable(self.key_ball)
         if self.key_ball is not None and not gives_ball:

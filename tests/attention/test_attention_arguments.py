@@ -96,6 +96,12 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
     assert_named(name, wrong)
 
 
+def test_a_tolerance_of_1_is_said_to_be_too_large() -> None:
+    message = r"^tolerance must be above 0 and below 1, or None, got 1\.0$"
+    with pytest.raises(ValueError, match=message):
+        alibi_attention(**(VALID | {"tolerance": 1.0}))
+
+
 # The options of functions that take some arguments of `alibi_attention`
 
 

@@ -2,6 +2,7 @@
 not much too wide."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -285,7 +286,8 @@ def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
     query, key, _, slopes, causal = inputs[:5]
     trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
     tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
-    smallest = trace.spans(2 * tolerance)  # twice: for the rounding of sums in float64
+    # Twice the tolerance, for the rounding of sums in float64; `spans` takes less than 1.
+    smallest = trace.spans(min(2 * tolerance, 0.999))
     bound = spans_of(inputs)
     assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
     exact = trace.spans(tolerance)
@@ -308,6 +310,15 @@ def test_spans_of_a_trace_without_weights_are_zero(batch: int, rows: int, column
     query = torch.zeros(batch, 2, rows, 4)
     key = torch.zeros(batch, 2, columns, 4)
     assert attention_trace(query, key, torch.ones(2)).spans() == (0, 0)
+
+
+@pytest.mark.parametrize("length", [0, 3])
+@pytest.mark.parametrize("tolerance", [-1, 1.0, math.nan, "a"])
+def test_a_wrong_tolerance_of_the_spans_of_a_trace_is_named(tolerance: Any, length: int) -> None:
+    query = torch.zeros(1, 2, length, 4)
+    trace = attention_trace(query, query, torch.ones(2))
+    with pytest.raises((TypeError, ValueError), match=f"^tolerance must be .*, got {tolerance!r}$"):
+        trace.spans(tolerance)
 
 
 def test_span_of_a_trace_with_nan_is_all_keys() -> None:
