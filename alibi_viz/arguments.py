@@ -136,7 +136,9 @@ def check_number(
     """Check for an int or a float that is valid; `expected` says in words which ones are."""
     if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not is_valid(value):
+    # Code that turns such an integer into a float would raise OverflowError.
+    is_too_large = type(value) is int and abs(value) > sys.float_info.max
+    if is_too_large or not is_valid(value):
         raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 

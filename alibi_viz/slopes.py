@@ -126,4 +126,5 @@ def half_life(slopes: Tensor | float) -> Tensor:
         check_tensor("slopes", slopes, "floating-point or integer", "of any shape")
     else:
         check_number("slopes", slopes)
+        slopes = 1.0 * slopes  # torch's integers end at 2^63
     return math.log(2) / torch.as_tensor(slopes)

@@ -304,6 +304,25 @@ def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: 
         call_with(function, **{argument: wrong})
 
 
+def float_arguments() -> list[tuple[str, str]]:
+    """Those of the tried arguments that may be fractions."""
+    return [
+        (function, argument)
+        for function, argument in TRIED
+        if argument in FLOATS or (function, argument) == ("half_life", "slopes")
+    ]
+
+
+@pytest.mark.parametrize(("function", "argument"), float_arguments())
+def test_an_integer_beyond_all_floats_is_named_at_the_call(function: str, argument: str) -> None:
+    with pytest.raises(ValueError, match=rf"\b{argument}\b must be .*, got 10{{400}}$"):
+        call_with(function, **{argument: 10**400})
+
+
+def test_a_number_may_be_an_integer_beyond_those_of_torch() -> None:
+    assert float(av.half_life(10**30)) == pytest.approx(math.log(2) / 1e30)
+
+
 # Any value at all
 
 HOSTILE_OBJECTS = [
@@ -311,6 +330,7 @@ HOSTILE_OBJECTS = [
     True,
     10**30,
     -(10**30),
+    10**400,
     1e300,
     complex(1, 2),
     {"a": 1},

@@ -21,6 +21,8 @@ from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
 # The radius of a ball is larger by this share of its center's norm, to cover rounding in float32.
 ROUNDING = 1e-5
+# Torch computes matrix products in these. It only stores numbers in others, such as float8.
+_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class KeyBall(NamedTuple):
@@ -261,6 +263,10 @@ class AttentionInputs(NamedTuple):
         axes = "[batch, heads, length, head_dim]"
         check_tensor("query", query, "floating-point", axes, ndim=4)
         query_dtype = autocast_dtype(query) or query.dtype
+        if query_dtype not in _DTYPES:
+            raise TypeError(
+                f"query must be float64, float32, float16 or bfloat16, got {query.dtype}"
+            )
         for name, tensor in (("key", key), ("value", self.value)):
             check_tensor(name, tensor, "floating-point", axes, ndim=4)
             dtype = autocast_dtype(tensor) or tensor.dtype

@@ -96,6 +96,14 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
     assert_named(name, wrong)
 
 
+@pytest.mark.parametrize("backend", ["auto", "eager"])
+def test_a_dtype_in_which_torch_does_not_compute_is_refused(backend: str) -> None:
+    tensors = [tensor.to(torch.float8_e4m3fn) for tensor in (QUERY, KEY, VALUE)]
+    message = "^query must be float64, float32, float16 or bfloat16, got torch.float8_e4m3fn$"
+    with pytest.raises(TypeError, match=message):
+        alibi_attention(*tensors, VALID["slopes"], backend=backend)
+
+
 def test_a_tolerance_of_1_is_said_to_be_too_large() -> None:
     message = r"^tolerance must be above 0 and below 1, or None, got 1\.0$"
     with pytest.raises(ValueError, match=message):
