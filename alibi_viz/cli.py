@@ -362,7 +362,7 @@ def _add_check(commands: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="also try fewer queries than keys (the default)",
     )
-    command.add_argument("--head-dim", type=int, help="channels per head (default: 64)")
+    command.add_argument("--head-dim", type=int, help="channels per head (default: 64 and 104)")
     command.add_argument("--group-size", type=int, help="query heads that share a key (default: 1)")
     command.add_argument("--length", type=int, help="the longest length to try (default: 300)")
     command.add_argument(
@@ -371,9 +371,11 @@ def _add_check(commands: Any) -> None:
         type=int,
         nargs="+",
         metavar="N",
-        help="head counts to try",
+        help="head counts to try (default: 8 and 12; for slopes, many up to 128)",
     )
-    command.add_argument("--dtype", choices=DTYPES, help="of query, key and value")
+    command.add_argument(
+        "--dtype", choices=DTYPES, help="of query, key and value (default: float32)"
+    )
     command.add_argument(
         "--slopes", help="the correct slopes: official (the default), geometric or halving"
     )

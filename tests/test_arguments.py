@@ -144,7 +144,7 @@ VALUES: dict[str, Any] = {
     "table": TABLE,
     "task": NEEDLE,
     "text": TEXT,
-    "texts": {"a": "b"},
+    "texts": {"a": ["b", "c"]},
     "tokenizer": ByteTokenizer(),
     "trained": 8,
     "traits": ["num_heads"],

@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array, named_trace
 from alibi_viz.formatting import format_number, format_slope, true_minus
@@ -124,6 +125,8 @@ def draw(
         other: [heads], slopes to compare with, drawn as open diamonds; none by default.
         other_name: their name in the legend.
     """
+    check_instance("name", name, str)
+    check_instance("other_name", other_name, str)
     slopes = _checked_slopes("slopes", slopes)
     others = _checked_slopes("other", [] if other is None else other)
     heads = max(len(slopes), len(others))
