@@ -1,7 +1,6 @@
 """For every test: a registry without custom methods."""
 
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -23,7 +22,7 @@ if find_spec("pandas") is None:
 
 
 @pytest.fixture(autouse=True)
-def forget_custom_methods() -> Iterator[None]:
+def forget_custom_methods():
     """Position methods that a test registers are unknown to later ones."""
     yield
     registry._OWN_METHODS.clear()

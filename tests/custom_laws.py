@@ -1,24 +1,20 @@
 """Laws of the distance as a user writes them, for the tests of everything that takes a function."""
 
-from torch import Tensor
 
-from alibi_viz.models.positions.custom import LawFunction
-
-
-def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def root(distance, head, num_heads):
     """Bias -sqrt(d) / 2h."""
     return -0.5 * distance.float().sqrt() / head
 
 
-def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def for_four_heads(distance, head, num_heads):
     """Raises IndexError for a fifth head."""
     return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
 
 
-def steep(slope: float) -> LawFunction:
+def steep(slope):
     """A new law with every call. All have one name and one text, and only their slope differs."""
 
-    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    def law(distance, head, num_heads):
         return -slope * distance.float()
 
     return law

@@ -4,12 +4,11 @@ the bias."""
 import math
 
 import torch
-from torch import Tensor
 
 from alibi_viz import minimal
 
 
-def _bias_of_pair(form: str, slope: float, query: int, key: int, last: int) -> float:
+def _bias_of_pair(form, slope, query, key, last):
     """The bias of one query and one key in a form that is the same for all heads."""
     if form == "relative":
         return -slope * (query - key)
@@ -21,13 +20,13 @@ def _bias_of_pair(form: str, slope: float, query: int, key: int, last: int) -> f
     return -slope * abs(query - key)
 
 
-def _bias_of_split_pair(slope: float, query: int, key: int, *, looks_back: bool) -> float:
+def _bias_of_split_pair(slope, query, key, *, looks_back):
     """The bias of one query and one key in a head that looks only back, or only ahead."""
     is_masked = key > query if looks_back else key < query
     return -math.inf if is_masked else -slope * abs(query - key)
 
 
-def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: str) -> Tensor:
+def reference_bias(slopes, queries, keys, form):
     """float64 [heads, query, key] for positions of queries and keys, pair by pair from the
     definition of each form."""
     bias = torch.empty(len(slopes), len(queries), len(keys), dtype=torch.float64)
@@ -45,15 +44,15 @@ def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: st
 
 
 def reference_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor,
+    query,
+    key,
+    value,
+    bias,
     *,
-    causal: bool = True,
-    is_real: Tensor | None = None,
-    scale: float | None = None,
-) -> tuple[Tensor, Tensor]:
+    causal=True,
+    is_real=None,
+    scale=None,
+):
     """Output [batch, heads, query, head_dim] and weights [batch, heads, query, key] of
     `minimal.attention`, float64.
 

@@ -1,19 +1,15 @@
 """Small tables of results, for tests of what reads them, and small models, for tests of what
 measures them."""
 
-import pandas as pd
 import torch
 
 from alibi_viz import lab
 from alibi_viz.measure.table import AS_TRAINED, results_table
-from alibi_viz.models import LanguageModel
 
 SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model that trains in no time
 
 
-def table(
-    question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **columns: object
-) -> pd.DataFrame:
+def table(question, values, length=32, **columns):
     """The rows of one question: {label: one {x: value} per seed}.
 
     The first seed is 3, because 0 hides mistakes. `columns` replace the values of other columns.
@@ -43,7 +39,7 @@ def table(
     return results_table(rows)
 
 
-def curve(rows: pd.DataFrame, question: str, **columns: object) -> dict[int, float]:
+def curve(rows, question, **columns):
     """{x: value} of the rows of one question in which the columns have these values."""
     wanted = {"question": question, "variant": AS_TRAINED, **columns}
     for name, value in wanted.items():
@@ -51,6 +47,6 @@ def curve(rows: pd.DataFrame, question: str, **columns: object) -> dict[int, flo
     return dict(zip(rows["x"].tolist(), rows["value"].tolist(), strict=True))
 
 
-def same_weights(one: LanguageModel, other: LanguageModel) -> bool:
+def same_weights(one, other):
     """Whether all parameters and buffers of two models are equal."""
     return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))

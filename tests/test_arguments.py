@@ -3,11 +3,9 @@ function."""
 
 import math
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,9 +53,9 @@ UNTRIED_CLASSES = {
 }
 
 
-def public_functions() -> dict[str, Callable[..., Any]]:
+def public_functions():
     """Functions and classes with parameters that a module lists in `__all__`, by name."""
-    functions: dict[str, Callable[..., Any]] = {}
+    functions = {}
     for module in (av, check, figures, gallery, lab, lessons, models, study):
         for name in module.__all__:
             value = getattr(module, name)
@@ -74,7 +72,7 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 PUBLIC = public_functions()
 
 
-def parameters(function: str) -> list[Parameter]:
+def parameters(function):
     """The parameters of a public function, without * and **."""
     several = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
     all_parameters = signature(PUBLIC[function]).parameters.values()
@@ -84,7 +82,7 @@ def parameters(function: str) -> list[Parameter]:
 # Valid arguments
 
 
-def two_slopes(*_: object) -> list[float]:
+def two_slopes(*_):
     return [1.0, 2.0]
 
 
@@ -97,7 +95,7 @@ MODEL = lab.make_model("alibi", **SMALL)
 BLOOM = small_model("bloom")
 QUERY = torch.randn(1, 2, 5, 8)
 # By name, for all functions
-VALUES: dict[str, Any] = {
+VALUES = {
     "answer": ["b", "a"],
     "app": widgets.SlopeExplorer(),
     "axes": lab.find_question("gap").axes(16),
@@ -156,7 +154,7 @@ VALUES: dict[str, Any] = {
     "x": [1, 2, 3],
 }
 # By function and name, where a function needs another one
-VALUES_OF_FUNCTION: dict[tuple[str, str], Any] = {
+VALUES_OF_FUNCTION = {
     ("PretrainedModel", "model"): BLOOM,
     ("SelfAttention", "position"): MODEL.transformer.position,
     ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
@@ -177,7 +175,7 @@ VALUES_OF_FUNCTION: dict[tuple[str, str], Any] = {
 }
 
 
-def valid_arguments(function: str) -> dict[str, Any]:
+def valid_arguments(function):
     """The required arguments of a public function."""
     values = {}
     for parameter in parameters(function):
@@ -187,7 +185,7 @@ def valid_arguments(function: str) -> dict[str, Any]:
     return values
 
 
-def call_with(function: str, **changed: Any) -> None:
+def call_with(function, **changed):
     """Call a function with some arguments changed."""
     PUBLIC[function](**{**valid_arguments(function), **changed})
 
@@ -215,7 +213,7 @@ FREE_OF_FUNCTION = {
 }
 
 
-def tried_arguments() -> list[tuple[str, str]]:
+def tried_arguments():
     """Functions and the names of their arguments."""
     tried = []
     for function in PUBLIC:
@@ -229,7 +227,7 @@ def tried_arguments() -> list[tuple[str, str]]:
 TRIED = tried_arguments()
 
 
-def number_arguments() -> list[tuple[str, str]]:
+def number_arguments():
     """Those of the tried arguments that are numbers, none of which may be negative."""
     numbers = []
     for function in PUBLIC:
@@ -244,7 +242,7 @@ def number_arguments() -> list[tuple[str, str]]:
 class Odd:
     """An object that nothing accepts."""
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return "<odd>"
 
 
@@ -264,16 +262,16 @@ FLOATS = {
 TAKE_FLOATS = {"half_life", "modify"}
 
 
-def wrong_values(function: str, argument: str) -> list[Any]:
+def wrong_values(function, argument):
     """Values of a type that an argument doesn't take."""
     takes_floats = argument in FLOATS or function in TAKE_FLOATS
-    values: list[Any] = [Odd(), "fast" if takes_floats else 1.5]
+    values = [Odd(), "fast" if takes_floats else 1.5]
     if argument in ("lengths", "runs"):
         values.append(torch.eye(2).to_sparse())  # can't be iterated
     return values
 
 
-def name_in_message(function: str, argument: str) -> str:
+def name_in_message(function, argument):
     """How an error calls an argument: "methods" may be one method, a name that of a question."""
     if function == "find_question":
         return "question"
@@ -282,14 +280,14 @@ def name_in_message(function: str, argument: str) -> str:
 
 
 @pytest.mark.parametrize("function", sorted(PUBLIC.keys() - {"compare"}))
-def test_the_valid_arguments_are_accepted(function: str) -> None:
+def test_the_valid_arguments_are_accepted(function):
     """Otherwise the tests below would say nothing. Streams are not consumed."""
     with suppress(OSError):  # `path` leads nowhere
         call_with(function)
 
 
 @pytest.mark.parametrize(("function", "argument"), TRIED)
-def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argument: str) -> None:
+def test_an_argument_of_a_wrong_type_is_named_at_the_call(function, argument):
     for wrong in wrong_values(function, argument):
         with pytest.raises((TypeError, ValueError)) as error:
             call_with(function, **{argument: wrong})
@@ -298,13 +296,13 @@ def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argumen
 
 
 @pytest.mark.parametrize(("function", "argument"), number_arguments())
-def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: str) -> None:
+def test_a_number_below_its_range_is_named_at_the_call(function, argument):
     wrong = -(2**63) - 1 if argument == "seed" else -1  # seeds have 64 bits
     with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*{wrong}"):
         call_with(function, **{argument: wrong})
 
 
-def float_arguments() -> list[tuple[str, str]]:
+def float_arguments():
     """Those of the tried arguments that may be fractions."""
     return [
         (function, argument)
@@ -314,12 +312,12 @@ def float_arguments() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("function", "argument"), float_arguments())
-def test_an_integer_beyond_all_floats_is_named_at_the_call(function: str, argument: str) -> None:
+def test_an_integer_beyond_all_floats_is_named_at_the_call(function, argument):
     with pytest.raises(ValueError, match=rf"\b{argument}\b must be .*, got 10{{400}}$"):
         call_with(function, **{argument: 10**400})
 
 
-def test_a_number_may_be_an_integer_beyond_those_of_torch() -> None:
+def test_a_number_may_be_an_integer_beyond_those_of_torch():
     assert float(av.half_life(10**30)) == pytest.approx(math.log(2) / 1e30)
 
 
@@ -372,7 +370,7 @@ STARTS_WORK = {"compare", "measure"}
 @pytest.mark.parametrize("function", sorted(PUBLIC.keys() - STARTS_WORK))
 @settings(max_examples=int(os.environ.get("EXAMPLES", "15")), deadline=None, derandomize=True)
 @given(data=st.data())
-def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObject) -> None:
+def test_no_value_ends_in_an_error_from_inside(function, data):
     """EXAMPLES=1000 tries a thousand for each function."""
     names = [argument for tried, argument in TRIED if tried == function]
     chosen = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=2), "arguments")

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ FAR = st.integers(-(2**40), 2**40) | st.integers(-500, 500)
 
 
 @given(LENGTHS)
-def test_queries_are_the_last_keys(lengths: list[int]) -> None:
+def test_queries_are_the_last_keys(lengths):
     query_length, key_length = lengths
     queries, keys = right_aligned(query_length, key_length)
     assert queries.dtype == torch.int64
@@ -25,13 +24,13 @@ def test_queries_are_the_last_keys(lengths: list[int]) -> None:
     assert queries.tolist() == list(range(key_length - query_length, key_length))
 
 
-def test_causal_mask_shows_keys_up_to_the_query_itself() -> None:
+def test_causal_mask_shows_keys_up_to_the_query_itself():
     assert causal_mask(2, 4).tolist() == [[True, True, True, False], [True, True, True, True]]
 
 
 @pytest.mark.parametrize("form", FORMS)
 @given(lengths=LENGTHS, heads=st.integers(1, 7))
-def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: int) -> None:
+def test_every_form_matches_its_formula(form, lengths, heads):
     query_length, key_length = lengths
     slopes = alibi_slopes(heads)
     keys = list(range(key_length))
@@ -45,9 +44,7 @@ def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: in
 
 
 @given(st.sampled_from(FORMS), st.lists(FAR, max_size=5), st.data(), st.sampled_from(INTEGERS))
-def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
-    form: str, keys: list[int], data: st.DataObject, dtype: torch.dtype
-) -> None:
+def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(form, keys, data, dtype):
     keys = [int(torch.tensor(key).to(dtype)) for key in keys]  # wraps around
     query_length = data.draw(st.integers(0, len(keys)))
     slopes = torch.tensor([0.3, 0.0101, 2.0, 1 / 256])
@@ -58,7 +55,7 @@ def test_far_and_negative_positions_of_any_integer_dtype_match_the_formula(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_positions_with_a_batch_axis_give_a_bias_per_row(form: str) -> None:
+def test_positions_with_a_batch_axis_give_a_bias_per_row(form):
     slopes = alibi_slopes(3)
     positions = [[0, 4, 9], [-3, 1, 2]]
     actual = alibi_bias(slopes, 2, positions=torch.tensor(positions), form=form)
@@ -75,9 +72,7 @@ def test_positions_with_a_batch_axis_give_a_bias_per_row(form: str) -> None:
         pytest.param(torch.tensor([0.3, 0.0101]), id="others"),
     ],
 )
-def test_half_precision_bias_is_rounded_once_and_last(
-    slopes: torch.Tensor, dtype: torch.dtype
-) -> None:
+def test_half_precision_bias_is_rounded_once_and_last(slopes, dtype):
     steps = torch.arange(2048)
     exact = -slopes[:, None, None] * (steps[:, None] - steps)
     assert torch.equal(alibi_bias(slopes, 2048, dtype=dtype), exact.to(dtype))
@@ -106,7 +101,7 @@ POSITIONS = torch.arange(3)
         pytest.param("form", "absolute", id="unknown form"),
     ],
 )
-def test_invalid_argument_is_named(name: str, wrong: object) -> None:
-    arguments: dict[str, Any] = {"slopes": SLOPES, "query_length": 3, "key_length": 3, name: wrong}
+def test_invalid_argument_is_named(name, wrong):
+    arguments = {"slopes": SLOPES, "query_length": 3, "key_length": 3, name: wrong}
     with pytest.raises((TypeError, ValueError), match=f"^{name} must .*, got "):
         alibi_bias(**arguments)

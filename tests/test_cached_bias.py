@@ -1,6 +1,5 @@
 import math
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -18,21 +17,19 @@ LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
     st.sampled_from(FORMS),
     st.sampled_from([torch.float32, torch.float16]),
 )
-def test_cached_bias_equals_a_new_one_at_any_lengths(
-    requests: list[list[int]], form: str, dtype: torch.dtype
-) -> None:
+def test_cached_bias_equals_a_new_one_at_any_lengths(requests, form, dtype):
     cached = AlibiBias(3, form=form)
     for rows, columns in requests:
         fresh = alibi_bias(alibi_slopes(3), rows, columns, form=form, dtype=dtype)
         assert torch.equal(cached(rows, columns, dtype=dtype).expand_as(fresh), fresh)
 
 
-def memory_of(bias: torch.Tensor) -> int:
+def memory_of(bias):
     """Where the numbers lie that this tensor is a view of."""
     return bias.untyped_storage().data_ptr()
 
 
-def test_cache_grows_by_doubling() -> None:
+def test_cache_grows_by_doubling():
     bias = AlibiBias(2)
     addresses = [memory_of(bias(length)) for length in range(1, 130)]
     new_at = [
@@ -43,17 +40,17 @@ def test_cache_grows_by_doubling() -> None:
     assert new_at == [2, 3, 5, 9, 17, 33, 65, 129]
 
 
-def test_cache_serves_smaller_sizes_from_a_larger_bias() -> None:
+def test_cache_serves_smaller_sizes_from_a_larger_bias():
     bias = AlibiBias(2)
     assert memory_of(bias(129)) == memory_of(bias(7, 100))
 
 
-def test_cache_has_few_rows_for_few_queries() -> None:
+def test_cache_has_few_rows_for_few_queries():
     bias = AlibiBias(2)(1, 3000)
     assert bias.untyped_storage().nbytes() == 2 * 1 * 4096 * 4  # heads, queries, keys, bytes
 
 
-def test_cache_drops_what_a_larger_bias_contains() -> None:
+def test_cache_drops_what_a_larger_bias_contains():
     bias = AlibiBias(2)
     bias(129)
     bias(1, 3000)
@@ -62,49 +59,49 @@ def test_cache_drops_what_a_larger_bias_contains() -> None:
     assert [tuple(entry.shape) for entry in entries] == [(2, 256, 4096)]
 
 
-def test_causal_module_includes_the_mask() -> None:
+def test_causal_module_includes_the_mask():
     expected = alibi_bias(alibi_slopes(2), 3, 5).masked_fill(~causal_mask(3, 5), -math.inf)
     assert torch.equal(AlibiBias(2, causal=True)(3, 5), expected)
 
 
-def test_module_copies_the_slopes_it_is_given() -> None:
+def test_module_copies_the_slopes_it_is_given():
     slopes = torch.tensor([0.3, 0.1])
     module = AlibiBias(2, slopes=slopes)
     slopes.zero_()
     assert torch.equal(module(4), alibi_bias(torch.tensor([0.3, 0.1]), 4))
 
 
-def test_module_has_an_empty_state_dict() -> None:
+def test_module_has_an_empty_state_dict():
     assert list(AlibiBias(2).state_dict()) == []
 
 
-def test_module_says_what_it_is() -> None:
+def test_module_says_what_it_is():
     assert str(AlibiBias(2)) == "AlibiBias(2 heads, form='relative', causal=False)"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_module_keeps_float32_slopes_in_a_model_of_any_dtype(dtype: torch.dtype) -> None:
+def test_module_keeps_float32_slopes_in_a_model_of_any_dtype(dtype):
     slopes = torch.tensor([0.3, 0.1])
     module = AlibiBias(2, slopes=slopes).to(dtype)
     assert module(5).dtype == torch.float32
     assert torch.equal(module.slopes, slopes)
 
 
-def test_module_on_the_meta_device_has_its_values_back_elsewhere() -> None:
+def test_module_on_the_meta_device_has_its_values_back_elsewhere():
     slopes = torch.tensor([0.3, 0.1])
     module = AlibiBias(2, slopes=slopes).to("meta")
     assert module(4).device.type == "meta"
     assert torch.equal(module.to_empty(device="cpu")(5), alibi_bias(slopes, 5))
 
 
-def test_module_with_values_stays_where_it_is_when_a_state_is_loaded() -> None:
+def test_module_with_values_stays_where_it_is_when_a_state_is_loaded():
     module = AlibiBias(2)
     with torch.device("meta"):
         module.load_state_dict({})
     assert module.slopes.is_cpu
 
 
-def test_slopes_that_were_given_on_the_meta_device_have_no_values() -> None:
+def test_slopes_that_were_given_on_the_meta_device_have_no_values():
     with torch.device("meta"):
         module = AlibiBias(2, slopes=alibi_slopes(2))
     module.to_empty(device="cpu")
@@ -112,32 +109,32 @@ def test_slopes_that_were_given_on_the_meta_device_have_no_values() -> None:
         module(4)
 
 
-def test_slopes_cannot_be_assigned() -> None:
+def test_slopes_cannot_be_assigned():
     module = AlibiBias(2)
     with pytest.raises(AttributeError, match="slopes"):
         module.slopes = torch.ones(2)  # type: ignore[misc]
 
 
-def test_invalid_arguments_of_the_module_raise_with_their_name() -> None:
+def test_invalid_arguments_of_the_module_raise_with_their_name():
     with pytest.raises(ValueError, match="causal=True needs form 'relative', got 'symmetric'"):
         AlibiBias(4, form="symmetric", causal=True)
     with pytest.raises(ValueError, match=r"slopes must be \[num_heads\] = \[3\], got shape \[4\]"):
         AlibiBias(3, slopes=alibi_slopes(4))
 
 
-def test_heads_beyond_num_heads_have_no_bias() -> None:
+def test_heads_beyond_num_heads_have_no_bias():
     bias = AlibiBias(6, total_heads=8)(3, 5)
     assert bias.shape == (8, 3, 5)
     assert torch.equal(bias[:6], alibi_bias(alibi_slopes(6), 3, 5)), "the slopes of num_heads"
     assert not bias[6:].any()
 
 
-def test_heads_beyond_num_heads_are_masked_like_the_others() -> None:
+def test_heads_beyond_num_heads_are_masked_like_the_others():
     bias = AlibiBias(1, causal=True, total_heads=2)(3)
     assert torch.equal(bias[1] == -math.inf, ~causal_mask(3))
 
 
-def test_given_slopes_are_those_of_the_first_heads() -> None:
+def test_given_slopes_are_those_of_the_first_heads():
     module = AlibiBias(2, slopes=torch.tensor([0.5, 0.25]), total_heads=3)
     assert module.slopes.tolist() == [0.5, 0.25, 0.0]
 
@@ -149,6 +146,6 @@ def test_given_slopes_are_those_of_the_first_heads() -> None:
         pytest.param(8.0, TypeError, "total_heads must be an integer, got 8.0", id="float"),
     ],
 )
-def test_wrong_total_heads_are_named(wrong: Any, error: type[Exception], message: str) -> None:
+def test_wrong_total_heads_are_named(wrong, error, message):
     with pytest.raises(error, match=message):
         AlibiBias(4, total_heads=wrong)

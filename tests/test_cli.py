@@ -5,7 +5,7 @@ import subprocess
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from unittest.mock import Mock, create_autospec
 
 import pytest
@@ -57,22 +57,20 @@ GALLERY = "alibi_viz.check.gallery"
         ),
     ],
 )
-def test_check_names_faults_and_has_a_status(
-    arguments: list[str], status: int, message: str, capsys: Any
-) -> None:
+def test_check_names_faults_and_has_a_status(arguments, status, message, capsys):
     assert main(["check", *arguments]) == status
     assert message in capsys.readouterr().out
 
 
 @pytest.fixture
-def checker(monkeypatch: pytest.MonkeyPatch) -> Mock:
+def checker(monkeypatch):
     """In place of the checker of attention."""
-    replaced: Mock = create_autospec(check.attention, return_value=check.Report("sin", []))
+    replaced = create_autospec(check.attention, return_value=check.Report("sin", []))
     monkeypatch.setattr(check, "attention", replaced)
     return replaced
 
 
-def test_every_option_of_check_reaches_the_checker(checker: Mock) -> None:
+def test_every_option_of_check_reaches_the_checker(checker):
     options = [
         "--layout=blhd",
         "--no-causal",
@@ -110,19 +108,17 @@ def test_every_option_of_check_reaches_the_checker(checker: Mock) -> None:
     }
 
 
-def test_padding_may_be_on_both_sides(checker: Mock) -> None:
+def test_padding_may_be_on_both_sides(checker):
     main(["check", "math:sin", "--padding", "both"])
     assert checker.call_args.kwargs == {"padding": True}
 
 
-def test_check_without_options_leaves_the_defaults_to_the_checker(checker: Mock) -> None:
+def test_check_without_options_leaves_the_defaults_to_the_checker(checker):
     assert main(["check", "math:sin"]) == 0
     assert checker.call_args.kwargs == {}
 
 
-def test_vectors_can_be_written_and_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_vectors_can_be_written_and_checked(tmp_path, capsys):
     file = str(tmp_path / "golden.json")
     assert main(["vectors", file]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {file} (")
@@ -138,7 +134,7 @@ CHECK_SLOW = [
 ]
 
 
-def test_function_that_hangs_is_a_fault(tmp_path: Path) -> None:
+def test_function_that_hangs_is_a_fault(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     command = [*CHECK_SLOW, "--seconds", "0.2"]
     done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
@@ -146,7 +142,7 @@ def test_function_that_hangs_is_a_fault(tmp_path: Path) -> None:
     assert "does not finish" in done.stdout
 
 
-def test_interrupt_while_a_function_hangs_exits_with_130(tmp_path: Path) -> None:
+def test_interrupt_while_a_function_hangs_exits_with_130(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     with subprocess.Popen(
         CHECK_SLOW, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -230,7 +226,7 @@ for folder in folders:
 
 
 @pytest.fixture(scope="module")
-def checked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checked_folder(tmp_path_factory):
     """A folder with one folder for each piece of bad code, and in it status and output."""
     parent = tmp_path_factory.mktemp("bad")
     folders = []
@@ -254,9 +250,7 @@ def checked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("holds_the_lock", 1, "in slopes", id="holds the lock"),
     ],
 )
-def test_check_fails_at_once_for_code_that_exits_or_hangs(
-    name: str, status: int, message: str, checked_folder: Path
-) -> None:
+def test_check_fails_at_once_for_code_that_exits_or_hangs(name, status, message, checked_folder):
     folder = checked_folder / name
     assert int((folder / "status.txt").read_text()) == status
     assert message in (folder / "output.txt").read_text()
@@ -280,7 +274,7 @@ for name in ("widgets.SlopeExplorer", "figures.slope_figure", "lab.race", "study
 """
 
 
-def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> None:
+def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named():
     command = [sys.executable, "-c", WITHOUT_THE_LAB]
     done = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)
     of_compare, *of_imports = done.stderr.splitlines()
@@ -300,22 +294,22 @@ class InterruptedServer:
 
     started: ClassVar[list["InterruptedServer"]] = []
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command):
         self.command = command
         self.returncode: int | None = None
         self.was_interrupted = False
         self.started.append(self)
 
-    def __enter__(self) -> "InterruptedServer":
+    def __enter__(self):
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         assert self.returncode is not None, "the server is left while it runs"
 
-    def poll(self) -> int | None:
+    def poll(self):
         return self.returncode
 
-    def wait(self) -> None:
+    def wait(self):
         if not self.was_interrupted:
             self.was_interrupted = True
             raise KeyboardInterrupt
@@ -323,24 +317,20 @@ class InterruptedServer:
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> list[InterruptedServer]:
+def servers(monkeypatch):
     """The servers that are started in the test."""
     monkeypatch.setattr(InterruptedServer, "started", [])
     monkeypatch.setattr(subprocess, "Popen", InterruptedServer)
     return InterruptedServer.started
 
 
-def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(
-    servers: list[InterruptedServer], tmp_path: Path
-) -> None:
+def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(servers, tmp_path):
     assert main(["lab", "--out", str(tmp_path)]) == 3
     (server,) = servers
     assert server.was_interrupted
 
 
-def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(
-    servers: list[InterruptedServer], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(servers, tmp_path, capsys):
     main(["lab", "--out", str(tmp_path), "--port", "9999", "--no-browser"])
     (server,) = servers
     assert server.command == [
@@ -357,9 +347,7 @@ def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(
     assert capsys.readouterr().out == f"the lessons are in {tmp_path}\n"
 
 
-def test_lab_without_jupyterlab_says_how_to_install_it(
-    capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
     monkeypatch.setattr("alibi_viz.cli.find_spec", lambda name: None)
     assert main(["lab"]) == 2
     assert "there is no JupyterLab: pip install" in capsys.readouterr().err
@@ -442,12 +430,12 @@ def test_lab_without_jupyterlab_says_how_to_install_it(
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    arguments,
+    message,
+    capsys,
+    tmp_path,
+    monkeypatch,
+):
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
@@ -472,14 +460,14 @@ def test_bad_input_is_one_line_and_exits_with_2(
     ],
 )
 def test_comparison_that_fails_or_is_stopped_has_a_status(
-    error: BaseException, status: int, message: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    error, status, message, capsys, monkeypatch
+):
     monkeypatch.setattr(lab, "compare", Mock(side_effect=error))
     assert main(["compare", "alibi"]) == status
     assert message in capsys.readouterr().err
 
 
-def test_closed_pipe_exits_without_an_error_message() -> None:
+def test_closed_pipe_exits_without_an_error_message():
     """As `head -1` closes it; the status would be 0 otherwise."""
     command = [
         sys.executable,
@@ -497,13 +485,13 @@ def test_closed_pipe_exits_without_an_error_message() -> None:
     assert process.returncode == 1
 
 
-def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert alibi_viz.__version__ in capsys.readouterr().out
 
 
-def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_commands_are_listed(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
     for command in ("lab", "check", "vectors", "compare"):
@@ -511,18 +499,18 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("command", ["lab", "check", "vectors", "compare"])
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
     assert f"usage: alibi-viz {command}" in capsys.readouterr().out
 
 
-def test_help_of_compare_lists_the_methods(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_compare_lists_the_methods(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
     assert "\n  kerple-log  " in capsys.readouterr().out
 
 
-def test_abbreviated_option_is_refused() -> None:
+def test_abbreviated_option_is_refused():
     with pytest.raises(SystemExit, match="2"):
         main(["compare", "alibi", "--seed", "1"])

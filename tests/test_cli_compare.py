@@ -1,7 +1,5 @@
 """`alibi-viz compare`: the files it writes, and how it continues."""
 
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +11,7 @@ from tests.browser import chromium
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> list[str]:
+def command(tmp_path):
     """The arguments of a tiny comparison of ALiBi and a custom law, into tmp_path / "out"."""
     (tmp_path / "mine.txt").write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
     sizes = ["--seeds", "2", "--length", "16", "--steps", "3", "--longest", "2"]
@@ -22,9 +20,7 @@ def command(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_table_figure_and_verdicts_are_written(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_table_figure_and_verdicts_are_written(command, tmp_path, capsys):
     assert main(command) == 0
     out = tmp_path / "out"
     written = {path.name for path in out.iterdir() if path.suffix != ".json"}
@@ -40,11 +36,11 @@ def test_table_figure_and_verdicts_are_written(
 
 
 def test_without_a_browser_tables_are_left_and_one_line_says_so(
-    command: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    command,
+    tmp_path,
+    capsys,
+    monkeypatch,
+):
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "missing"))
     assert main([*command, "--seeds", "1"]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
@@ -63,9 +59,7 @@ class Nan(av.models.Position):
 """
 
 
-def test_failed_runs_and_methods_left_out_of_the_figure_are_named(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_runs_and_methods_left_out_of_the_figure_are_named(tmp_path, capsys, monkeypatch):
     file = tmp_path / "nan.py"
     out = tmp_path / "out"
     file.write_text(NAN_LAW)
@@ -79,9 +73,7 @@ def test_failed_runs_and_methods_left_out_of_the_figure_are_named(
     assert f"results are in {out}\n" in shown.out
 
 
-def test_workers_get_the_file_of_a_law(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_get_the_file_of_a_law(command, tmp_path, monkeypatch):
     monkeypatch.setattr("alibi_viz.figures.save_images", Mock())
     command.remove("alibi")  # so one of the two workers is enough
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0

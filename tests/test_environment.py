@@ -3,10 +3,8 @@
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -25,7 +23,7 @@ CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of 
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 
 
-def constraints() -> dict[str, Version]:
+def constraints():
     """The version of each package in constraints.txt."""
     versions = {}
     for line in (ROOT / "constraints.txt").read_text().splitlines():
@@ -39,24 +37,24 @@ def constraints() -> dict[str, Version]:
 
 
 @pytest.mark.parametrize("requirement", RUN + DOCS + TEST, ids=str)
-def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
+def test_constraints_are_within_the_ranges(requirement):
     assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_everything_installed_for_the_project_is_constrained() -> None:
+def test_everything_installed_for_the_project_is_constrained():
     needed = installed_dependencies([package.name for package in RUN + DOCS + TEST])
     assert len(needed) > 60, "too few dependencies found for this test to mean anything"
     assert needed - constraints().keys() == set()
 
 
-def installed_dependencies(names: Iterable[str]) -> set[str]:
+def installed_dependencies(names):
     """The installed packages among the names, and all their dependencies.
 
     The CUDA packages of torch are left out: they depend on its build, and torch pins them itself.
     """
     installed = {canonicalize_name(found.metadata["Name"]) for found in metadata.distributions()}
     queue = [canonicalize_name(name) for name in names]
-    collected: set[str] = set()
+    collected = set()
     while queue:
         name = queue.pop()
         if name not in installed or name in collected:
@@ -73,24 +71,24 @@ def installed_dependencies(names: Iterable[str]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def environment() -> dict[str, Any]:
+def environment():
     return yaml.safe_load((ROOT / "environment.yml").read_text())
 
 
-def test_conda_environment_installs_the_package(environment: dict[str, Any]) -> None:
+def test_conda_environment_installs_the_package(environment):
     assert environment["name"] == "alibi_viz"
     assert environment["channels"] == ["conda-forge"]
     assert "pip" in environment["dependencies"]
     assert {"pip": ["-e ."]} in environment["dependencies"]
 
 
-def test_conda_environment_has_a_supported_python(environment: dict[str, Any]) -> None:
+def test_conda_environment_has_a_supported_python(environment):
     (python,) = (line for line in environment["dependencies"] if str(line).startswith("python="))
     version = Version(python.removeprefix("python="))
     assert version in SpecifierSet(PROJECT["requires-python"])
 
 
-def test_conda_environment_has_the_same_names_and_ranges(environment: dict[str, Any]) -> None:
+def test_conda_environment_has_the_same_names_and_ranges(environment):
     ranges = {}
     for line in environment["dependencies"]:
         if isinstance(line, str) and ">" in line:
@@ -100,7 +98,7 @@ def test_conda_environment_has_the_same_names_and_ranges(environment: dict[str, 
     assert ranges == expected
 
 
-def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
+def test_make_rejects_a_python_that_is_too_old(tmp_path):
     old = tmp_path / "python"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1" && exit 0\nexit 1\n')
     old.chmod(0o755)
@@ -112,7 +110,7 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
-def test_the_citation_has_the_version_and_the_license_of_the_package() -> None:
+def test_the_citation_has_the_version_and_the_license_of_the_package():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]

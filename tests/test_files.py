@@ -5,11 +5,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from functools import partial
 from itertools import count, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,12 +21,12 @@ ROWS = [{"value": value} for value in range(20)]
 RUN = {"task": "text", "label": "alibi", "seed": 0}
 
 
-def record(**others: Any) -> dict[str, Any]:
+def record(**others):
     """The record of a run, with a few rows."""
     return {"run": RUN, "text": "", "error": None, "rows": ROWS} | others
 
 
-def fork(work: Callable[[], object]) -> int:
+def fork(work):
     """The id of a process that does this work; it inherits the modules, so it starts at once."""
     process = os.fork()
     if process == 0:
@@ -43,7 +41,7 @@ PIECE = "tests.piece"
 OPERATIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", PIECE}
 
 
-def write_in_pieces(path: Path, content: bytes) -> None:
+def write_in_pieces(path, content):
     """`Path.write_bytes` in several operations, between which it can be killed."""
     with path.open("wb", buffering=0) as file:
         for start in range(0, len(content), 100):
@@ -51,20 +49,20 @@ def write_in_pieces(path: Path, content: bytes) -> None:
             file.write(content[start : start + 100])
 
 
-def is_killed_at(operation: int, folder: Path, work: Callable[[], object]) -> bool:
+def is_killed_at(operation, folder, work):
     """Do this work in another process, which is killed before one of its operations on files.
 
     Only those in the folder are counted, from 1 on. False if the work takes fewer.
     """
     numbers = count(1)
 
-    def kill(event: str, arguments: tuple[Any, ...]) -> None:
+    def kill(event, arguments):
         if event not in OPERATIONS or not str(arguments[0]).startswith(str(folder)):
             return
         if next(numbers) == operation:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def work_until_killed() -> None:
+    def work_until_killed():
         Path.write_bytes = write_in_pieces  # type: ignore[assignment, method-assign]
         sys.addaudithook(kill)
         work()
@@ -73,7 +71,7 @@ def is_killed_at(operation: int, folder: Path, work: Callable[[], object]) -> bo
     return os.WIFSIGNALED(status)
 
 
-def test_a_writer_killed_at_any_operation_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+def test_a_writer_killed_at_any_operation_leaves_the_old_or_the_new_file(tmp_path):
     save_record(record(error="0"), tmp_path)
     previous = "0"
     replaced_at = []
@@ -95,7 +93,7 @@ def test_a_writer_killed_at_any_operation_leaves_the_old_or_the_new_file(tmp_pat
     assert len(list(tmp_path.glob(".*"))) > 0, "no killed writer has left a part of a file"
 
 
-def test_a_run_whose_writer_is_killed_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_run_whose_writer_is_killed_is_saved_whole_or_not_at_all(tmp_path):
     model = lab.make_model("alibi", **SMALL)
     saved_at = []
     for operation in count(1):
@@ -115,8 +113,8 @@ def test_a_run_whose_writer_is_killed_is_saved_whole_or_not_at_all(tmp_path: Pat
     assert saved_at[-1] == operation, "a writer that isn't killed saves the run"
 
 
-def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> None:
-    def save(process: int) -> None:
+def test_processes_that_save_into_one_folder_lose_nothing(tmp_path):
+    def save(process):
         for number in range(20):
             settings = {**RUN, "seed": f"{process}-{number}"}
             save_record(record(run=settings), tmp_path)
@@ -130,7 +128,7 @@ def test_processes_that_save_into_one_folder_lose_nothing(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def link(tmp_path: Path) -> Path:
+def link(tmp_path):
     """A link to a file with the content "old", in a folder that has nothing else."""
     (tmp_path / "file").write_text("old")
     path = tmp_path / "link"
@@ -138,10 +136,8 @@ def link(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(
-    link: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def disk_full(path: Path, content: bytes) -> None:
+def test_a_failure_leaves_the_old_file_and_nothing_else(link, monkeypatch):
+    def disk_full(path, content):
         path.touch()
         raise OSError("disk full")
 
@@ -152,28 +148,28 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     assert {path.name for path in link.parent.iterdir()} == {"link", "file"}
 
 
-def test_a_link_is_kept_and_the_file_behind_it_replaced(link: Path) -> None:
+def test_a_link_is_kept_and_the_file_behind_it_replaced(link):
     write(link, "new")
     assert link.is_symlink()
     assert (link.parent / "file").read_text() == "new"
 
 
-def test_text_that_utf_8_cannot_represent_is_replaced(tmp_path: Path) -> None:
+def test_text_that_utf_8_cannot_represent_is_replaced(tmp_path):
     write(tmp_path / "file", "new \ud800")
     assert (tmp_path / "file").read_text() == "new ?"
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"there is no folder: '{tmp_path}/missing'"):
         write(tmp_path / "missing" / "file", "new")
 
 
-def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
     with pytest.raises(IsADirectoryError, match=f"is a folder: '{tmp_path}'"):
         write(tmp_path, "new")
 
 
-def test_a_pipe_is_written_to() -> None:
+def test_a_pipe_is_written_to():
     reader, writer = os.pipe()
     write(f"/dev/fd/{writer}", "new")
     assert os.read(reader, 9) == b"new"
@@ -196,11 +192,11 @@ DANGEROUS = re.compile(
 )
 
 
-def name_in_the_package(path: Path) -> str:
+def name_in_the_package(path):
     return str(path.relative_to(PACKAGE))
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_in_the_package)
-def test_files_are_written_in_one_place_and_no_code_is_run_from_them(path: Path) -> None:
+def test_files_are_written_in_one_place_and_no_code_is_run_from_them(path):
     dangerous = set(DANGEROUS.findall(path.read_text()))
     assert dangerous == SAFE.get(name_in_the_package(path), set())

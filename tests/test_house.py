@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -74,7 +73,7 @@ LIBRARIES = {
 }
 
 
-def imports(path: Path) -> Iterator[str]:
+def imports(path):
     """The full names of all modules that a file imports, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -86,26 +85,26 @@ def imports(path: Path) -> Iterator[str]:
                 yield imported_module(str(node.module), alias.name)
 
 
-def imported_module(module: str, name: str) -> str:
+def imported_module(module, name):
     """The module that `from module import name` imports: `module.name` if that is one."""
     path = ROOT / f"{module}.{name}".replace(".", "/")
     is_module = path.with_suffix(".py").exists() or path.is_dir()
     return f"{module}.{name}" if is_module else module
 
 
-def floor_of(module: str) -> str:
+def floor_of(module):
     """The floor of a module, given without the name of the package."""
     if module.startswith("widgets.core"):
         return "widgets.core"
     return module.partition(".")[0] or "__init__"
 
 
-def module_name(path: Path) -> str:
+def module_name(path):
     """The full name of the module in a file of the package."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def test_modules_import_only_from_lower_floors_and_libraries_of_their_floor() -> None:
+def test_modules_import_only_from_lower_floors_and_libraries_of_their_floor():
     wrong = []
     for path in FILES:
         floor = floor_of(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
@@ -125,7 +124,7 @@ def test_modules_import_only_from_lower_floors_and_libraries_of_their_floor() ->
     assert wrong == []
 
 
-def test_no_import_cycles() -> None:
+def test_no_import_cycles():
     """Imports inside functions count as well."""
     modules = {module_name(path): path for path in FILES}
     graph = {}
@@ -143,7 +142,7 @@ IN_ONE_INTERPRETER = [
 
 
 @pytest.fixture(scope="module")
-def loaded() -> dict[str, set[str]]:
+def loaded():
     """The modules that are there after the import of a module of ours, and of those before it."""
     modules = {}
     for names in IN_ONE_INTERPRETER:
@@ -187,18 +186,16 @@ def loaded() -> dict[str, set[str]]:
         ),
     ],
 )
-def test_import_doesnt_load_what_stands_higher_or_is_rarely_needed(
-    module: str, not_loaded: set[str], loaded: dict[str, set[str]]
-) -> None:
+def test_import_doesnt_load_what_stands_higher_or_is_rarely_needed(module, not_loaded, loaded):
     assert not_loaded & loaded[module] == set()
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_module_has_a_docstring(path: Path) -> None:
+def test_module_has_a_docstring(path):
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
 
 
-def test_no_two_files_of_the_package_have_the_same_name() -> None:
+def test_no_two_files_of_the_package_have_the_same_name():
     """An editor's search could not tell them apart."""
     names = Counter(path.name for path in FILES if path.stem not in ("__init__", "__main__"))
     assert [name for name, count in names.items() if count > 1] == []
@@ -207,7 +204,7 @@ def test_no_two_files_of_the_package_have_the_same_name() -> None:
 @pytest.mark.parametrize(
     "module", ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"]
 )
-def test_public_names_are_sorted_and_documented(module: str) -> None:
+def test_public_names_are_sorted_and_documented(module):
     package = importlib.import_module(f"alibi_viz{module}")
     names = list(package.__all__)
     assert names == sorted(names, key=lambda name: (not name.isupper(), name))
@@ -218,18 +215,18 @@ def test_public_names_are_sorted_and_documented(module: str) -> None:
 
 
 @pytest.mark.parametrize("name", alibi_viz.__all__)
-def test_public_function_has_an_example(name: str) -> None:
+def test_public_function_has_an_example(name):
     member = getattr(alibi_viz, name)
     if inspect.isfunction(member):
         assert ">>>" in str(member.__doc__)
 
 
-def test_readme_or_guides_show_every_picture() -> None:
+def test_readme_or_guides_show_every_picture():
     shown = set(re.findall(r"notebooks/images/([^)]+)", GUIDE))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
 
 
-def test_readme_and_guides_name_targets_that_make_has() -> None:
+def test_readme_and_guides_name_targets_that_make_has():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))
     named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", GUIDE, re.M))

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -11,26 +10,26 @@ from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 
 @given(st.integers(1, 300))
-def test_official_slopes_equal_the_minimal_implementation(num_heads: int) -> None:
+def test_official_slopes_equal_the_minimal_implementation(num_heads):
     exact = torch.tensor(minimal.slopes(num_heads), dtype=torch.float64)
     assert torch.equal(alibi_slopes(num_heads), exact.float())
 
 
 @given(st.integers(1, 300), st.floats(0.5, 16))
-def test_official_slopes_follow_bias_max(num_heads: int, bias_max: float) -> None:
+def test_official_slopes_follow_bias_max(num_heads, bias_max):
     expected = [slope ** (bias_max / 8) for slope in minimal.slopes(num_heads)]
     assert alibi_slopes(num_heads, bias_max=bias_max).tolist() == pytest.approx(expected)
 
 
-def test_halving_slopes_are_powers_of_one_half() -> None:
+def test_halving_slopes_are_powers_of_one_half():
     assert alibi_slopes(5, "halving").tolist() == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32]
 
 
-def test_geometric_slopes_follow_bias_max() -> None:
+def test_geometric_slopes_follow_bias_max():
     assert alibi_slopes(3, "geometric", bias_max=6.0).tolist() == [1 / 4, 1 / 16, 1 / 64]
 
 
-def test_the_largest_number_of_heads_has_slopes() -> None:
+def test_the_largest_number_of_heads_has_slopes():
     assert len(alibi_slopes(MAX_HEADS)) == MAX_HEADS
 
 
@@ -42,21 +41,21 @@ HALF_LIVES = [
 
 
 @pytest.mark.parametrize(("slope", "expected"), HALF_LIVES)
-def test_half_life_of_a_number(slope: float, expected: float) -> None:
+def test_half_life_of_a_number(slope, expected):
     assert float(half_life(slope)) == pytest.approx(expected)
 
 
-def test_half_life_of_a_tensor_has_its_shape() -> None:
+def test_half_life_of_a_tensor_has_its_shape():
     half_lives = half_life(torch.tensor([[0.5], [1 / 256]]))
     assert half_lives.shape == (2, 1)
     assert half_lives.flatten().tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2)])
 
 
-def test_learned_slopes_start_at_the_initial_slopes() -> None:
+def test_learned_slopes_start_at_the_initial_slopes():
     assert torch.allclose(LearnedSlopes(alibi_slopes(8))(), alibi_slopes(8), rtol=1e-6)
 
 
-def test_learned_slopes_stay_positive() -> None:
+def test_learned_slopes_stay_positive():
     module = LearnedSlopes(alibi_slopes(8))
     optimizer = torch.optim.SGD(module.parameters(), lr=100.0)
     module().sum().backward()
@@ -83,23 +82,23 @@ def test_learned_slopes_stay_positive() -> None:
         ("scheme", "offical"),
     ],
 )
-def test_invalid_argument_is_named(argument: str, wrong: object) -> None:
-    arguments: dict[str, Any] = {"num_heads": 8, argument: wrong}
+def test_invalid_argument_is_named(argument, wrong):
+    arguments = {"num_heads": 8, argument: wrong}
     with pytest.raises((TypeError, ValueError), match=f"^{argument}.*, got "):
         alibi_slopes(**arguments)
 
 
-def test_bias_max_of_halving_slopes_is_refused() -> None:
+def test_bias_max_of_halving_slopes_is_refused():
     with pytest.raises(ValueError, match=r"^bias_max is not supported .*, got 4\.0"):
         alibi_slopes(8, "halving", bias_max=4.0)
 
 
-def test_learned_slopes_that_start_at_0_are_refused() -> None:
+def test_learned_slopes_that_start_at_0_are_refused():
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
 
 
-def test_half_life_of_a_bool_is_refused() -> None:
+def test_half_life_of_a_bool_is_refused():
     message = r"slopes must be a floating-point or integer tensor .* got torch\.bool"
     with pytest.raises(TypeError, match=message):
         half_life(torch.tensor([True]))

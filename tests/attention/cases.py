@@ -1,11 +1,8 @@
 """Random calls of `alibi_attention`, and what they must return."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention
 from tests.reference import reference_attention
@@ -18,36 +15,36 @@ HALF = (torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-2, torch.bfloat16: 2e-1}
 
 
-def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+def normal(*shape, seed=0, dtype=torch.float64):
     """Standard normal numbers, the same for every dtype but for rounding."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def qkv(
-    length: int,
-    heads: int = 4,
-    dim: int = 16,
+    length,
+    heads=4,
+    dim=16,
     *,
-    batch: int = 1,
-    dtype: torch.dtype = torch.float64,
-) -> Any:
+    batch=1,
+    dtype=torch.float64,
+):
     """Query, key and value, each [batch, heads, length, dim]."""
     return normal(3, batch, heads, length, dim, seed=length, dtype=dtype).unbind()
 
 
 def expected(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    slopes: Tensor | None,
+    query,
+    key,
+    value,
+    slopes,
     *,
-    causal: bool = True,
-    key_padding_mask: Tensor | None = None,
-    attn_mask: Tensor | None = None,
-    positions: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
+    causal=True,
+    key_padding_mask=None,
+    attn_mask=None,
+    positions=None,
+    scale=None,
+):
     """The output in float64, by `alibi_viz.minimal`, for the arguments of `alibi_attention`."""
     key_length = key.shape[2]
     if positions is None:
@@ -71,14 +68,14 @@ def expected(
 
 
 def largest_error(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    slopes: Tensor | None,
+    query,
+    key,
+    value,
+    slopes,
     *,
-    backend: str = "auto",
-    **options: Any,
-) -> float:
+    backend="auto",
+    **options,
+):
     """The largest difference of the output from `expected`."""
     with torch.no_grad():
         output = alibi_attention(query, key, value, slopes, backend=backend, **options)
@@ -89,9 +86,7 @@ def largest_error(
     return float((output - exact).abs().max())
 
 
-def output_and_gradients(
-    tensors: Sequence[Tensor], backend: str, *, learned: bool = True, **options: Any
-) -> list[Tensor]:
+def output_and_gradients(tensors, backend, *, learned=True, **options):
     """The output, and the gradients of query, key, value and, if learned, slopes."""
     query, key, value, slopes = (tensor.detach().clone() for tensor in tensors)
     trained = [query, key, value]
@@ -104,7 +99,7 @@ def output_and_gradients(
     return [output.detach(), *torch.autograd.grad(output, trained, gradient_of_output)]
 
 
-def assert_equal(results: Sequence[Tensor], others: Sequence[Tensor], *, tolerance: float) -> None:
+def assert_equal(results, others, *, tolerance):
     """Equal relative to the largest element of each tensor.
 
     The tensors are as those of `output_and_gradients`, or some of them.

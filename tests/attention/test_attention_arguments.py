@@ -1,12 +1,9 @@
 """Arguments of `alibi_attention` that don't fit are named, with what was expected."""
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, choose_backend
 from tests.attention.cases import qkv
@@ -23,23 +20,23 @@ VALID = {
 }
 
 
-def one_axis_more(tensor: Tensor) -> Tensor:
+def one_axis_more(tensor):
     return tensor[None]
 
 
-def of_another_kind(tensor: Tensor) -> Tensor:
+def of_another_kind(tensor):
     return tensor.long() if tensor.is_floating_point() else tensor.float()
 
 
-def three_times_as_long(tensor: Tensor) -> Tensor:
+def three_times_as_long(tensor):
     return torch.cat((tensor, tensor, tensor), dim=-1)
 
 
-def on_another_device(tensor: Tensor) -> Tensor:
+def on_another_device(tensor):
     return tensor.to("meta")
 
 
-def wrong_tensors() -> Iterator[Any]:
+def wrong_tensors():
     """A row of a table for each tensor and each fault."""
     for name in VALID:
         faults = [one_axis_more, of_another_kind]
@@ -49,18 +46,18 @@ def wrong_tensors() -> Iterator[Any]:
             yield pytest.param(name, fault, id=f"{name} {fault.__name__.replace('_', ' ')}")
 
 
-def assert_named(name: str, wrong: Any) -> None:
+def assert_named(name, wrong):
     with pytest.raises((TypeError, ValueError), match=f"^{name}.* must .*"):
         alibi_attention(**(VALID | {name: wrong}))
 
 
-def test_the_valid_arguments_are_accepted() -> None:
+def test_the_valid_arguments_are_accepted():
     """Otherwise the next two tests would say nothing."""
     alibi_attention(**VALID)
 
 
 @pytest.mark.parametrize(("name", "fault"), list(wrong_tensors()))
-def test_a_tensor_that_does_not_fit_is_named(name: str, fault: Callable[[Tensor], Tensor]) -> None:
+def test_a_tensor_that_does_not_fit_is_named(name, fault):
     assert_named(name, fault(VALID[name]))
 
 
@@ -92,19 +89,19 @@ def test_a_tensor_that_does_not_fit_is_named(name: str, fault: Callable[[Tensor]
         pytest.param("backend", "flash", id="unknown backend"),
     ],
 )
-def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any) -> None:
+def test_a_wrong_argument_is_named_with_what_was_expected(name, wrong):
     assert_named(name, wrong)
 
 
 @pytest.mark.parametrize("backend", ["auto", "eager"])
-def test_a_dtype_in_which_torch_does_not_compute_is_refused(backend: str) -> None:
+def test_a_dtype_in_which_torch_does_not_compute_is_refused(backend):
     tensors = [tensor.to(torch.float8_e4m3fn) for tensor in (QUERY, KEY, VALUE)]
     message = "^query must be float64, float32, float16 or bfloat16, got torch.float8_e4m3fn$"
     with pytest.raises(TypeError, match=message):
         alibi_attention(*tensors, VALID["slopes"], backend=backend)
 
 
-def test_a_tolerance_of_1_is_said_to_be_too_large() -> None:
+def test_a_tolerance_of_1_is_said_to_be_too_large():
     message = r"^tolerance must be above 0 and below 1, or None, got 1\.0$"
     with pytest.raises(ValueError, match=message):
         alibi_attention(**(VALID | {"tolerance": 1.0}))
@@ -114,7 +111,7 @@ def test_a_tolerance_of_1_is_said_to_be_too_large() -> None:
 
 
 @pytest.mark.parametrize("option", ["foo", "backend", "value"])
-def test_an_option_that_the_choice_of_a_backend_does_not_take_is_named(option: str) -> None:
+def test_an_option_that_the_choice_of_a_backend_does_not_take_is_named(option):
     message = f"^options must be among causal, .*, tolerance, key_ball, got '{option}'$"
     with pytest.raises(TypeError, match=message):
         choose_backend(QUERY, KEY, VALID["slopes"], **{option: "mask"})
@@ -122,14 +119,14 @@ def test_an_option_that_the_choice_of_a_backend_does_not_take_is_named(option: s
 
 # The last three would not change a trace, which shows all weights.
 @pytest.mark.parametrize("option", ["foo", "backend", "dropout", "tolerance", "key_ball"])
-def test_an_option_that_a_trace_does_not_take_is_named(option: str) -> None:
+def test_an_option_that_a_trace_does_not_take_is_named(option):
     options = "causal, key_padding_mask, attn_mask, positions, scale"
     with pytest.raises(TypeError, match=f"^options must be among {options}, got '{option}'$"):
         attention_trace(QUERY, KEY, VALID["slopes"], **{option: 0.5})
 
 
 @pytest.mark.parametrize("option", ["causal", "key_padding_mask", "attn_mask", "positions"])
-def test_an_option_that_fits_is_taken(option: str) -> None:
+def test_an_option_that_fits_is_taken(option):
     options = {option: VALID.get(option, False)}
     choose_backend(QUERY, KEY, VALID["slopes"], **options)
     attention_trace(QUERY, KEY, VALID["slopes"], **options)

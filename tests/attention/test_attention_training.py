@@ -1,12 +1,10 @@
 """Attention in training: gradients, dropout, and tensors made without autograd."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes
 from tests.attention.cases import MASKING, assert_equal, largest_error, output_and_gradients, qkv
@@ -15,9 +13,7 @@ from tests.attention.cases import MASKING, assert_equal, largest_error, output_a
 @pytest.mark.parametrize("learned", [True, False])
 @pytest.mark.parametrize("length", [5, 600])
 @pytest.mark.parametrize(("backend", "causal"), [("mask", True), ("mask", False), ("folded", True)])
-def test_gradients_equal_those_of_eager(
-    backend: str, *, causal: bool, length: int, learned: bool
-) -> None:
+def test_gradients_equal_those_of_eager(backend, *, causal, length, learned):
     """The gradients of eager, by autograd, equal those of windowed, by hand: see
     test_windowed.py."""
     tensors = (*qkv(length, heads=2, dim=4), alibi_slopes(2).double())
@@ -34,9 +30,7 @@ def test_gradients_equal_those_of_eager(
         pytest.param((2, 4, 0, 8), id="no tokens"),
     ],
 )
-def test_learned_slopes_have_a_gradient_without_any_query(
-    backend: str, shape: tuple[int, ...]
-) -> None:
+def test_learned_slopes_have_a_gradient_without_any_query(backend, shape):
     slopes = alibi_slopes(4).requires_grad_()
     q = torch.zeros(shape)
     alibi_attention(q, q, q, slopes, backend=backend).sum().backward()
@@ -52,9 +46,7 @@ def test_learned_slopes_have_a_gradient_without_any_query(
         pytest.param(("slopes",), id="slopes"),
     ],
 )
-def test_tensors_made_in_inference_mode_serve_the_training_of_others(
-    trained: tuple[str, ...], backend: str
-) -> None:
+def test_tensors_made_in_inference_mode_serve_the_training_of_others(trained, backend):
     with torch.inference_mode():
         q, k, v = (tensor.clone() for tensor in qkv(100, dtype=torch.float32))
         tensors = {"query": q, "key": k, "value": v, "slopes": alibi_slopes(4).clone()}
@@ -62,7 +54,7 @@ def test_tensors_made_in_inference_mode_serve_the_training_of_others(
         tensors[name] = tensors[name].clone().requires_grad_()
     leaves = [tensors[name] for name in trained]
 
-    def gradients(backend: str) -> Sequence[Tensor]:
+    def gradients(backend):
         loss = alibi_attention(**tensors, backend=backend).square().sum()
         return torch.autograd.grad(loss, leaves)
 
@@ -70,7 +62,7 @@ def test_tensors_made_in_inference_mode_serve_the_training_of_others(
 
 
 @contextmanager
-def bfloat16_by_default() -> Iterator[None]:
+def bfloat16_by_default():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
@@ -88,9 +80,7 @@ def bfloat16_by_default() -> Iterator[None]:
         pytest.param(bfloat16_by_default, id="bfloat16 by default"),
     ],
 )
-def test_cached_bias_does_not_depend_on_the_first_callers_setting(
-    setting: Callable[[], AbstractContextManager[object]], *, causal: bool
-) -> None:
+def test_cached_bias_does_not_depend_on_the_first_callers_setting(setting, *, causal):
     q, k, v = qkv(100, dtype=torch.float32)
     slopes = torch.rand(4)  # which no other test has cached
     with setting():
@@ -104,7 +94,7 @@ def test_cached_bias_does_not_depend_on_the_first_callers_setting(
 
 
 @pytest.mark.parametrize("backend", MASKING)
-def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
+def test_dropout_zeroes_weights_and_preserves_their_mean(backend):
     q, k, _ = qkv(8, heads=1, dim=4)
     v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]  # so the output is the weights
     attention = partial(alibi_attention, q, k, v, alibi_slopes(1))

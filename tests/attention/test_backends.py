@@ -1,13 +1,11 @@
 """Every backend equals the minimal implementation, or says why it doesn't take the call."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace
 from tests.attention.cases import (
@@ -27,7 +25,7 @@ FAR = (0, -300, -(2**40), 10**9)
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> dict[str, Any]:
+def calls(draw):
     """Valid arguments of `alibi_attention`."""
     dtype = draw(st.sampled_from([*TOLERANCE]))
     seed = draw(st.integers(0, 99))
@@ -39,10 +37,10 @@ def calls(draw: st.DrawFn) -> dict[str, Any]:
     is_half = dtype in HALF
     generator = torch.Generator().manual_seed(seed)
 
-    def is_rare() -> bool:
+    def is_rare():
         return draw(st.integers(0, 3)) == 0
 
-    def mask(*shape: int) -> Tensor | None:
+    def mask(*shape):
         if not is_rare():
             return None
         return torch.rand(shape, generator=generator) < 0.6
@@ -72,7 +70,7 @@ def calls(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def is_supported(call: dict[str, Any]) -> bool:
+def is_supported(call):
     """What each backend promises to take, independently of its own answer."""
     has_mask = call["key_padding_mask"] is not None or call["attn_mask"] is not None
     if call["backend"] == "windowed":
@@ -86,9 +84,7 @@ def is_supported(call: dict[str, Any]) -> bool:
 
 
 @given(calls(), st.sampled_from([None, *TOLERANCE]))
-def test_a_valid_call_equals_minimal_or_says_why_not(
-    call: dict[str, Any], slopes_dtype: torch.dtype | None
-) -> None:
+def test_a_valid_call_equals_minimal_or_says_why_not(call, slopes_dtype):
     if call["slopes"] is not None and slopes_dtype is not None:
         # Before the oracle reads them, because half precision rounds slopes such as 0.3.
         call["slopes"] = call["slopes"].to(slopes_dtype)
@@ -111,9 +107,7 @@ def test_a_valid_call_equals_minimal_or_says_why_not(
     causal=st.booleans(),
     padded=st.booleans(),
 )
-def test_every_step_of_the_trace_equals_that_of_minimal(
-    lengths: list[int], *, causal: bool, padded: bool
-) -> None:
+def test_every_step_of_the_trace_equals_that_of_minimal(lengths, *, causal, padded):
     query_length, key_length = lengths
     q = normal(2, 4, query_length, 3)
     k = normal(2, 2, key_length, 3, seed=1)
@@ -175,9 +169,7 @@ POSITIONS = torch.arange(50)
         pytest.param("flex", torch.float64, {}, id="flex float64"),
     ],
 )
-def test_unsupported_call_raises_the_reason_and_auto_is_exact(
-    backend: str, dtype: torch.dtype, options: dict[str, Any]
-) -> None:
+def test_unsupported_call_raises_the_reason_and_auto_is_exact(backend, dtype, options):
     q, k, v = qkv(50, dtype=dtype)
     arguments = {"slopes": alibi_slopes(4)} | options
     with pytest.raises(ValueError, match=f"backend '{backend}' does not support this call: .*"):
@@ -186,7 +178,7 @@ def test_unsupported_call_raises_the_reason_and_auto_is_exact(
 
 
 @pytest.mark.parametrize("backend", ["windowed", "flex"])
-def test_dropout_is_refused_by_backends_without_it(backend: str) -> None:
+def test_dropout_is_refused_by_backends_without_it(backend):
     q, k, v = qkv(50, dtype=torch.float32)
     with pytest.raises(ValueError, match=f"backend '{backend}' does not support this call: .*"):
         alibi_attention(q, k, v, alibi_slopes(4), backend=backend, dropout=0.1)
@@ -202,9 +194,7 @@ def test_dropout_is_refused_by_backends_without_it(backend: str) -> None:
 )
 # One block, and block edges at 64 queries and, beyond 512 keys, at 192
 @pytest.mark.parametrize("keys", [1, 64, 65, 128, 192, 512, 513, 768, 959])
-def test_blocks_of_queries_that_share_their_bias_equal_minimal(
-    keys: int, slopes: Tensor | None
-) -> None:
+def test_blocks_of_queries_that_share_their_bias_equal_minimal(keys, slopes):
     q, k, v = qkv(keys, batch=2, dim=8)
     k = k[:, :2]
     v = v[:, :2]
@@ -214,7 +204,7 @@ def test_blocks_of_queries_that_share_their_bias_equal_minimal(
 
 
 @pytest.mark.parametrize("backend", MASKING)
-def test_shapes_are_computed_on_the_meta_device(backend: str) -> None:
+def test_shapes_are_computed_on_the_meta_device(backend):
     q = torch.zeros(1, 4, 3, 8, device="meta")
     slopes = alibi_slopes(4).to("meta")
     assert alibi_attention(q, q, q, slopes, backend=backend).shape == q.shape
@@ -228,9 +218,7 @@ def test_shapes_are_computed_on_the_meta_device(backend: str) -> None:
         pytest.param("auto", False, None, id="auto without slopes"),
     ],
 )
-def test_no_query_by_key_tensor_is_allocated(
-    backend: str, slopes: Tensor | None, *, causal: bool
-) -> None:
+def test_no_query_by_key_tensor_is_allocated(backend, slopes, *, causal):
     q, k, v = qkv(3000, heads=2, dim=4, dtype=torch.float32)
     with LargestTensor() as largest:
         output = alibi_attention(q, k, v, slopes, causal=causal, backend=backend)

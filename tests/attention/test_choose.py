@@ -1,10 +1,7 @@
 """The table by which "auto" selects a backend."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.func import vmap
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
@@ -18,17 +15,17 @@ LEARNED = alibi_slopes(2).requires_grad_()
 
 
 def chosen(
-    rows: int,
-    columns: int | None = None,
-    dim: int = 32,
+    rows,
+    columns=None,
+    dim=32,
     *,
-    batch: int = 1,
-    slopes: Tensor | None = FIXED,
-    dtype: torch.dtype = torch.float32,
-    trained: bool = False,
-    padded: bool = False,
-    causal: bool = True,
-) -> str:
+    batch=1,
+    slopes=FIXED,
+    dtype=torch.float32,
+    trained=False,
+    padded=False,
+    causal=True,
+):
     """The backend for `rows` queries and `columns` keys of two heads."""
     columns = rows if columns is None else columns
     query = torch.zeros(batch, 2, rows, dim, dtype=dtype, requires_grad=trained)
@@ -74,11 +71,11 @@ def chosen(
         ),
     ],
 )
-def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], name: str) -> None:
+def test_auto_selects_the_fastest_backend_for_the_call(call, name):
     assert chosen(**call) == name
 
 
-def first_rule(**facts: Any) -> tuple[str, str] | None:
+def first_rule(**facts):
     """Backend and measurement of the first rule that holds; what isn't given, fits no rule."""
     call = AttentionCall(
         kind="",
@@ -204,15 +201,13 @@ INFERENCE = {"kind": "inference", "keys": 1024, "products": 2**28}
         ),
     ],
 )
-def test_a_rule_holds_up_to_its_edge(
-    facts: dict[str, Any], beyond: dict[str, Any], rule: tuple[str, str]
-) -> None:
+def test_a_rule_holds_up_to_its_edge(facts, beyond, rule):
     assert first_rule(**facts) == rule
     assert first_rule(**(facts | beyond)) != rule
 
 
 @pytest.fixture
-def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def pretended_gpu(monkeypatch):
     """Attention decides as if its tensors were on a GPU."""
     monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
 
@@ -227,20 +222,18 @@ def pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(torch.float32, 2048, False, "folded", id="float32 without slopes"),
     ],
 )
-def test_on_a_gpu_auto_selects_folded_or_a_mask(
-    dtype: torch.dtype, length: int, has_slopes: bool, name: str
-) -> None:
+def test_on_a_gpu_auto_selects_folded_or_a_mask(dtype, length, has_slopes, name):
     query = torch.zeros(1, 2, length, 32, dtype=dtype, device="meta")
     slopes = torch.ones(2, device="meta") if has_slopes else None
     assert choose_backend(query, query, slopes).name == name
 
 
 @pytest.mark.usefixtures("pretended_gpu")
-def test_on_a_gpu_mapped_slopes_need_eager() -> None:
+def test_on_a_gpu_mapped_slopes_need_eager():
     query = torch.zeros(1, 2, 700, 32)
     names = []
 
-    def record_choice(slopes: Tensor) -> Tensor:
+    def record_choice(slopes):
         names.append(choose_backend(query, query, slopes).name)
         return slopes
 
@@ -249,11 +242,11 @@ def test_on_a_gpu_mapped_slopes_need_eager() -> None:
 
 
 @pytest.fixture
-def kernel_queries(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+def kernel_queries(monkeypatch):
     """The queries that torch's kernel gets, instead of a call."""
-    queries: list[Tensor] = []
+    queries = []
 
-    def record(self: AttentionInputs, query: Tensor, *_: Any, **options: Any) -> Tensor:
+    def record(self, query, *_, **options):
         queries.append(query)
         return query
 
@@ -262,7 +255,7 @@ def kernel_queries(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
 
 @pytest.mark.usefixtures("pretended_gpu")
-def test_a_kernel_of_a_gpu_gets_channels_in_eights(kernel_queries: list[Tensor]) -> None:
+def test_a_kernel_of_a_gpu_gets_channels_in_eights(kernel_queries):
     tensors = qkv(50, heads=2, dim=32, dtype=torch.bfloat16)
     alibi_attention(*tensors, FIXED, backend="folded")
     assert kernel_queries[0].shape[-1] == 40, "32 channels and 5 coordinates, rounded up"
@@ -270,27 +263,27 @@ def test_a_kernel_of_a_gpu_gets_channels_in_eights(kernel_queries: list[Tensor])
 
 @pytest.mark.usefixtures("pretended_gpu")
 def test_a_kernel_of_a_gpu_gets_a_query_with_a_gradient_where_only_slopes_have_one(
-    kernel_queries: list[Tensor],
-) -> None:
+    kernel_queries,
+):
     tensors = qkv(50, heads=2, dim=32, dtype=torch.bfloat16)
     alibi_attention(*tensors, LEARNED, backend="mask")
     assert kernel_queries[0].requires_grad
 
 
-def test_the_reason_says_why_the_fastest_backend_was_not_possible() -> None:
+def test_the_reason_says_why_the_fastest_backend_was_not_possible():
     query = torch.zeros(1, 2, 2049, 8)
     mask = torch.ones(1, 1, 1, 2049, dtype=torch.bool)
     reason = choose_backend(query, query, FIXED, attn_mask=mask).reason
     assert reason.startswith("'folded' does not support this call: attn_mask needs")
 
 
-def test_the_reason_says_that_half_precision_would_round_the_gradient_of_slopes() -> None:
+def test_the_reason_says_that_half_precision_would_round_the_gradient_of_slopes():
     query = torch.zeros(1, 2, 2049, 8).half()
     reason = choose_backend(query, query, LEARNED).reason
     assert reason.startswith("'folded' would round the gradient")
 
 
-def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_for_both_directions_is_cached(monkeypatch):
     q, k, v = qkv(1024, heads=8, dim=4, dtype=torch.float32)
     alibi_attention(q, k, v, alibi_slopes(8), causal=False)
     monkeypatch.setattr(AlibiBias, "_build", None)  # the second call uses the bias of the first
@@ -299,7 +292,7 @@ def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -
 
 
 @torch.no_grad()
-def test_slopes_that_could_get_a_gradient_are_fixed_without_autograd() -> None:
+def test_slopes_that_could_get_a_gradient_are_fixed_without_autograd():
     tensors = qkv(300, heads=2, dim=8, dtype=torch.float32)
     assert chosen(300, slopes=LEARNED) == "mask"
     assert shared_bias(LEARNED, causal=True) is shared_bias(LEARNED.detach(), causal=True)

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 
 from alibi_viz import alibi_attention, alibi_slopes
@@ -21,7 +20,7 @@ needs_a_compiler = pytest.mark.skipif(
 
 
 @pytest.fixture
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def uncompiled(monkeypatch):
     """Our functions of scores and masks as they are, which takes no compiler."""
     monkeypatch.setattr(flex, "_compiled", lambda on_cpu: flex_attention)
 
@@ -38,9 +37,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(20, 130, 4, False, True, id="both directions and padded"),
     ],
 )
-def test_flex_equals_minimal(
-    *, rows: int, columns: int, key_heads: int, causal: bool, padded: bool, slopes: Tensor
-) -> None:
+def test_flex_equals_minimal(*, rows, columns, key_heads, causal, padded, slopes):
     q = normal(2, 4, rows, 16, dtype=torch.float32)
     k, v = normal(2, 2, key_heads, columns, 16, seed=1, dtype=torch.float32)
     is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
@@ -49,7 +46,7 @@ def test_flex_equals_minimal(
 
 
 @needs_a_compiler
-def test_compiled_flex_equals_minimal() -> None:
+def test_compiled_flex_equals_minimal():
     q = normal(2, 4, 20, 16, dtype=torch.float32)
     k, v = normal(2, 2, 2, 130, 16, seed=1, dtype=torch.float32)
     is_real = torch.arange(130) >= torch.tensor([[0], [120]])
@@ -59,7 +56,7 @@ def test_compiled_flex_equals_minimal() -> None:
 
 
 @needs_a_compiler
-def test_keys_beyond_the_spans_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_beyond_the_spans_make_no_difference(monkeypatch):
     monkeypatch.setattr(flex, "_SPANS_FROM", 512)
     q, k, v = normal(3, 1, 2, 600, 16, dtype=torch.float32)
     slopes = torch.tensor([1.0, 0.25])
@@ -78,9 +75,7 @@ def test_keys_beyond_the_spans_make_no_difference(monkeypatch: pytest.MonkeyPatc
         pytest.param(200, 650, id="keys before the queries"),
     ],
 )
-def test_blocks_with_a_key_within_the_span_are_in_the_mask(
-    queries: int, keys: int, *, causal: bool
-) -> None:
+def test_blocks_with_a_key_within_the_span_are_in_the_mask(queries, keys, *, causal):
     spans = [0, 1, 127, 128, 300, 650]
     mask = block_mask_within(torch.tensor(spans), queries=queries, keys=keys, causal=causal)
     in_mask = mask.to_dense()[0].bool()  # [heads, query blocks, key blocks]
@@ -97,13 +92,13 @@ def test_blocks_with_a_key_within_the_span_are_in_the_mask(
         assert torch.equal(in_mask[head], expected), span
 
 
-def test_only_blocks_of_the_past_need_no_mask() -> None:
+def test_only_blocks_of_the_past_need_no_mask():
     mask = block_mask_within(torch.tensor([512]), queries=256, keys=512, causal=True)
     assert mask.full_kv_num_blocks.flatten().tolist() == [2, 3]
     assert mask.kv_num_blocks.flatten().tolist() == [1, 1]
 
 
-def test_a_mask_made_in_inference_mode_is_shared_with_training() -> None:
+def test_a_mask_made_in_inference_mode_is_shared_with_training():
     with torch.inference_mode():
         offset, blocks = _shared_block_mask(40, 50, True, torch.device("cpu"), None)
     _, shared = _shared_block_mask(40, 50, True, torch.device("cpu"), None)
@@ -114,7 +109,7 @@ def test_a_mask_made_in_inference_mode_is_shared_with_training() -> None:
 @pytest.mark.skipif(
     torch.__version__ < "2.13", reason="attention stays uncompiled before torch 2.13"
 )
-def test_flex_within_a_larger_compiled_graph_is_refused_on_the_cpu() -> None:
+def test_flex_within_a_larger_compiled_graph_is_refused_on_the_cpu():
     q, k, v = normal(3, 1, 2, 8, 4).float()
     compiled = torch.compile(alibi_attention, backend="eager")
     with pytest.raises(ValueError, match=r"does not compile within torch\.compile on the CPU"):

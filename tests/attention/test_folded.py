@@ -2,11 +2,9 @@
 
 import math
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from alibi_viz import (
@@ -22,9 +20,7 @@ from tests.attention.cases import HALF, expected, largest_error, qkv
 SLOPES = alibi_slopes(8)
 
 
-def plain_attention(
-    folded_q: Tensor, folded_k: Tensor, v: Tensor, *, is_causal: bool = True
-) -> Tensor:
+def plain_attention(folded_q, folded_k, v, *, is_causal=True):
     """Attention without ALiBi, with the scale of the unfolded queries."""
     head_dim = v.shape[-1]
     value = pad(v, (0, folded_k.shape[-1] - head_dim))
@@ -44,9 +40,7 @@ def plain_attention(
     ],
 )
 @pytest.mark.parametrize("scale", [1.0, 32**-0.5])
-def test_product_of_coordinates_is_the_bias_but_for_a_constant(
-    dtype: torch.dtype, tolerance: float, scale: float
-) -> None:
+def test_product_of_coordinates_is_the_bias_but_for_a_constant(dtype, tolerance, scale):
     slopes = alibi_slopes(12)
     length = 3000
     query, key = coordinates(slopes, torch.arange(length), dtype, scale)
@@ -70,14 +64,14 @@ STEEPEST_AND_FLATTEST = SLOPES[[0, -1]]
 STATED = [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
 
 
-def error_of_last_rows(q: Tensor, k: Tensor, v: Tensor, output: Tensor) -> float:
+def error_of_last_rows(q, k, v, output):
     """The largest difference from float64."""
     exact = expected(q[:, :, -LAST_ROWS:], k, v, STEEPEST_AND_FLATTEST)
     return float((output[:, :, -LAST_ROWS:] - exact).abs().max())
 
 
 @pytest.mark.parametrize(("dtype", "stated"), STATED)
-def test_error_of_folding_is_the_documented_one(dtype: torch.dtype, stated: float) -> None:
+def test_error_of_folding_is_the_documented_one(dtype, stated):
     q, k, v = qkv(LENGTH, heads=2, dim=64, dtype=dtype)
     output = plain_attention(*fold(q, k, STEEPEST_AND_FLATTEST), v)
     assert output.dtype == dtype
@@ -85,7 +79,7 @@ def test_error_of_folding_is_the_documented_one(dtype: torch.dtype, stated: floa
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_folded_backend_is_about_as_exact_as_a_mask(dtype: torch.dtype) -> None:
+def test_folded_backend_is_about_as_exact_as_a_mask(dtype):
     q, k, v = qkv(LENGTH, heads=2, dim=64, dtype=dtype)
     errors = {}
     for backend in ("folded", "mask"):
@@ -101,7 +95,7 @@ def test_folded_backend_is_about_as_exact_as_a_mask(dtype: torch.dtype) -> None:
         pytest.param(1000, 32, id="scale that is no power of two"),
     ],
 )
-def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length: int, dim: int) -> None:
+def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length, dim):
     is_real = torch.arange(length)[None] > 2
     results = {}
     for backend, dtype in (("folded", torch.float32), ("eager", torch.float64)):
@@ -128,8 +122,8 @@ POSITIONS = pytest.mark.parametrize(
 
 @POSITIONS
 def test_folding_fewer_queries_than_keys_gives_the_weights_of_eager(
-    positions: Tensor | None,
-) -> None:
+    positions,
+):
     q, k, _ = qkv(6, dim=8, batch=2)
     q = q[:, :, 2:]
     k = k[:, :2]
@@ -145,7 +139,7 @@ def test_folding_fewer_queries_than_keys_gives_the_weights_of_eager(
 
 
 @POSITIONS
-def test_folding_grouped_heads_gives_the_output_of_eager(positions: Tensor | None) -> None:
+def test_folding_grouped_heads_gives_the_output_of_eager(positions):
     q, k, v = qkv(6, dim=8, batch=2)
     k = k[:, :2]
     v = v[:, :2]
@@ -156,9 +150,7 @@ def test_folding_grouped_heads_gives_the_output_of_eager(positions: Tensor | Non
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("token", [300, 599])
-def test_new_queries_attend_to_cached_keys_that_were_folded_once(
-    token: int, dtype: torch.dtype, tolerance: float
-) -> None:
+def test_new_queries_attend_to_cached_keys_that_were_folded_once(token, dtype, tolerance):
     q, k, v = qkv(600, dim=16, dtype=dtype)
     slopes = alibi_slopes(4)
     # Folded keys don't depend on the slopes, so other slopes may have folded them.
@@ -176,10 +168,10 @@ def test_new_queries_attend_to_cached_keys_that_were_folded_once(
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_slope_gradients_in_half_precision_are_those_of_float64(dtype: torch.dtype) -> None:
+def test_slope_gradients_in_half_precision_are_those_of_float64(dtype):
     q, k, v = qkv(500, dim=16, dtype=dtype)
 
-    def gradient(compute_dtype: torch.dtype) -> Tensor:
+    def gradient(compute_dtype):
         slopes = alibi_slopes(4).requires_grad_()
         folded = fold(q.to(compute_dtype), k.to(compute_dtype), slopes)
         output = plain_attention(*folded, v.to(compute_dtype))
@@ -216,7 +208,7 @@ UP_TO_1 = torch.tensor([1.0, 0.0625])
 LONG = torch.zeros(1, 1, LARGEST["position in half precision"] + 2, 16, dtype=torch.float16)
 
 
-def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
+def arguments_of_fold(dtype, **others):
     """Eight tokens of equal content in two heads."""
     ones = torch.ones(1, 2, 8, 16, dtype=dtype)
     return {"query": ones, "key": ones, "slopes": SHORT, "scale": 0.25} | others
@@ -287,9 +279,7 @@ def arguments_of_fold(dtype: torch.dtype, **others: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_fold_says_what_cannot_be_folded(
-    dtype: torch.dtype, wrong: dict[str, Any], message: str
-) -> None:
+def test_fold_says_what_cannot_be_folded(dtype, wrong, message):
     with pytest.raises((TypeError, ValueError), match=message):
         fold(**arguments_of_fold(dtype, **wrong))
 
@@ -332,7 +322,7 @@ def test_fold_says_what_cannot_be_folded(
         ),
     ],
 )
-def test_fold_is_exact_up_to_its_limits(dtype: torch.dtype, extreme: dict[str, Any]) -> None:
+def test_fold_is_exact_up_to_its_limits(dtype, extreme):
     arguments = arguments_of_fold(dtype, **extreme)
     query, key = fold(**arguments)
     logits = query.double() @ key.double().mT * arguments["scale"]
@@ -345,7 +335,7 @@ def test_fold_is_exact_up_to_its_limits(dtype: torch.dtype, extreme: dict[str, A
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
-def test_shifting_all_positions_does_not_change_the_output(first: int, *, padded: bool) -> None:
+def test_shifting_all_positions_does_not_change_the_output(first, *, padded):
     q, k, v = qkv(500, batch=2, dtype=torch.float32)
     slopes = alibi_slopes(4)
     options = {
@@ -367,9 +357,7 @@ def test_shifting_all_positions_does_not_change_the_output(first: int, *, padded
     ],
 )
 @pytest.mark.parametrize("backend", ["mask", "eager", "folded"])
-def test_positions_of_small_integer_dtypes_do_not_overflow(
-    backend: str, dtype: torch.dtype, first: int, last: int
-) -> None:
+def test_positions_of_small_integer_dtypes_do_not_overflow(backend, dtype, first, last):
     positions = torch.arange(first, last + 1).to(dtype)
     q, k, v = qkv(200, dtype=torch.float32)
     error = largest_error(q, k, v, alibi_slopes(4), backend=backend, positions=positions)
@@ -392,9 +380,7 @@ each_factor = pytest.mark.parametrize(
 )
 
 
-def output_of_real_tokens(
-    q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None, scale: float
-) -> Tensor:
+def output_of_real_tokens(q, k, v, slopes, scale):
     output = alibi_attention(
         q, k, v, slopes, key_padding_mask=IS_REAL, scale=scale, backend="folded"
     )
@@ -404,9 +390,7 @@ def output_of_real_tokens(
 @each_scale
 @each_slopes
 @each_factor
-def test_output_with_padding_stays_within_the_real_values(
-    factor: float, slopes: Tensor | None, scale: float
-) -> None:
+def test_output_with_padding_stays_within_the_real_values(factor, slopes, scale):
     q, k, v = qkv(600, dtype=torch.float32)
     largest = float(v[:, :, 300:].abs().max())
     output = output_of_real_tokens(factor * q, k, v, slopes, scale)
@@ -416,9 +400,7 @@ def test_output_with_padding_stays_within_the_real_values(
 @each_scale
 @each_slopes
 @each_factor
-def test_content_of_padding_does_not_change_the_output(
-    factor: float, slopes: Tensor | None, scale: float
-) -> None:
+def test_content_of_padding_does_not_change_the_output(factor, slopes, scale):
     """Its values are a million times larger, so a weight of 1e-12 would show."""
     q, k, v = qkv(600, dtype=torch.float32)
     is_padding = ~IS_REAL[0, :, None]
@@ -433,9 +415,7 @@ def test_content_of_padding_does_not_change_the_output(
     ("dtype", "least_scale"),
     [(torch.float16, 1e-6), (torch.bfloat16, 1e-24), (torch.float32, 1e-24)],
 )
-def test_padding_is_folded_down_to_the_least_scale_that_hides_it(
-    dtype: torch.dtype, least_scale: float
-) -> None:
+def test_padding_is_folded_down_to_the_least_scale_that_hides_it(dtype, least_scale):
     q, k, _ = qkv(900, heads=8, dim=32, dtype=dtype)
     is_real = torch.arange(900)[None] >= 40
     backend_of = partial(choose_backend, q, k, None, key_padding_mask=is_real)
@@ -447,9 +427,7 @@ def test_padding_is_folded_down_to_the_least_scale_that_hides_it(
 @pytest.mark.parametrize(
     "content", [pytest.param(1.0, id="low"), pytest.param(400.0, id="down to -2e6")]
 )
-def test_padding_is_as_exact_as_with_a_mask_for_low_real_logits(
-    content: float, dtype: torch.dtype
-) -> None:
+def test_padding_is_as_exact_as_with_a_mask_for_low_real_logits(content, dtype):
     q, k, v = qkv(900, heads=8, dim=32)
     q = (content * q.abs()).to(dtype)
     k = (-content * k.abs()).to(dtype)

@@ -14,9 +14,7 @@ SLOPES = alibi_slopes(8)
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("backend", ["eager", "mask"])
-def test_far_keys_are_as_exact_as_near_ones(
-    dtype: torch.dtype, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_far_keys_are_as_exact_as_near_ones(dtype, backend, monkeypatch):
     # On a GPU, the mask is rounded to half precision.
     monkeypatch.setattr(AttentionInputs, "on_gpu", property(lambda self: True))
     query = normal(1, 8, 1, 64)
@@ -29,7 +27,7 @@ def test_far_keys_are_as_exact_as_near_ones(
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_logits_beyond_the_range_of_float16_do_not_overflow(*, autocast: bool) -> None:
+def test_logits_beyond_the_range_of_float16_do_not_overflow(*, autocast):
     q = torch.full((1, 1, 3, 64), 100.0).half()  # logits of 80,000
     with torch.autocast("cpu", torch.float16, enabled=autocast):
         output = alibi_attention(q, q, q, torch.tensor([0.5]), backend="eager")
@@ -45,9 +43,7 @@ def test_logits_beyond_the_range_of_float16_do_not_overflow(*, autocast: bool) -
         pytest.param(600, True, id="autocast"),
     ],
 )
-def test_a_mask_is_not_rounded_to_half_precision(
-    dtype: torch.dtype, queries: int, *, autocast: bool
-) -> None:
+def test_a_mask_is_not_rounded_to_half_precision(dtype, queries, *, autocast):
     length = 600
     slopes = torch.tensor([0.0101])
     # Without content, and with a value in the first key only, the output is the weight of that key.
@@ -74,7 +70,7 @@ def test_a_mask_is_not_rounded_to_half_precision(
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_autocast_gives_its_dtype_to_the_output(backend: str, dtype: torch.dtype) -> None:
+def test_autocast_gives_its_dtype_to_the_output(backend, dtype):
     q, k, v = qkv(300, heads=8, dim=32, dtype=torch.float32)
     with torch.autocast("cpu", dtype):
         output = alibi_attention(q, k, v, SLOPES, backend=backend)
@@ -83,20 +79,20 @@ def test_autocast_gives_its_dtype_to_the_output(backend: str, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_autocast_leaves_float64_as_it_is(backend: str) -> None:
+def test_autocast_leaves_float64_as_it_is(backend):
     with torch.autocast("cpu", torch.bfloat16):
         output = alibi_attention(*qkv(20), alibi_slopes(4), backend=backend)
     assert output.dtype == torch.float64
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-def test_long_trained_queries_are_windowed_under_autocast(dtype: torch.dtype) -> None:
+def test_long_trained_queries_are_windowed_under_autocast(dtype):
     q, k, _ = qkv(2100, heads=8, dim=32, dtype=torch.float32)
     with torch.autocast("cpu", dtype):
         assert choose_backend(q.requires_grad_(), k, SLOPES).name == "windowed"
 
 
-def test_the_choice_is_for_the_dtype_of_autocast() -> None:
+def test_the_choice_is_for_the_dtype_of_autocast():
     q, k, _ = qkv(900, heads=8, dim=32, dtype=torch.float32)
     positions = 2 * torch.arange(900)
     assert choose_backend(q, k, SLOPES, positions=positions).name == "folded"

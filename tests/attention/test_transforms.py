@@ -1,13 +1,10 @@
 """The transforms of torch.func, forward-mode derivatives and torch.compile: no lost tangents, no
 graph per length."""
 
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch.func import jvp, vmap
@@ -33,10 +30,10 @@ TWO_ROWS = torch.stack((SLOPES, 3 * SLOPES))  # [mapped, heads]
 
 @pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("length", [1, 40, 800])
-def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
+def test_vmap_over_slopes_equals_a_loop(length, backend):
     q, k, v = qkv(length)
 
-    def attention(slopes: Tensor) -> Tensor:
+    def attention(slopes):
         return alibi_attention(q, k, v, slopes, backend=backend)
 
     mapped_over_the_last_axis = vmap(attention, in_dims=1)
@@ -47,17 +44,17 @@ def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
 
 @pytest.mark.parametrize("length", [16, 700])
 @pytest.mark.parametrize("transform", ["autograd", "torch.func"])
-def test_gradients_of_mapped_slopes_are_those_of_a_loop(length: int, transform: str) -> None:
+def test_gradients_of_mapped_slopes_are_those_of_a_loop(length, transform):
     q, k, v = qkv(length)
     positions = torch.arange(length) * torch.tensor([[1], [2]])  # [mapped, key]
 
-    def total(slopes: Tensor) -> Tensor:
-        def attention(slopes: Tensor, positions: Tensor) -> Tensor:
+    def total(slopes):
+        def attention(slopes, positions):
             return alibi_attention(q, k, v, slopes, positions=positions)
 
         return vmap(attention)(slopes, positions).sum()
 
-    def total_of_a_loop(slopes: Tensor) -> Tensor:
+    def total_of_a_loop(slopes):
         result = torch.zeros(())
         for row, row_positions in zip(slopes, positions, strict=True):
             output = alibi_attention(q, k, v, row, positions=row_positions, backend="eager")
@@ -73,11 +70,11 @@ def test_gradients_of_mapped_slopes_are_those_of_a_loop(length: int, transform: 
     torch.testing.assert_close(gradient, exact, rtol=1e-3, atol=1e-3)
 
 
-def test_torch_func_does_not_round_the_gradient_of_slopes_either() -> None:
+def test_torch_func_does_not_round_the_gradient_of_slopes_either():
     q, k, v = (tensor.bfloat16() for tensor in qkv(700))
     is_real = (torch.arange(700) > 2).expand(2, -1)
 
-    def loss(slopes: Tensor) -> Tensor:
+    def loss(slopes):
         output = alibi_attention(q, k, v, slopes, key_padding_mask=is_real)
         return output.float().square().sum()
 
@@ -88,11 +85,11 @@ def test_torch_func_does_not_round_the_gradient_of_slopes_either() -> None:
 
 @pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("length", [40, 800])
-def test_vmap_over_positions_equals_a_batch(length: int, backend: str) -> None:
+def test_vmap_over_positions_equals_a_batch(length, backend):
     q, k, v = qkv(length)
     positions = torch.stack((torch.arange(length), 2 * torch.arange(length) + 9))
 
-    def attention(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+    def attention(q, k, v, positions):
         batch_of_one = (q[None], k[None], v[None])
         return alibi_attention(*batch_of_one, SLOPES, positions=positions, backend=backend)[0]
 
@@ -100,10 +97,10 @@ def test_vmap_over_positions_equals_a_batch(length: int, backend: str) -> None:
     assert torch.allclose(vmap(attention)(q, k, v, positions).double(), exact, atol=1e-5)
 
 
-def test_torch_func_has_the_gradient_that_windowed_has_by_autograd() -> None:
+def test_torch_func_has_the_gradient_that_windowed_has_by_autograd():
     q, k, v = qkv(1100)
 
-    def loss(query: Tensor, backend: str = "auto") -> Tensor:
+    def loss(query, backend="auto"):
         return alibi_attention(query, k, v, SLOPES, backend=backend).square().sum()
 
     leaf = q.clone().requires_grad_()
@@ -111,10 +108,10 @@ def test_torch_func_has_the_gradient_that_windowed_has_by_autograd() -> None:
     assert torch.allclose(torch.func.grad(loss)(q), leaf.grad, atol=1e-4)
 
 
-def test_torch_func_is_refused_by_windowed_itself() -> None:
+def test_torch_func_is_refused_by_windowed_itself():
     q, k, v = qkv(100)
 
-    def loss(query: Tensor) -> Tensor:
+    def loss(query):
         return alibi_attention(query, k, v, SLOPES, backend="windowed").sum()
 
     message = r"'windowed' does not support this call: .* the transforms of torch\.func"
@@ -122,13 +119,13 @@ def test_torch_func_is_refused_by_windowed_itself() -> None:
         torch.func.grad(loss)(q)
 
 
-def derivative_by_jvp(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+def derivative_by_jvp(function, at):
     """The forward-mode derivative in the direction of ones."""
     _, tangent = jvp(function, (at,), (torch.ones_like(at),))
     return tangent
 
 
-def derivative_by_dual_numbers(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+def derivative_by_dual_numbers(function, at):
     """The same by torch's older interface."""
     with dual_level():
         output = function(make_dual(at, torch.ones_like(at)))
@@ -139,13 +136,11 @@ def derivative_by_dual_numbers(function: Callable[[Tensor], Tensor], at: Tensor)
 @pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("derivative", [derivative_by_jvp, derivative_by_dual_numbers])
-def test_the_forward_derivative_of_slopes_is_exact_or_refused(
-    derivative: Callable[..., Tensor], *, causal: bool, rows: int, backend: str
-) -> None:
+def test_the_forward_derivative_of_slopes_is_exact_or_refused(derivative, *, causal, rows, backend):
     """The cached bias has no tangent, so a backend that used it would return a derivative of 0."""
     q, k, v = qkv(40)
 
-    def attention(slopes: Tensor, backend: str = backend) -> Tensor:
+    def attention(slopes, backend=backend):
         return alibi_attention(q[:, :, -rows:], k, v, slopes, causal=causal, backend=backend)
 
     exact = derivative_by_jvp(partial(attention, backend="eager"), SLOPES)
@@ -169,10 +164,10 @@ traces_attention = pytest.mark.skipif(
 
 
 def assert_one_graph_for_all_lengths(
-    function: Callable[..., Tensor],
-    inputs: Iterable[Any],
-    exact: Callable[..., Tensor] | None = None,
-) -> None:
+    function,
+    inputs,
+    exact=None,
+):
     """The compiled function equals `exact`, by default itself, and isn't compiled per length."""
     torch._dynamo.reset()
     counter = CompileCounter()
@@ -185,10 +180,10 @@ def assert_one_graph_for_all_lengths(
 
 @traces_attention
 @pytest.mark.parametrize("backend", MASKING)
-def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
+def test_attention_is_not_recompiled_for_every_length(backend):
     slopes = alibi_slopes(4)
 
-    def attention(q: Tensor, backend: str = backend) -> Tensor:
+    def attention(q, backend=backend):
         return alibi_attention(q, q, q, slopes, backend=backend)
 
     inputs = [torch.randn(1, 4, length, 8) for length in (800, 801, 900, 1101)]
@@ -196,7 +191,7 @@ def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
 
 
 @traces_attention
-def test_attention_compiles_for_any_number_of_heads() -> None:
+def test_attention_compiles_for_any_number_of_heads():
     compiled = torch.compile(
         alibi_attention, backend=CompileCounter(), fullgraph=True, dynamic=True
     )
@@ -209,7 +204,7 @@ def test_attention_compiles_for_any_number_of_heads() -> None:
 
 
 @traces_attention
-def test_a_first_mask_is_compiled_after_other_lengths() -> None:
+def test_a_first_mask_is_compiled_after_other_lengths():
     torch._dynamo.reset()
     compiled = torch.compile(alibi_attention, backend=CompileCounter(), fullgraph=True)
     slopes = alibi_slopes(4)
@@ -229,7 +224,7 @@ def test_a_first_mask_is_compiled_after_other_lengths() -> None:
 
 @traces_attention
 @pytest.mark.parametrize("causal", [True, False])
-def test_attention_is_exported_for_any_length(causal: bool) -> None:
+def test_attention_is_exported_for_any_length(causal):
     layer = AlibiSelfAttention(32, 4, causal=causal).eval()
     any_length = {1: torch.export.Dim("length", min=2, max=4096)}
     program = torch.export.export(layer, (torch.randn(1, 80, 32),), dynamic_shapes=(any_length,))
@@ -238,20 +233,20 @@ def test_attention_is_exported_for_any_length(causal: bool) -> None:
 
 
 @traces_attention
-def test_the_layer_is_not_recompiled_for_every_length() -> None:
+def test_the_layer_is_not_recompiled_for_every_length():
     layer = AlibiSelfAttention(32, 4)
     inputs = [torch.randn(1, length, 32) for length in (800, 801, 900)]
     assert_one_graph_for_all_lengths(layer, inputs)
 
 
 @pytest.mark.parametrize("form", ["relative", "key", "symmetric", "split"])
-def test_the_bias_is_not_recompiled_for_every_length(form: str) -> None:
+def test_the_bias_is_not_recompiled_for_every_length(form):
     assert_one_graph_for_all_lengths(AlibiBias(3, form=form), inputs=[20, 21, 45, 77])
 
 
 @traces_attention
 @pytest.mark.parametrize("position", ["none", "rotary"])
-def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
+def test_a_model_is_not_recompiled_for_every_length(position):
     model = LanguageModel(
         TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4, dropout=0.0)
     )
@@ -260,7 +255,7 @@ def test_a_model_is_not_recompiled_for_every_length(position: str) -> None:
 
 
 @pytest.mark.parametrize("position", ["alibi", "rotary"])
-def test_a_model_may_be_compiled_in_several_graphs(position: str) -> None:
+def test_a_model_may_be_compiled_in_several_graphs(position):
     model = LanguageModel(
         TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4, dropout=0.0)
     )

@@ -2,24 +2,23 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes
 from alibi_viz.bias import mask_future
 from alibi_viz.check.gallery.published_slopes import first_slope_is_one
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def names(report: check.Report) -> set[str]:
+def names(report):
     return {finding.name for finding in report.findings}
 
 
 # {part of an implementation: {its faults: what they compute}}; "" is the correct one
-PARTS: dict[str, dict[str, Callable[..., object]]] = {
+PARTS = {
     "slopes": {
         "": alibi_slopes,
         "geometric slopes": lambda heads: alibi_slopes(heads, "geometric"),
@@ -63,7 +62,7 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
 }
 
 
-def with_faults(*faults: str) -> Attention:
+def with_faults(*faults):
     """Attention with these faults, at most one of each part."""
     chosen = [
         next((rules[name] for name in faults if name and name in rules), rules[""])
@@ -71,7 +70,7 @@ def with_faults(*faults: str) -> Attention:
     ]
     slopes, factor, distance, visible, scale = chosen
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attention(query, key, value):
         heads, queries, keys, width = *query.shape[1:3], *key.shape[2:]
         row, keys_at = torch.arange(float(queries))[:, None], torch.arange(float(keys))
         positions = row, row + keys - queries, keys_at
@@ -83,13 +82,13 @@ def with_faults(*faults: str) -> Attention:
 
 
 def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    factor: float = 1.0,
-    hidden: float = -math.inf,
-    first: int = 1,
-) -> Tensor:
+    query,
+    key,
+    value,
+    factor=1.0,
+    hidden=-math.inf,
+    first=1,
+):
     """Attention with a factor of the bias, and what is added to keys from the `first` after the
     query on."""
     bias = factor * alibi_bias(
@@ -100,17 +99,13 @@ def attend(
     return (logits + mask).softmax(-1).to(value.dtype) @ value
 
 
-def bias_of(
-    slopes: Callable[[int], Tensor], cap: float = math.inf
-) -> Callable[[int, int, int], Tensor]:
+def bias_of(slopes, cap=math.inf):
     return lambda h, q, k: alibi_bias(slopes(h), q, k).maximum(
         -cap * alibi_slopes(h)[:, None, None]
     )
 
 
-def colliding(
-    form: int, dtype: torch.dtype, heads: int, queries: int, keys: int, of: Any = alibi_slopes
-) -> Tensor:
+def colliding(form, dtype, heads, queries, keys, of=alibi_slopes):
     """A bias in one of the forms that round positions, or their products with slopes, to a
     dtype."""
     slopes, key = of(heads)[:, None, None], torch.arange(float(keys))
@@ -125,20 +120,20 @@ def colliding(
     ][form]
 
 
-def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def rotated(query, key, value):
     positions = torch.arange(key.shape[2])
     angle = positions[-query.shape[2] :, None] - positions
     return mask_future(query @ key.mT / query.shape[-1] ** 0.5 * angle.cos()).softmax(-1) @ value
 
 
-def lower_triangle_without_a_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def lower_triangle_without_a_mask(query, key, value):
     bias = alibi_bias(alibi_slopes(query.shape[1]), key.shape[2]).tril()[
         :, -query.shape[2] :
     ]  # 0 for later keys
     return (query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
 
 
-def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def padded(query, key, value, mask=None):
     """A symmetric bias whose query positions count the padding, but whose key positions don't."""
     if mask is None:
         return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
@@ -152,11 +147,11 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
 
 
-def in_half_precision(*qkv: Tensor) -> Tensor:
+def in_half_precision(*qkv):
     return alibi_attention(
         *(each.bfloat16() for each in qkv), alibi_slopes(qkv[0].shape[1])
     ).float()
 
 
-def raises(*_: object) -> None:
+def raises(*_):
     raise KeyError("no such head")

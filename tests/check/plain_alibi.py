@@ -3,32 +3,31 @@
 import math
 
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_slopes
 
 
-def steps(queries: int, keys: int) -> Tensor:
+def steps(queries, keys):
     """Key position minus query position, where the queries are the last positions."""
     query = torch.arange(queries)[:, None] + keys - queries
     return torch.arange(keys) - query
 
 
-def linear(heads: int, queries: int, keys: int) -> Tensor:
+def linear(heads, queries, keys):
     """ALiBi's bias in both directions: [heads, query, key]."""
     return -alibi_slopes(heads)[:, None, None] * steps(queries, keys).abs()
 
 
 def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query,
+    key,
+    value,
     *,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-    mask: Tensor | None = None,
-    causal: bool = True,
-) -> Tensor:
+    bias=None,
+    scale=None,
+    mask=None,
+    causal=True,
+):
     """Attention with ALiBi, or with another bias or scale."""
     _, heads, queries, head_dim = query.shape
     keys = key.shape[2]
@@ -41,7 +40,7 @@ def attend(
     return scores.softmax(-1).nan_to_num(0) @ value
 
 
-def as_if_contiguous(tensor: Tensor) -> Tensor:
+def as_if_contiguous(tensor):
     """The tensor as code without strides reads it."""
     _, heads, length, head_dim = tensor.shape
     strides = (heads * length * head_dim, length * head_dim, head_dim, 1)

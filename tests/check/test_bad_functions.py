@@ -2,22 +2,19 @@
 raise."""
 
 import math
-from collections.abc import Iterator
 from functools import cache
 from threading import Event
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, check
-from tests.check.faulty import Attention, attend, names
+from tests.check.faulty import attend, names
 from tests.largest_tensor import LargestTensor
 
 
 @pytest.fixture
-def end_of_test() -> Iterator[Event]:
+def end_of_test():
     """What a function that hangs waits for, so that its thread ends."""
     event = Event()
     yield event
@@ -28,17 +25,17 @@ def end_of_test() -> Iterator[Event]:
 LONGEST_WAIT = 60.0
 
 
-def test_function_that_hangs_is_a_finding(end_of_test: Event) -> None:
-    def hang(query: Tensor, key: Tensor, value: Tensor) -> None:
+def test_function_that_hangs_is_a_finding(end_of_test):
+    def hang(query, key, value):
         end_of_test.wait(LONGEST_WAIT)
 
     assert names(check.attention(hang, seconds=0.1)) == {"does not finish"}
 
 
-def test_the_checker_does_not_wait_for_a_function_that_hangs(end_of_test: Event) -> None:
+def test_the_checker_does_not_wait_for_a_function_that_hangs(end_of_test):
     returned = Event()
 
-    def hang(query: Tensor, key: Tensor, value: Tensor) -> None:
+    def hang(query, key, value):
         end_of_test.wait(LONGEST_WAIT)
         returned.set()
 
@@ -46,10 +43,10 @@ def test_the_checker_does_not_wait_for_a_function_that_hangs(end_of_test: Event)
     assert not returned.is_set()
 
 
-def test_functions_run_on_the_cpu_whatever_the_caller_has_set() -> None:
+def test_functions_run_on_the_cpu_whatever_the_caller_has_set():
     devices = set()
 
-    def slopes(heads: int) -> Tensor:
+    def slopes(heads):
         devices.add(torch.zeros(()).device.type)
         return alibi_slopes(heads)
 
@@ -58,10 +55,10 @@ def test_functions_run_on_the_cpu_whatever_the_caller_has_set() -> None:
     assert devices == {"cpu"}
 
 
-def test_functions_run_in_full_precision_whatever_the_caller_has_set() -> None:
+def test_functions_run_in_full_precision_whatever_the_caller_has_set():
     is_autocast = set()
 
-    def slopes(heads: int) -> Tensor:
+    def slopes(heads):
         is_autocast.add(torch.is_autocast_enabled("cpu"))
         return alibi_slopes(heads)
 
@@ -80,22 +77,22 @@ def test_functions_run_in_full_precision_whatever_the_caller_has_set() -> None:
         pytest.param(torch.zeros(8, dtype=torch.complex64), id="complex numbers"),
     ],
 )
-def test_result_that_is_no_array_of_numbers_is_a_finding(value: object) -> None:
-    def slopes(heads: int) -> object:
+def test_result_that_is_no_array_of_numbers_is_a_finding(value):
+    def slopes(heads):
         return value
 
     assert names(check.slopes(slopes, num_heads=[8])) == {"wrong type"}
 
 
-def slopes_of_zero_lengths(heads: int) -> Tensor:
+def slopes_of_zero_lengths(heads):
     return alibi_slopes(heads) / 0
 
 
-def infinite_bias(heads: int, queries: int, keys: int) -> Tensor:
+def infinite_bias(heads, queries, keys):
     return torch.full((heads, queries, keys), math.inf)
 
 
-def infinite_output(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def infinite_output(query, key, value):
     return torch.full_like(query, math.inf)
 
 
@@ -107,54 +104,54 @@ def infinite_output(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         pytest.param(check.attention, infinite_output, id="attention"),
     ],
 )
-def test_infinite_numbers_are_told_apart_from_numbers(checker: Any, function: Any) -> None:
+def test_infinite_numbers_are_told_apart_from_numbers(checker, function):
     (finding,) = checker(function, num_heads=[8]).findings
     assert finding.name == "returns NaN"
     assert finding.evidence.endswith("are infinite")
 
 
 class UnprintableError(Exception):
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no text")
 
 
-def test_an_error_whose_text_raises_is_told_by_its_type() -> None:
-    def slopes(heads: int) -> Tensor:
+def test_an_error_whose_text_raises_is_told_by_its_type():
+    def slopes(heads):
         raise UnprintableError
 
     (finding,) = check.slopes(slopes, num_heads=[8]).findings
     assert finding.evidence == "8 heads: UnprintableError"
 
 
-def test_an_error_of_many_lines_is_quoted_in_one() -> None:
-    def slopes(heads: int) -> Tensor:
+def test_an_error_of_many_lines_is_quoted_in_one():
+    def slopes(heads):
         raise ValueError("expected\n    8 heads\n    or 16")
 
     (finding,) = check.slopes(slopes, num_heads=[8]).findings
     assert finding.evidence == "8 heads: ValueError: expected 8 heads or 16"
 
 
-def noise(shape: tuple[int, ...]) -> Iterator[Tensor]:
+def noise(shape):
     """Other numbers each time, from 0 to 1."""
     generator = torch.Generator().manual_seed(0)
     while True:
         yield torch.rand(shape, generator=generator)
 
 
-def test_a_random_bias_is_said_to_be_random() -> None:
+def test_a_random_bias_is_said_to_be_random():
     noises = noise((8, 16, 16))
 
-    def bias(heads: int, queries: int, keys: int) -> Tensor:
+    def bias(heads, queries, keys):
         return next(noises)[:, -queries:]
 
     report = check.bias(bias, num_heads=[8], length=16)
     assert [finding.name for finding in report.findings] == ["random result"]
 
 
-def test_attention_with_dropout_is_said_to_be_random() -> None:
+def test_attention_with_dropout_is_said_to_be_random():
     noises = noise((3, 8, 16, 64))
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attention(query, key, value):
         output = attend(query, key, value)
         is_dropped = next(noises)[: len(output), :, -output.shape[2] :] < 0.1
         return output.masked_fill(is_dropped, 0.0)
@@ -163,8 +160,8 @@ def test_attention_with_dropout_is_said_to_be_random() -> None:
     assert [finding.name for finding in report.findings] == ["random result"]
 
 
-def test_failing_numbers_of_heads_are_listed_without_other_sizes() -> None:
-    def slopes(heads: int) -> Tensor:
+def test_failing_numbers_of_heads_are_listed_without_other_sizes():
+    def slopes(heads):
         if heads > 4:
             raise ValueError("too many")
         return alibi_slopes(heads)
@@ -173,23 +170,23 @@ def test_failing_numbers_of_heads_are_listed_without_other_sizes() -> None:
     assert finding.evidence.endswith("(only with 5 heads; 6 heads; 7 heads; and 1 more)")
 
 
-def too_few_slopes(heads: int) -> list[float]:
+def too_few_slopes(heads):
     return [1.0]
 
 
-def slopes_that_are_nan(heads: int) -> list[float]:
+def slopes_that_are_nan(heads):
     return [math.nan] * heads
 
 
-def infinite_slopes(heads: int) -> Tensor:
+def infinite_slopes(heads):
     return torch.full((heads,), math.inf)
 
 
-def a_word(heads: int) -> str:
+def a_word(heads):
     return "abc"
 
 
-def complex_slopes(heads: int) -> Tensor:
+def complex_slopes(heads):
     return torch.ones(heads, dtype=torch.complex64)
 
 
@@ -245,7 +242,7 @@ def complex_slopes(heads: int) -> Tensor:
         ),
     ],
 )
-def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_argument_of_the_checker_raises(arguments, message):
     with pytest.raises(ValueError, match=message):
         check.attention(attend, **arguments)
 
@@ -272,36 +269,36 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
         ),
     ],
 )
-def test_argument_of_a_wrong_type_raises(arguments: dict[str, Any], message: str) -> None:
+def test_argument_of_a_wrong_type_raises(arguments, message):
     with pytest.raises(TypeError, match=message):
         check.attention(attend, **arguments)
 
 
-def test_wrong_slopes_are_refused_before_the_function_is_called() -> None:
+def test_wrong_slopes_are_refused_before_the_function_is_called():
     calls = []
     with pytest.raises(ValueError, match="must return finite numbers"):
         check.slopes(calls.append, slopes=slopes_that_are_nan)
     assert not calls
 
 
-def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs() -> None:
+def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs():
     with LargestTensor() as largest:
         report = check.attention(attend, num_heads=[1], head_dim=64, length=1700)
     report.raise_for_faults()
     assert largest.numel < 1700**2 / 4
 
 
-def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
+def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout():
     factors_of_the_bias = iter([0.0])
 
-    def first_call_without_bias(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def first_call_without_bias(query, key, value):
         return attend(query, key, value, factor=next(factors_of_the_bias, 1.0))
 
     report = check.attention(first_call_without_bias, num_heads=[8], head_dim=64, length=64)
     assert [finding.name for finding in report.findings] == ["no bias"]
 
 
-def equal_slopes_for_at_most_8_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def equal_slopes_for_at_most_8_heads(query, key, value):
     """For tensors in the layout hld."""
     heads = len(query)
     if heads > 8:
@@ -311,17 +308,17 @@ def equal_slopes_for_at_most_8_heads(query: Tensor, key: Tensor, value: Tensor) 
 
 
 @cache
-def report_of_two_faults() -> check.Report:
+def report_of_two_faults():
     return check.attention(equal_slopes_for_at_most_8_heads, "hld", num_heads=[8, 12], length=64)
 
 
-def test_two_faults_in_the_right_layout_are_no_wrong_layout() -> None:
+def test_two_faults_in_the_right_layout_are_no_wrong_layout():
     report = report_of_two_faults()
     found = [finding.name for finding in report.findings]
     assert found == ["raises an error", "heads share a slope"]
 
 
-def test_an_error_is_quoted_with_the_numbers_of_heads_that_raise_it() -> None:
+def test_an_error_is_quoted_with_the_numbers_of_heads_that_raise_it():
     report = report_of_two_faults()
     error = report.findings[0]
     assert error.evidence.endswith("ValueError: at most 8 heads (only with 12 heads)")
@@ -342,11 +339,11 @@ LAYOUTS = pytest.mark.parametrize(
 )
 
 
-def attention_of(layout: str) -> Attention:
+def attention_of(layout):
     """Correct attention for tensors in this layout."""
     standard = "bhld" if "b" in layout else "hld"
 
-    def attention(*tensors: Tensor) -> Tensor:
+    def attention(*tensors):
         query, key, value = (torch.einsum(f"{layout}->{standard}", tensor) for tensor in tensors)
         shape = query.shape
         with_batch = [tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)]
@@ -357,14 +354,14 @@ def attention_of(layout: str) -> Attention:
 
 
 @pytest.mark.parametrize("layout", ["bhld", "blhd", "lbhd", "hld", "lhd"])
-def test_a_function_is_right_with_its_own_layout(layout: str) -> None:
+def test_a_function_is_right_with_its_own_layout(layout):
     check.attention(
         attention_of(layout), layout=layout, num_heads=[12], length=16
     ).raise_for_faults()
 
 
 @LAYOUTS
-def test_a_function_with_another_layout_is_told_which(stated: str, right: str) -> None:
+def test_a_function_with_another_layout_is_told_which(stated, right):
     report = check.attention(attention_of(right), layout=stated, num_heads=[12], length=16)
     (finding,) = report.findings
     assert finding.name == "wrong layout"
@@ -372,10 +369,10 @@ def test_a_function_with_another_layout_is_told_which(stated: str, right: str) -
 
 
 @LAYOUTS
-def test_a_fault_beside_a_wrong_layout_is_named_too(stated: str, right: str) -> None:
+def test_a_fault_beside_a_wrong_layout_is_named_too(stated, right):
     attention = attention_of(right)
 
-    def negated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def negated(query, key, value):
         return attention(-query, key, value)
 
     report = check.attention(negated, layout=stated, num_heads=[12], length=16)

@@ -1,12 +1,8 @@
 """Correct implementations get no finding, whatever form they have."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
 from alibi_viz.check.gallery.published_slopes import bloom, fairseq, mpt
@@ -16,14 +12,14 @@ from tests.check.faulty import attend, bias_of, names
 
 
 @pytest.mark.parametrize("rule", [fairseq, bloom, mpt])
-def test_slopes_of_published_code_are_right(rule: Callable[[int], list[float]]) -> None:
+def test_slopes_of_published_code_are_right(rule):
     check.slopes(rule).raise_for_faults()
 
 
-def test_slopes_are_tried_with_the_head_counts_of_published_models() -> None:
+def test_slopes_are_tried_with_the_head_counts_of_published_models():
     tried = set()
 
-    def recorded(heads: int) -> Tensor:
+    def recorded(heads):
         tried.add(heads)
         return alibi_slopes(heads)
 
@@ -31,28 +27,28 @@ def test_slopes_are_tried_with_the_head_counts_of_published_models() -> None:
     assert tried >= {*range(1, 33), 40, 64, 71, 112, 128}
 
 
-def in_float16_of_numpy(heads: int) -> Any:
+def in_float16_of_numpy(heads):
     return alibi_slopes(heads).numpy().astype(np.float16)
 
 
-def in_bfloat16_with_further_axes(heads: int) -> Tensor:
+def in_bfloat16_with_further_axes(heads):
     return alibi_slopes(heads).bfloat16()[:, None, None]
 
 
 @pytest.mark.parametrize("function", [in_float16_of_numpy, in_bfloat16_with_further_axes])
-def test_slopes_may_be_rounded_to_the_dtype_that_they_have(function: Callable[[int], Any]) -> None:
+def test_slopes_may_be_rounded_to_the_dtype_that_they_have(function):
     check.slopes(function).raise_for_faults()
 
 
-def geometric(heads: int) -> Tensor:
+def geometric(heads):
     return alibi_slopes(heads, "geometric")
 
 
-def steeper(heads: int) -> Tensor:
+def steeper(heads):
     return alibi_slopes(heads, bias_max=16)
 
 
-def flipped(heads: int) -> Tensor:
+def flipped(heads):
     return alibi_slopes(heads).flip(0)
 
 
@@ -63,17 +59,15 @@ def flipped(heads: int) -> Tensor:
         pytest.param(steeper, steeper, id="a function"),
     ],
 )
-def test_slopes_that_the_caller_expects_are_right(
-    function: Callable[[int], Tensor], expected: Any
-) -> None:
+def test_slopes_that_the_caller_expects_are_right(function, expected):
     check.slopes(function, slopes=expected).raise_for_faults()
 
 
-def test_a_bias_with_the_slopes_that_the_caller_expects_is_right() -> None:
+def test_a_bias_with_the_slopes_that_the_caller_expects_is_right():
     check.bias(bias_of(flipped), slopes=flipped, length=16).raise_for_faults()
 
 
-def test_expected_slopes_may_be_known_for_one_number_of_heads() -> None:
+def test_expected_slopes_may_be_known_for_one_number_of_heads():
     trained = {12: flipped(12)}
     check.slopes(trained.__getitem__, [12], slopes=trained.__getitem__).raise_for_faults()
 
@@ -81,68 +75,68 @@ def test_expected_slopes_may_be_known_for_one_number_of_heads() -> None:
 # Biases
 
 
-def relative(heads: int, queries: int, keys: int) -> Tensor:
+def relative(heads, queries, keys):
     return alibi_bias(alibi_slopes(heads), queries, keys)
 
 
-def key_form(heads: int, queries: int, keys: int) -> Tensor:
+def key_form(heads, queries, keys):
     return alibi_bias(alibi_slopes(heads), queries, keys, form="key")
 
 
-def symmetric(heads: int, queries: int, keys: int) -> Tensor:
+def symmetric(heads, queries, keys):
     return alibi_bias(alibi_slopes(heads), queries, keys, form="symmetric")
 
 
-def constant_per_row(heads: int, queries: int, keys: int) -> Tensor:
+def constant_per_row(heads, queries, keys):
     return relative(heads, queries, keys) + torch.arange(queries)[:, None]
 
 
-def cut_off_where_float32_shows_no_weight(heads: int, queries: int, keys: int) -> Tensor:
+def cut_off_where_float32_shows_no_weight(heads, queries, keys):
     return relative(heads, queries, keys).clamp(min=-70)
 
 
-def masked_by_the_lowest_number(heads: int, queries: int, keys: int) -> Tensor:
+def masked_by_the_lowest_number(heads, queries, keys):
     lowest = torch.finfo(torch.float32).min
     return relative(heads, queries, keys).masked_fill(~causal_mask(queries, keys), lowest)
 
 
-def masked_by_ten_thousand(heads: int, queries: int, keys: int) -> Tensor:
+def masked_by_ten_thousand(heads, queries, keys):
     return relative(heads, queries, keys).masked_fill(~causal_mask(queries, keys), -1e4)
 
 
-def rounded_to_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
+def rounded_to_bfloat16(heads, queries, keys):
     slopes = alibi_slopes(heads).bfloat16()
     return alibi_bias(slopes, queries, keys, dtype=torch.bfloat16)
 
 
-def in_float64(heads: int, queries: int, keys: int) -> Tensor:
+def in_float64(heads, queries, keys):
     return alibi_bias(alibi_slopes(heads), queries, keys, dtype=torch.float64)
 
 
-def in_extended_precision(heads: int, queries: int, keys: int) -> Any:
+def in_extended_precision(heads, queries, keys):
     return relative(heads, queries, keys).numpy().astype(np.longdouble)
 
 
-def with_further_heads(heads: int, queries: int, keys: int) -> Tensor:
+def with_further_heads(heads, queries, keys):
     """Four heads more, which have no bias."""
     slopes = torch.cat([alibi_slopes(heads), torch.zeros(4)])
     return alibi_bias(slopes, queries, keys)
 
 
-def with_further_heads_and_a_mask(heads: int, queries: int, keys: int) -> Tensor:
+def with_further_heads_and_a_mask(heads, queries, keys):
     bias = with_further_heads(heads, queries, keys)
     return bias.masked_fill(~causal_mask(queries, keys), -1e9)
 
 
-def sparse(heads: int, queries: int, keys: int) -> Tensor:
+def sparse(heads, queries, keys):
     return relative(heads, queries, keys).to_sparse()
 
 
-def with_a_batch_axis(heads: int, queries: int, keys: int) -> Tensor:
+def with_a_batch_axis(heads, queries, keys):
     return relative(heads, queries, keys)[None]
 
 
-def as_tuples(heads: int, queries: int, keys: int) -> Any:
+def as_tuples(heads, queries, keys):
     return tuple(relative(heads, queries, keys).tolist())
 
 
@@ -162,20 +156,20 @@ def as_tuples(heads: int, queries: int, keys: int) -> Any:
         with_further_heads_and_a_mask,
     ],
 )
-def test_bias_of_a_decoder_is_right(function: Callable[[int, int, int], Any]) -> None:
+def test_bias_of_a_decoder_is_right(function):
     check.bias(function, [12], length=300).raise_for_faults()
 
 
 @pytest.mark.parametrize("function", [sparse, with_a_batch_axis, as_tuples])
-def test_bias_may_come_in_another_container(function: Callable[[int, int, int], Any]) -> None:
+def test_bias_may_come_in_another_container(function):
     check.bias(function, [12, 8], length=140).raise_for_faults()
 
 
-def test_bias_of_an_encoder_is_right() -> None:
+def test_bias_of_an_encoder_is_right():
     check.bias(symmetric, [12, 8], causal=False, length=512).raise_for_faults()
 
 
-def test_bias_is_right_for_many_keys() -> None:
+def test_bias_is_right_for_many_keys():
     check.bias(key_form, [12], length=8_192).raise_for_faults()
 
 
@@ -202,10 +196,10 @@ in_each_dtype = pytest.mark.parametrize(
     ],
     ids=str,
 )
-def test_our_attention_is_right(kind: str, backend: str, dtype: torch.dtype) -> None:
+def test_our_attention_is_right(kind, backend, dtype):
     causal = kind == "decoder"
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attention(query, key, value):
         slopes = alibi_slopes(query.shape[1])
         return alibi_attention(query, key, value, slopes, causal=causal, backend=backend)
 
@@ -214,8 +208,8 @@ def test_our_attention_is_right(kind: str, backend: str, dtype: torch.dtype) -> 
 
 
 @in_each_dtype
-def test_our_folded_attention_is_right(dtype: torch.dtype) -> None:
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def test_our_folded_attention_is_right(dtype):
+    def attention(query, key, value):
         slopes = alibi_slopes(query.shape[1])
         return alibi_attention(query, key, value, slopes, backend="folded")
 
@@ -224,8 +218,8 @@ def test_our_folded_attention_is_right(dtype: torch.dtype) -> None:
     report.raise_for_faults()
 
 
-def test_attention_of_numpy_is_right() -> None:
-    def attention(*arrays: Any) -> Any:
+def test_attention_of_numpy_is_right():
+    def attention(*arrays):
         return attend(*map(torch.from_numpy, arrays)).numpy()
 
     check.attention(attention, num_heads=[12], convert=np.asarray, length=64).raise_for_faults()
@@ -233,8 +227,8 @@ def test_attention_of_numpy_is_right() -> None:
 
 @pytest.mark.parametrize("head_dim", [8, 64])
 @pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
-def test_attention_with_a_padding_mask_is_right(causal: bool, head_dim: int) -> None:
-    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def test_attention_with_a_padding_mask_is_right(causal, head_dim):
+    def attention(query, key, value, mask=None):
         slopes = alibi_slopes(query.shape[1])
         return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
 
@@ -244,10 +238,10 @@ def test_attention_with_a_padding_mask_is_right(causal: bool, head_dim: int) -> 
     report.raise_for_faults()
 
 
-def test_attention_may_invert_its_padding_mask_in_place() -> None:
+def test_attention_may_invert_its_padding_mask_in_place():
     """Each call gets a mask of its own."""
 
-    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    def attention(query, key, value, mask=None):
         slopes = alibi_slopes(query.shape[1])
         if mask is None:
             return alibi_attention(query, key, value, slopes)
@@ -259,35 +253,35 @@ def test_attention_may_invert_its_padding_mask_in_place() -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_function_runs_in_the_mode_of_its_caller(mode: type) -> None:
+def test_a_function_runs_in_the_mode_of_its_caller(mode):
     slopes = alibi_slopes(8).requires_grad_()
 
-    def attention(*inputs: Tensor) -> Any:
+    def attention(*inputs):
         return alibi_attention(*inputs, slopes).numpy()  # an error if there were gradients
 
     with mode():
         check.attention(attention, num_heads=[8], length=20).raise_for_faults()
 
 
-def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scales_its_query_in_place(query, key, value):
     query *= query.shape[-1] ** -0.5
     return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), scale=1.0)
 
 
-def leaves_out_weights_below_float32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def leaves_out_weights_below_float32(query, key, value):
     bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
     is_left_out = (bias < -20) | (bias > 0)
     logits = query @ key.mT / query.shape[-1] ** 0.5 + bias
     return logits.masked_fill(is_left_out, -torch.inf).softmax(-1) @ value
 
 
-def differentiates(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def differentiates(query, key, value):
     query = query.clone().requires_grad_()
     torch.autograd.grad((query @ key.mT).sum(), query)
     return attend(query, key, value)
 
 
-def returns_bfloat16(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def returns_bfloat16(query, key, value):
     return attend(query, key, value).bfloat16()
 
 
@@ -307,33 +301,31 @@ def returns_bfloat16(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         pytest.param({"length": 16, "head_dim": 4}, id="fewer channels than keys"),
     ],
 )
-def test_attention_is_right_although_it(
-    function: Callable[..., Tensor], sizes: dict[str, int]
-) -> None:
+def test_attention_is_right_although_it(function, sizes):
     check.attention(function, **sizes).raise_for_faults()
 
 
 # Groups of heads that share keys
 
 
-def shares_keys_in_groups_of_four(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def shares_keys_in_groups_of_four(query, key, value):
     slopes = alibi_slopes(query.shape[1])
     return alibi_attention(query, key[:, ::4], value[:, ::4], slopes)
 
 
-def test_heads_may_share_keys() -> None:
+def test_heads_may_share_keys():
     report = check.attention(shares_keys_in_groups_of_four, group_size=4, length=64)
     report.raise_for_faults()
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_heads_that_share_keys_in_other_groups_are_wrong(size: int) -> None:
+def test_heads_that_share_keys_in_other_groups_are_wrong(size):
     report = check.attention(shares_keys_in_groups_of_four, group_size=size, length=16)
     assert names(report) == {"wrong keys"}
     assert "in groups of 4" in report.findings[0].evidence
 
 
-def test_a_group_size_must_divide_the_number_of_heads() -> None:
+def test_a_group_size_must_divide_the_number_of_heads():
     message = r"group_size must divide every head count of \[8, 12\], got 3"
     with pytest.raises(ValueError, match=message):
         check.attention(attend, group_size=3)
@@ -343,16 +335,16 @@ def test_a_group_size_must_divide_the_number_of_heads() -> None:
 
 
 @pytest.fixture(scope="module")
-def positions_of_x_transformers() -> Any:
+def positions_of_x_transformers():
     """Its class for a bias, given a number of heads."""
     return pytest.importorskip("x_transformers.x_transformers").AlibiPositionalBias
 
 
 @pytest.fixture(scope="module")
 def bias_of_x_transformers(
-    positions_of_x_transformers: Any,
-) -> Callable[[int, int, int], Tensor]:
-    def bias(heads: int, queries: int, keys: int) -> Tensor:
+    positions_of_x_transformers,
+):
+    def bias(heads, queries, keys):
         module = positions_of_x_transformers(heads)
         module(keys, keys)  # fill its cache
         return module(queries, keys)
@@ -360,23 +352,21 @@ def bias_of_x_transformers(
     return bias
 
 
-def test_slopes_of_x_transformers_are_right(positions_of_x_transformers: Any) -> None:
+def test_slopes_of_x_transformers_are_right(positions_of_x_transformers):
     check.slopes(positions_of_x_transformers._get_slopes).raise_for_faults()
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
-def test_bias_of_x_transformers_is_right(
-    bias_of_x_transformers: Callable[[int, int, int], Tensor], causal: bool
-) -> None:
+def test_bias_of_x_transformers_is_right(bias_of_x_transformers, causal):
     check.bias(bias_of_x_transformers, causal=causal).raise_for_faults()
 
 
 def test_attention_of_x_transformers_is_right(
-    bias_of_x_transformers: Callable[[int, int, int], Tensor],
-) -> None:
+    bias_of_x_transformers,
+):
     attend_with = pytest.importorskip("x_transformers.attend").Attend(causal=True)
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attention(query, key, value):
         _, heads, queries, _ = query.shape
         bias = bias_of_x_transformers(heads, queries, key.shape[2])
         output, _ = attend_with(query, key, value, attn_bias=bias)

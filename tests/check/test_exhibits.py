@@ -2,12 +2,10 @@
 lessons state."""
 
 import math
-from collections.abc import Callable
 from functools import cache
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, check, gallery
 from alibi_viz.check.gallery import attention, biases
@@ -26,7 +24,7 @@ ALSO = {
 SHOWS_FAR_AWAY = {biases.fairseq_mask, biases.xformers_pattern}
 
 
-def name_of(exhibit: gallery.Exhibit) -> str:
+def name_of(exhibit):
     return exhibit.rule.__name__
 
 
@@ -34,7 +32,7 @@ each_exhibit = pytest.mark.parametrize("exhibit", gallery.EXHIBITS, ids=name_of)
 
 
 @cache
-def report_on(rule: Callable[..., Tensor]) -> check.Report:
+def report_on(rule):
     """What the checker says about the function of an exhibit."""
     (exhibit,) = (exhibit for exhibit in gallery.EXHIBITS if exhibit.rule is rule)
     checker = getattr(check, exhibit.kind)
@@ -43,18 +41,18 @@ def report_on(rule: Callable[..., Tensor]) -> check.Report:
 
 
 @each_exhibit
-def test_exhibit_has_its_fault_and_no_other(exhibit: gallery.Exhibit) -> None:
+def test_exhibit_has_its_fault_and_no_other(exhibit):
     expected = {exhibit.fault} | ALSO.get(exhibit.rule, set())
     assert names(report_on(exhibit.rule)) == expected
 
 
 @each_exhibit
-def test_report_says_in_which_system_the_fault_was_seen(exhibit: gallery.Exhibit) -> None:
+def test_report_says_in_which_system_the_fault_was_seen(exhibit):
     assert exhibit.system in str(report_on(exhibit.rule))
 
 
 @each_exhibit
-def test_exhibit_has_a_source_and_an_effect(exhibit: gallery.Exhibit) -> None:
+def test_exhibit_has_a_source_and_an_effect(exhibit):
     assert exhibit.source.startswith("https://")
     assert exhibit.effect
 
@@ -62,47 +60,47 @@ def test_exhibit_has_a_source_and_an_effect(exhibit: gallery.Exhibit) -> None:
 # Biases, for a slope m, the row of the query, its position i, and the position j of the key
 
 
-def ggml_2023(m: float, row: int, i: int, j: int) -> float:
+def ggml_2023(m, row, i, j):
     return m * (row + 1)
 
 
-def attention_gym_2024(m: float, row: int, i: int, j: int) -> float:
+def attention_gym_2024(m, row, i, j):
     return m * (i - j)
 
 
-def zeta(m: float, row: int, i: int, j: int) -> float:
+def zeta(m, row, i, j):
     return -m * j
 
 
-def megatron_layer_scaling(m: float, row: int, i: int, j: int) -> float:
+def megatron_layer_scaling(m, row, i, j):
     return 24 * m * j
 
 
-def fairseq_mask(m: float, row: int, i: int, j: int) -> float:
+def fairseq_mask(m, row, i, j):
     return m * j if j <= row else -math.inf
 
 
-def bloom_in_bfloat16(m: float, row: int, i: int, j: int) -> float:
+def bloom_in_bfloat16(m, row, i, j):
     return m * j  # such small products are exact
 
 
-def x_transformers_2022(m: float, row: int, i: int, j: int) -> float:
+def x_transformers_2022(m, row, i, j):
     return -m * abs(row - j)
 
 
-def step_audio(m: float, row: int, i: int, j: int) -> float:
+def step_audio(m, row, i, j):
     return -m * max(i - j, 0) ** 0.5
 
 
-def flash_bias_2025(m: float, row: int, i: int, j: int) -> float:
+def flash_bias_2025(m, row, i, j):
     return m * (i - j)
 
 
-def transformer_lens(m: float, row: int, i: int, j: int) -> float:
+def transformer_lens(m, row, i, j):
     return -m * (7 + i - j)  # of later queries, which is the same under a softmax
 
 
-def xformers_pattern(m: float, row: int, i: int, j: int) -> float:
+def xformers_pattern(m, row, i, j):
     return 0.0 if m * j < 1 else -math.inf  # the first keys, for any query
 
 
@@ -122,7 +120,7 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_bias_matches_its_formula(formula: Callable[..., float]) -> None:
+def test_bias_matches_its_formula(formula):
     """Three queries after four cached keys."""
     bias = getattr(biases, formula.__name__)(8, 3, 7).expand(8, 3, 7)
     for head, slope in enumerate(SLOPES.tolist()):
@@ -134,20 +132,20 @@ def test_bias_matches_its_formula(formula: Callable[..., float]) -> None:
 # Effects that the texts and the lessons state
 
 
-def weights(function: Callable[..., Tensor]) -> Tensor:
+def weights(function):
     """The weights at equal content, float32 [8, query, key]: the output for one-hot values."""
     zeros = torch.zeros(1, 8, 16, 32)
     one_hot = torch.eye(16, 32).expand(1, 8, -1, -1)
     return function(zeros, zeros, one_hot)[0, ..., :16]
 
 
-def test_megatron_is_right_for_one_sequence_on_one_device() -> None:
+def test_megatron_is_right_for_one_sequence_on_one_device():
     q, k, v = torch.randn(3, 1, 8, 16, 32, generator=torch.Generator().manual_seed(0))
     output = attention.megatron_2022(q, k, v, devices=1)
     assert torch.allclose(output, alibi_attention(q, k, v, SLOPES), atol=1e-5)
 
 
-def test_an_encoder_of_jaketae_prefers_the_last_key() -> None:
+def test_an_encoder_of_jaketae_prefers_the_last_key():
     of_encoder = weights(attention.jaketae_encoder)
     assert bool((of_encoder.argmax(-1) == 15).all())
     of_first_query = of_encoder[0, 0]
@@ -155,7 +153,7 @@ def test_an_encoder_of_jaketae_prefers_the_last_key() -> None:
     assert of_first_query[0].item() == pytest.approx(0.0002, abs=5e-4)
 
 
-def test_leet_gpu_has_the_output_of_its_first_example() -> None:
+def test_leet_gpu_has_the_output_of_its_first_example():
     # Two queries, three keys, and a = 0.5, the first slope of eight heads
     query = torch.eye(2, 4).expand(1, 8, -1, -1)
     key = torch.eye(3, 4).expand(1, 8, -1, -1)
@@ -165,26 +163,26 @@ def test_leet_gpu_has_the_output_of_its_first_example() -> None:
     assert second_row.tolist() == pytest.approx([3.93, 4.93, 5.93, 6.93], abs=6e-3)
 
 
-def test_leet_gpu_prefers_the_first_key() -> None:
+def test_leet_gpu_prefers_the_first_key():
     assert bool((weights(attention.leet_gpu_2026).argmax(-1) == 0).all())
 
 
-def test_flash_bias_rewards_distance() -> None:
+def test_flash_bias_rewards_distance():
     nearest_five = biases.flash_bias_2025(50, 1024, 1024)[0, -1, -5:]
     instead_of_minus_3_58_to_0 = [3.48, 2.58, 1.69, 0.79, -0.10]
     assert nearest_five.tolist() == pytest.approx(instead_of_minus_3_58_to_0, abs=6e-3)
 
 
-def test_far_neighbors_share_a_bias_in_flash_bias() -> None:
+def test_far_neighbors_share_a_bias_in_flash_bias():
     of_64_keys = biases.flash_bias_2025(8, 1, 4096)[0, 0, -64:]
     assert len(of_64_keys.unique()) == 33
     report = check.bias(biases.flash_bias_2025, num_heads=[8], length=4096)
     assert names(report) == {"sign reversed", "colliding positions"}
 
 
-def test_transformer_lens_is_right_for_powers_of_two() -> None:
+def test_transformer_lens_is_right_for_powers_of_two():
     assert check.bias(biases.transformer_lens, num_heads=[8, 16, 32]).ok
 
 
-def test_transformer_lens_is_right_for_geometric_slopes() -> None:
+def test_transformer_lens_is_right_for_geometric_slopes():
     assert check.bias(biases.transformer_lens, slopes="geometric").ok

@@ -2,9 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("error:`past_key_values` is deprecated")
 
 # {family: its configuration, the names of width, heads and layers in it, and further settings}
 USUAL = ("hidden_size", "num_attention_heads", "num_hidden_layers")
-FAMILIES: dict[str, tuple[str, tuple[str, str, str], dict[str, Any]]] = {
+FAMILIES = {
     "bloom": ("BloomConfig", ("hidden_size", "n_head", "n_layer"), {}),
     "mpt": ("MptConfig", ("d_model", "n_heads", "n_layers"), {"max_seq_len": 64}),
     "falcon": (
@@ -33,7 +31,7 @@ FAMILIES: dict[str, tuple[str, tuple[str, str, str], dict[str, Any]]] = {
 IMPLEMENTATIONS = {"bloom": "eager", "mpt": "eager", "falcon": "sdpa", "gpt_neox": "sdpa"}
 
 
-def build(family: str, heads: int = 4, implementation: str = "", **options: Any) -> Any:
+def build(family, heads=4, implementation="", **options):
     """A model of two layers with random weights."""
     config_class, size_names, further = FAMILIES[family]
     sizes = dict(zip(size_names, (16 * heads, heads, 2), strict=True))
@@ -52,7 +50,7 @@ def build(family: str, heads: int = 4, implementation: str = "", **options: Any)
 
 
 @cache
-def report_of(family: str, dtype: torch.dtype = torch.float32) -> check.Report:
+def report_of(family, dtype=torch.float32):
     """What is said of a right model with four heads.
 
     The rounded positions of Falcon, and of BLOOM in bfloat16, show from 256 tokens on.
@@ -65,7 +63,7 @@ def report_of(family: str, dtype: torch.dtype = torch.float32) -> check.Report:
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon"])
-def test_alibi_models_are_right(family: str) -> None:
+def test_alibi_models_are_right(family):
     report = report_of(family)
     report.raise_for_faults()
     said = f"ALiBi is on, with the official slopes ({family}, 4 heads of size 16)"
@@ -73,20 +71,20 @@ def test_alibi_models_are_right(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon"])
-def test_alibi_models_with_twelve_heads_are_right(family: str) -> None:
+def test_alibi_models_with_twelve_heads_are_right(family):
     check.model(build(family, heads=12), length=16).raise_for_faults()
 
 
-def test_a_model_without_its_head_is_right() -> None:
+def test_a_model_without_its_head_is_right():
     check.model(build("bloom").transformer, length=16).raise_for_faults()
 
 
-def test_a_model_that_allows_few_tokens_is_tried_with_these() -> None:
+def test_a_model_that_allows_few_tokens_is_tried_with_these():
     report = check.model(build("mpt", max_seq_len=16))
     assert str(report).endswith("with the official slopes (mpt, 4 heads of size 16).")
 
 
-def test_the_model_is_as_before() -> None:
+def test_the_model_is_as_before():
     model = build("bloom", attention_dropout=0.5).train()
     second_layer = model.transformer.h[1].eval()
     check.model(model, length=16)
@@ -102,7 +100,7 @@ DIFFERS = "Differs from the paper; right for these weights: "
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_what_falcon_was_trained_with_is_a_note(dtype: torch.dtype) -> None:
+def test_what_falcon_was_trained_with_is_a_note(dtype):
     report = report_of("falcon", dtype)
     assert report.ok
     assert report.comparison is None
@@ -111,33 +109,33 @@ def test_what_falcon_was_trained_with_is_a_note(dtype: torch.dtype) -> None:
     assert rounded.startswith(f"{DIFFERS}m j in bf")
 
 
-def test_the_rounding_of_large_bloom_is_a_note() -> None:
+def test_the_rounding_of_large_bloom_is_a_note():
     report = report_of("bloom", torch.bfloat16)
     assert report.ok
     assert "right for BLOOM-176B; smaller ones had float16: m j" in str(report)
 
 
-def test_bloom_in_float32_rounds_nothing() -> None:
+def test_bloom_in_float32_rounds_nothing():
     assert "right for BLOOM-176B" not in str(report_of("bloom"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_mpt_was_trained_as_in_the_paper(dtype: torch.dtype) -> None:
+def test_mpt_was_trained_as_in_the_paper(dtype):
     assert DIFFERS not in str(report_of("mpt", dtype))
 
 
 @pytest.mark.parametrize("family", ["bloom", "falcon"])
-def test_half_precision_is_judged_by_short_texts(family: str) -> None:
+def test_half_precision_is_judged_by_short_texts(family):
     report = check.model(build(family).half(), length=20)
     assert report.ok
     assert "judged by 16 tokens" in str(report)
 
 
-def test_float32_is_judged_by_all_texts() -> None:
+def test_float32_is_judged_by_all_texts():
     assert "judged by" not in str(report_of("bloom"))
 
 
-def test_an_option_that_transformers_ignores_is_a_note() -> None:
+def test_an_option_that_transformers_ignores_is_a_note():
     report = check.model(build("mpt", attn_config={"alibi_bias_max": 16}), length=16)
     said = (
         "The config asks for alibi_bias_max=16, which transformers ignores: it computes as with "
@@ -149,18 +147,18 @@ def test_an_option_that_transformers_ignores_is_a_note() -> None:
 # Faults
 
 
-def test_falcon_with_eager_attention_adds_its_bias_twice() -> None:
+def test_falcon_with_eager_attention_adds_its_bias_twice():
     report = check.model(build("falcon", heads=12, implementation="eager"), length=16)
     assert names(report) == {"added twice"}
 
 
 def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     module = transformers.models.falcon.modeling_falcon
     build_bias = module.build_alibi_tensor
 
-    def without_scaling(*sizes: Any, **options: Any) -> Any:
+    def without_scaling(*sizes, **options):
         return 4 * build_bias(*sizes, **options)  # the head size is 16
 
     monkeypatch.setattr(module, "build_alibi_tensor", without_scaling)
@@ -168,13 +166,13 @@ def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_model_with_rotary_positions_has_no_alibi(implementation: str) -> None:
+def test_model_with_rotary_positions_has_no_alibi(implementation):
     report = check.model(build("gpt_neox", implementation=implementation), length=16)
     assert names(report) == {"no bias", "content depends on position"}
     assert "ALiBi is off" in str(report)
 
 
-def test_only_the_layer_asked_for_is_checked() -> None:
+def test_only_the_layer_asked_for_is_checked():
     model = build("bloom")
     model.transformer.h[1].self_attention.beta = 0.0  # the factor of its bias
     check.model(model, layer=0, length=16).raise_for_faults()
@@ -190,11 +188,11 @@ def test_only_the_layer_asked_for_is_checked() -> None:
         pytest.param({"past_key_values", "cache"}, "cache not read", id="cache"),
     ],
 )
-def test_what_a_model_ignores_is_noticed(ignored: set[str], fault: str) -> None:
+def test_what_a_model_ignores_is_noticed(ignored, fault):
     model = build("mpt").transformer
     forward = model.forward
 
-    def forgetful(**arguments: Any) -> Any:
+    def forgetful(**arguments):
         kept = {name: None if name in ignored else value for name, value in arguments.items()}
         return forward(**kept)
 
@@ -203,11 +201,11 @@ def test_what_a_model_ignores_is_noticed(ignored: set[str], fault: str) -> None:
     assert fault in names(check.model(model, length=16))
 
 
-def test_a_model_that_does_not_finish_is_said_to_fail() -> None:
+def test_a_model_that_does_not_finish_is_said_to_fail():
     model = build("mpt").transformer
     end_of_test = threading.Event()
 
-    def wait(**_: Any) -> None:
+    def wait(**_):
         end_of_test.wait()
 
     model.forward = wait
@@ -222,7 +220,7 @@ def test_a_model_that_does_not_finish_is_said_to_fail() -> None:
 class Layer(nn.Module):
     """Projections as MPT names them, in a model without a configuration."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.Wqkv = nn.Linear(4, 12)
         self.out_proj = nn.Linear(4, 4)
@@ -260,8 +258,6 @@ class Layer(nn.Module):
         ),
     ],
 )
-def test_model_that_cannot_be_checked_is_refused(
-    make: Callable[[], nn.Module], options: dict[str, int], message: str
-) -> None:
+def test_model_that_cannot_be_checked_is_refused(make, options, message):
     with pytest.raises(ValueError, match=message):
         check.model(make(), **options)

@@ -5,12 +5,9 @@ under which it is wrong; a right one is not accused.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_slopes, check
 from tests.check.faulty import names
@@ -20,63 +17,59 @@ from tests.check.plain_alibi import as_if_contiguous, attend, linear, steps
 SHORT = {"length": 16}
 
 
-def masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def masked(query, key, value, mask=None):
     return attend(query, key, value, mask=mask)
 
 
-def encoder(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def encoder(query, key, value, mask=None):
     return attend(query, key, value, mask=mask, causal=False)
 
 
 # Wrong for some calls
 
 
-def mask_forgotten_for_one_query(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def mask_forgotten_for_one_query(query, key, value, mask=None):
     return attend(query, key, value, mask=None if query.shape[2] == 1 else mask)
 
 
-def mask_forgotten_for_a_batch_of_one(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def mask_forgotten_for_a_batch_of_one(query, key, value, mask=None):
     return attend(query, key, value, mask=None if len(query) == 1 else mask)
 
 
-def strides_ignored(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def strides_ignored(query, key, value):
     return attend(as_if_contiguous(query), as_if_contiguous(key), as_if_contiguous(value))
 
 
-def strides_of_queries_ignored(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def strides_of_queries_ignored(query, key, value):
     return attend(as_if_contiguous(query), key, value)
 
 
-def scale_of_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scale_of_64_channels(query, key, value):
     return attend(query, key, value, scale=0.125)
 
 
-def first_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def first_64_channels(query, key, value):
     return attend(query[..., :64], key[..., :64], value, scale=query.shape[-1] ** -0.5)
 
 
-def no_bias_for_a_batch_of_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def no_bias_for_a_batch_of_one(query, key, value):
     bias = torch.zeros(1, 1, 1) if len(query) == 1 else None
     return attend(query, key, value, bias=bias)
 
 
-def no_bias_for_few_queries_and_many_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def no_bias_for_few_queries_and_many_keys(query, key, value):
     is_special = 1 < query.shape[2] < 8 and key.shape[2] > 100
     return attend(query, key, value, bias=torch.zeros(1, 1, 1) if is_special else None)
 
 
-def reversed_beyond_a_block(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def reversed_beyond_a_block(query, key, value):
     _, heads, queries, _ = query.shape
     keys = key.shape[2]
     is_special = 128 < queries < keys
     return attend(query, key, value, bias=-linear(heads, queries, keys) if is_special else None)
 
 
-def slopes_of_the_key_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def slopes_of_the_key_heads(query, key, value):
     """Four heads share a key head, and with one query also its slope."""
     _, heads, queries, _ = query.shape
     if queries > 1:
@@ -85,12 +78,12 @@ def slopes_of_the_key_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor
     return attend(query, key, value, bias=slopes[:, None, None] * steps(1, key.shape[2]))
 
 
-def key_heads_in_turn(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def key_heads_in_turn(query, key, value):
     """Of the key heads of groups of four, neighbors take different ones."""
     return attend(query, key[:, ::4].repeat(1, 4, 1, 1), value[:, ::4].repeat(1, 4, 1, 1))
 
 
-def additive_mask_of_20(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def additive_mask_of_20(query, key, value):
     """A mask that the bias of steep heads outweighs ahead."""
     _, heads, queries, head_dim = query.shape
     ahead = steps(queries, key.shape[2])
@@ -173,9 +166,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("function", "options", "fault", "words"), WRONG)
-def test_wrong_attention_is_named_with_its_condition(
-    function: Callable[..., Tensor], options: dict[str, Any], fault: str, words: str
-) -> None:
+def test_wrong_attention_is_named_with_its_condition(function, options, fault, words):
     (finding,) = check.attention(function, **options).findings
     assert finding.name == fault
     assert words in finding.evidence
@@ -184,13 +175,13 @@ def test_wrong_attention_is_named_with_its_condition(
 # Wrong biases
 
 
-def in_steps_of_25(heads: int, queries: int, keys: int) -> Tensor:
+def in_steps_of_25(heads, queries, keys):
     """FaceFormer's bias, by design: the distance in periods, rounded down."""
     periods = steps(queries, keys).abs() // 25
     return -alibi_slopes(heads)[:, None, None] * periods
 
 
-def wrapping_at_256(heads: int, queries: int, keys: int) -> Tensor:
+def wrapping_at_256(heads, queries, keys):
     """Distances in an unsigned integer of 8 bits."""
     distance = steps(queries, keys).abs().to(torch.uint8)
     return -alibi_slopes(heads)[:, None, None] * distance
@@ -199,10 +190,10 @@ def wrapping_at_256(heads: int, queries: int, keys: int) -> Tensor:
 class CutFromTheStart:
     """A cached bias: a larger one is cut from the start, a smaller one is built again."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.bias = torch.empty(0, 0, 0)
 
-    def __call__(self, heads: int, queries: int, keys: int) -> Tensor:
+    def __call__(self, heads, queries, keys):
         is_too_small = self.bias.shape[-1] < keys
         if len(self.bias) != heads or is_too_small:
             self.bias = linear(heads, keys, keys)
@@ -210,7 +201,7 @@ class CutFromTheStart:
         return self.bias[:, :queries, :keys]
 
 
-def on_a_grid(heads: int, queries: int, keys: int) -> Tensor:
+def on_a_grid(heads, queries, keys):
     """Patches of an image in rows of four."""
     query = torch.arange(keys - queries, keys)[:, None]
     key = torch.arange(keys)
@@ -218,7 +209,7 @@ def on_a_grid(heads: int, queries: int, keys: int) -> Tensor:
     return -alibi_slopes(heads)[:, None, None] * distance
 
 
-def learned(heads: int, queries: int, keys: int) -> Tensor:
+def learned(heads, queries, keys):
     """A table of a number for each distance."""
     generator = torch.Generator().manual_seed(heads)
     table = 0.3 * torch.randn(heads, 1000, generator=generator).cumsum(-1)
@@ -252,36 +243,34 @@ def learned(heads: int, queries: int, keys: int) -> Tensor:
         ),
     ],
 )
-def test_wrong_bias_has_one_name(
-    function: Callable[..., Tensor], length: int, fault: str, words: str
-) -> None:
+def test_wrong_bias_has_one_name(function, length, fault, words):
     (finding,) = check.bias(function, num_heads=[8], length=length).findings
     assert finding.name == fault
     assert words in finding.evidence
 
 
-def test_a_smaller_bias_that_is_cut_from_the_start_of_a_cached_one_is_named() -> None:
+def test_a_smaller_bias_that_is_cut_from_the_start_of_a_cached_one_is_named():
     report = check.bias(CutFromTheStart(), length=64)
     assert names(report) == {"wrong corner of the cache"}
 
 
-def one_slope(heads: int) -> Tensor:
+def one_slope(heads):
     return torch.full((heads,), 0.125)
 
 
-def of_groups_of_four(heads: int) -> Tensor:
+def of_groups_of_four(heads):
     return alibi_slopes(heads // 4).repeat_interleave(4)
 
 
 @pytest.mark.parametrize("function", [one_slope, of_groups_of_four])
-def test_heads_that_share_a_slope_are_named(function: Callable[[int], Tensor]) -> None:
+def test_heads_that_share_a_slope_are_named(function):
     assert names(check.slopes(function, [8, 12, 16])) == {"heads share a slope"}
 
 
 # Right by design
 
 
-def soft_cap_of_50(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def soft_cap_of_50(query, key, value):
     _, heads, queries, head_dim = query.shape
     scores = query @ key.mT * head_dim**-0.5
     bias = linear(heads, queries, key.shape[2])
@@ -290,11 +279,11 @@ def soft_cap_of_50(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return capped.masked_fill(future, -math.inf).softmax(-1) @ value
 
 
-def scale_of_mup(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scale_of_mup(query, key, value):
     return attend(query, key, value, scale=1 / 64)
 
 
-def window_of_32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_of_32(query, key, value):
     _, heads, queries, _ = query.shape
     keys = key.shape[2]
     bias = linear(heads, queries, keys)
@@ -302,14 +291,12 @@ def window_of_32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value, bias=bias.masked_fill(too_far, -math.inf))
 
 
-def window_of_one(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_of_one(query, key, value):
     """Each query sees its own key only, so content changes nothing."""
     return value[:, :, -query.shape[2] :]
 
 
-def encoder_that_takes_lengths(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def encoder_that_takes_lengths(query, key, value, mask=None):
     if mask is None:
         return encoder(query, key, value)
     lengths = mask.sum(-1, keepdim=True)
@@ -317,12 +304,12 @@ def encoder_that_takes_lengths(
     return encoder(query, key, value, is_real)
 
 
-def needs_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def needs_64_channels(query, key, value):
     assert query.shape[-1] == 64, "64 channels"
     return attend(query, key, value)
 
 
-def needs_contiguous_inputs(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def needs_contiguous_inputs(query, key, value):
     query.view(-1)
     return attend(query, key, value)
 
@@ -352,9 +339,7 @@ RIGHT = [
 
 
 @pytest.mark.parametrize(("function", "options"), RIGHT)
-def test_right_attention_is_not_accused(
-    function: Callable[..., Tensor], options: dict[str, Any]
-) -> None:
+def test_right_attention_is_not_accused(function, options):
     check.attention(function, **options).raise_for_faults()
 
 
@@ -374,9 +359,7 @@ def test_right_attention_is_not_accused(
         ),
     ],
 )
-def test_what_is_said_to_be_by_design_is_checked(
-    function: Callable[..., Tensor], options: dict[str, Any], fault: str
-) -> None:
+def test_what_is_said_to_be_by_design_is_checked(function, options, fault):
     assert names(check.attention(function, **options)) == {fault}
 
 
@@ -389,14 +372,14 @@ def test_what_is_said_to_be_by_design_is_checked(
         pytest.param(needs_contiguous_inputs, "Not checked with some transposed", id="memory"),
     ],
 )
-def test_what_may_be_by_design_is_a_note(function: Callable[..., Tensor], words: str) -> None:
+def test_what_may_be_by_design_is_a_note(function, words):
     report = check.attention(function, length=64)
     assert report.ok
     (note,) = report.notes
     assert words in note
 
 
-def with_sinks(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def with_sinks(query, key, value):
     """Each head has a logit more in its softmax, whose value is 0."""
     _, heads, queries, head_dim = query.shape
     keys = key.shape[2]
@@ -406,7 +389,7 @@ def with_sinks(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return torch.cat([scores, sinks], dim=-1).softmax(-1)[..., :-1] @ value
 
 
-def test_sinks_are_outside_of_what_the_checker_knows() -> None:
+def test_sinks_are_outside_of_what_the_checker_knows():
     (finding,) = check.attention(with_sinks, **SHORT).findings
     assert finding.name == "outside of what this checker knows"
     assert "attention sink" in finding.evidence

@@ -5,7 +5,6 @@ Nobody reported them yet. Each was answered wrongly by a checker that answered a
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -18,47 +17,47 @@ from tests.check.plain_alibi import as_if_contiguous, attend, linear, steps
 Attention = Callable[..., Tensor]
 Bias = Callable[[int, int, int], Tensor]
 
-SMALL: dict[str, Any] = {"num_heads": [8], "head_dim": 64, "length": 16}
-LONG: dict[str, Any] = {"num_heads": [8], "length": 140}
+SMALL = {"num_heads": [8], "head_dim": 64, "length": 16}
+LONG = {"num_heads": [8], "length": 140}
 OUTSIDE = "outside of what this checker knows"
 
 
 # How the inputs lie in memory
 
 
-def values_as_if_contiguous(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def values_as_if_contiguous(query, key, value):
     return attend(query, key, as_if_contiguous(value))
 
 
-def with_dense_sequences(tensor: Tensor) -> Tensor:
+def with_dense_sequences(tensor):
     """The tensor as code reads it that takes one sequence to follow another."""
     _, heads, length, head_dim = tensor.shape
     strides = (heads * length * head_dim, *tensor.stride()[1:])
     return torch.as_strided(tensor, tensor.shape, strides)
 
 
-def dense_sequences(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def dense_sequences(query, key, value):
     return attend(*map(with_dense_sequences, (query, key, value)))
 
 
-def with_dense_last_axis(tensor: Tensor) -> Tensor:
+def with_dense_last_axis(tensor):
     strides = (*tensor.stride()[:3], 1)
     return torch.as_strided(tensor, tensor.shape, strides)
 
 
-def dense_last_axis(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def dense_last_axis(query, key, value):
     return attend(*map(with_dense_last_axis, (query, key, value)))
 
 
-def without_offset(tensor: Tensor) -> Tensor:
+def without_offset(tensor):
     return torch.as_strided(tensor, tensor.shape, tensor.stride(), 0)
 
 
-def offset_of_a_slice_ignored(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def offset_of_a_slice_ignored(query, key, value):
     return attend(*map(without_offset, (query, key, value)))
 
 
-def strides_of_the_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def strides_of_the_query(query, key, value):
     """With as many queries as keys, the strides of the query stand for all."""
     if query.shape == key.shape:
         key = torch.as_strided(key, key.shape, query.stride())
@@ -76,31 +75,31 @@ def strides_of_the_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         pytest.param(strides_of_the_query, "slices of a cache", id="those of the query"),
     ],
 )
-def test_ignored_strides_are_named_with_the_kind_of_memory(function: Attention, words: str) -> None:
+def test_ignored_strides_are_named_with_the_kind_of_memory(function, words):
     (finding,) = check.attention(function, **SMALL).findings
     assert finding.name == "strides ignored"
     assert words in finding.evidence
 
 
-def scales_a_flat_copy(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scales_a_flat_copy(query, key, value):
     """`reshape` gives a view of contiguous queries, but a copy of several transposed ones."""
     flat = query.reshape(-1, *query.shape[2:])
     flat *= query.shape[-1] ** -0.5
     return attend(query, key, value, scale=1.0)
 
 
-def test_several_transposed_sequences_are_tried() -> None:
+def test_several_transposed_sequences_are_tried():
     (finding,) = check.attention(scales_a_flat_copy, length=16).findings
     assert finding.name == "content not scaled"
     assert "only with transposed inputs" in finding.evidence
 
 
-def refuses_other_last_axes(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def refuses_other_last_axes(query, key, value):
     assert query.stride(-1) == 1, "the last axis must be dense"
     return attend(query, key, value)
 
 
-def test_memory_that_a_function_refuses_is_a_note() -> None:
+def test_memory_that_a_function_refuses_is_a_note():
     report = check.attention(refuses_other_last_axes, **SMALL)
     assert report.ok
     (note,) = report.notes
@@ -110,22 +109,22 @@ def test_memory_that_a_function_refuses_is_a_note() -> None:
 # Sizes of calls
 
 
-def scale_of_a_multiple_of_32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scale_of_a_multiple_of_32(query, key, value):
     """The size of a head is rounded up, as kernels do with their tiles, and so is the scale."""
     rounded = math.ceil(query.shape[-1] / 32) * 32
     return attend(query, key, value, scale=rounded**-0.5)
 
 
-def scale_of_64_channels_for_many_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scale_of_64_channels_for_many_keys(query, key, value):
     return attend(query, key, value, scale=0.125 if key.shape[2] > 128 else None)
 
 
-def scaled_twice_beyond_a_block(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scaled_twice_beyond_a_block(query, key, value):
     is_long = query.shape[2] > 128
     return attend(query, key, value, scale=1 / query.shape[-1] if is_long else None)
 
 
-def no_bias_for_whole_blocks(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def no_bias_for_whole_blocks(query, key, value):
     is_whole = key.shape[2] % 128 == 0
     return attend(query, key, value, bias=torch.zeros(1, 1, 1) if is_whole else None)
 
@@ -163,9 +162,7 @@ def no_bias_for_whole_blocks(query: Tensor, key: Tensor, value: Tensor) -> Tenso
         ),
     ],
 )
-def test_fault_of_some_sizes_is_named_with_them(
-    function: Attention, options: dict[str, Any], fault: str, words: str
-) -> None:
+def test_fault_of_some_sizes_is_named_with_them(function, options, fault, words):
     (finding,) = check.attention(function, **options).findings
     assert finding.name == fault
     assert words in finding.evidence
@@ -174,9 +171,7 @@ def test_fault_of_some_sizes_is_named_with_them(
 # Padding
 
 
-def forgets_whole_blocks(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def forgets_whole_blocks(query, key, value, mask=None):
     """A block of 64 keys that has nothing but padding is not masked."""
     if mask is None:
         return attend(query, key, value)
@@ -187,15 +182,11 @@ def forgets_whole_blocks(
     return attend(query, key, value, mask=masked)
 
 
-def mask_of_the_first_sequence(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def mask_of_the_first_sequence(query, key, value, mask=None):
     return attend(query, key, value, mask=None if mask is None else mask[:1].expand_as(mask))
 
 
-def forgets_the_mask_of_5_queries(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def forgets_the_mask_of_5_queries(query, key, value, mask=None):
     is_special = query.shape[2] == 5 and key.shape[2] == 140
     return attend(query, key, value, mask=None if is_special else mask)
 
@@ -220,9 +211,7 @@ def forgets_the_mask_of_5_queries(
         ),
     ],
 )
-def test_forgotten_padding_is_the_only_fault(
-    function: Attention, options: dict[str, Any], words: str
-) -> None:
+def test_forgotten_padding_is_the_only_fault(function, options, words):
     (finding,) = check.attention(function, **options).findings
     assert finding.name == "padding not masked"
     assert words in finding.evidence
@@ -231,7 +220,7 @@ def test_forgotten_padding_is_the_only_fault(
 # Scales and soft caps
 
 
-def soft_cap_of_5(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def soft_cap_of_5(query, key, value):
     """A cap so strong that the scores look as if they had another scale."""
     _, heads, queries, head_dim = query.shape
     keys = key.shape[2]
@@ -240,14 +229,14 @@ def soft_cap_of_5(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return scores.masked_fill(steps(queries, keys) > 0, -math.inf).softmax(-1) @ value
 
 
-def test_a_strong_soft_cap_is_no_scale() -> None:
+def test_a_strong_soft_cap_is_no_scale():
     report = check.attention(soft_cap_of_5, **SMALL)
     assert report.ok
     (note,) = report.notes
     assert "pass softcap=5." in note
 
 
-def soft_cap_of_20_after_the_bias(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def soft_cap_of_20_after_the_bias(query, key, value):
     _, heads, queries, head_dim = query.shape
     keys = key.shape[2]
     scores = query @ key.mT * head_dim**-0.5 + linear(heads, queries, keys)
@@ -262,31 +251,29 @@ def soft_cap_of_20_after_the_bias(query: Tensor, key: Tensor, value: Tensor) -> 
         pytest.param(20, "`softcap=` is one before the bias", id="declared"),
     ],
 )
-def test_a_soft_cap_after_the_bias_is_outside_of_what_the_checker_knows(
-    softcap: float | None, words: str
-) -> None:
+def test_a_soft_cap_after_the_bias_is_outside_of_what_the_checker_knows(softcap, words):
     (finding,) = check.attention(soft_cap_of_20_after_the_bias, softcap=softcap, **SMALL).findings
     assert finding.name == OUTSIDE
     assert words in finding.evidence
 
 
-def scale_of_8_over_head_dim(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scale_of_8_over_head_dim(query, key, value):
     """muP's scale with a base of 64 channels, for which it is the usual one."""
     return attend(query, key, value, scale=8 / query.shape[-1])
 
 
-def test_a_scale_of_mup_is_a_note() -> None:
+def test_a_scale_of_mup_is_a_note():
     report = check.attention(scale_of_8_over_head_dim, num_heads=[8], length=16)
     assert report.ok
     (note,) = report.notes
     assert "multiplied with 8 / head_dim" in note
 
 
-def scaled_twice(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scaled_twice(query, key, value):
     return attend(query, key, value, scale=1 / query.shape[-1])
 
 
-def test_a_scale_that_is_applied_twice_is_named() -> None:
+def test_a_scale_that_is_applied_twice_is_named():
     assert names(check.attention(scaled_twice, num_heads=[8], length=16)) == {
         "content scaled twice"
     }
@@ -295,25 +282,23 @@ def test_a_scale_that_is_applied_twice_is_named() -> None:
 # Masks
 
 
-def within(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, *, causal: bool = True
-) -> Tensor:
+def within(query, key, value, visible, *, causal=True):
     """Attention to the visible keys only."""
     bias = linear(query.shape[1], query.shape[2], key.shape[2])
     return attend(query, key, value, bias=bias.masked_fill(~visible, -math.inf), causal=causal)
 
 
-def in_chunks_of_8(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def in_chunks_of_8(query, key, value):
     positions = torch.arange(key.shape[2])
     own_chunk = positions[-query.shape[2] :, None] // 8
     return within(query, key, value, positions // 8 == own_chunk)
 
 
-def every_other_key(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def every_other_key(query, key, value):
     return within(query, key, value, steps(query.shape[2], key.shape[2]) % 2 == 0)
 
 
-def first_keys_of_a_cache_lost(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def first_keys_of_a_cache_lost(query, key, value):
     """While decoding, the part of the cache that is no multiple of 8 is lost."""
     queries = query.shape[2]
     keys = key.shape[2]
@@ -331,27 +316,25 @@ def first_keys_of_a_cache_lost(query: Tensor, key: Tensor, value: Tensor) -> Ten
         ),
     ],
 )
-def test_a_wrong_mask_is_told_by_the_keys_that_a_query_sees(
-    function: Attention, length: int, words: str
-) -> None:
+def test_a_wrong_mask_is_told_by_the_keys_that_a_query_sees(function, length, words):
     (finding,) = check.attention(function, **{**SMALL, "length": length}).findings
     assert finding.name == "wrong mask"
     assert words in finding.evidence
 
 
-def window_behind_only(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_behind_only(query, key, value):
     is_near = steps(query.shape[2], key.shape[2]) > -8
     return within(query, key, value, is_near, causal=False)
 
 
-def window_and_first_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_and_first_keys(query, key, value):
     """A window with the first keys beside it, as StreamingLLM has."""
     is_near = steps(query.shape[2], key.shape[2]) > -8
     is_first = torch.arange(key.shape[2]) < 2
     return within(query, key, value, is_near | is_first)
 
 
-def window_forgotten_while_decoding(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def window_forgotten_while_decoding(query, key, value):
     queries = query.shape[2]
     keys = key.shape[2]
     is_near = steps(queries, keys) > -8
@@ -368,9 +351,7 @@ def window_forgotten_while_decoding(query: Tensor, key: Tensor, value: Tensor) -
         ),
     ],
 )
-def test_keys_beside_a_declared_window_are_named(
-    function: Attention, causal: bool, words: str
-) -> None:
+def test_keys_beside_a_declared_window_are_named(function, causal, words):
     (finding,) = check.attention(function, window=8, causal=causal, **SMALL).findings
     assert finding.name == "window"
     assert words in finding.evidence
@@ -379,35 +360,35 @@ def test_keys_beside_a_declared_window_are_named(
 # Laws of distance
 
 
-def steps_of_10_rounded_up(heads: int, queries: int, keys: int) -> Tensor:
+def steps_of_10_rounded_up(heads, queries, keys):
     return -alibi_slopes(heads)[:, None, None] * (steps(queries, keys).abs() / 10).ceil()
 
 
-def steps_of_10_rounded(heads: int, queries: int, keys: int) -> Tensor:
+def steps_of_10_rounded(heads, queries, keys):
     return -alibi_slopes(heads)[:, None, None] * (steps(queries, keys).abs() / 10).round()
 
 
-def steps_of_30_rounded_in_tokens(heads: int, queries: int, keys: int) -> Tensor:
+def steps_of_30_rounded_in_tokens(heads, queries, keys):
     """So wide that a short call has no bias."""
     distance = 30 * (steps(queries, keys).abs() / 30).round()
     return -alibi_slopes(heads)[:, None, None] * distance
 
 
-def positions_in_blocks_of_7(heads: int, queries: int, keys: int) -> Tensor:
+def positions_in_blocks_of_7(heads, queries, keys):
     block = torch.arange(keys) // 7
     distance = (block[-queries:, None] - block).abs()
     return -alibi_slopes(heads)[:, None, None] * distance
 
 
-def biases_down_to_minus_5(heads: int, queries: int, keys: int) -> Tensor:
+def biases_down_to_minus_5(heads, queries, keys):
     return linear(heads, queries, keys).clamp(min=-5)
 
 
-def keys_in_reverse_order(heads: int, queries: int, keys: int) -> Tensor:
+def keys_in_reverse_order(heads, queries, keys):
     return linear(heads, keys, keys).flip(-1)[:, -queries:]
 
 
-def bent_by_tanh(heads: int, queries: int, keys: int) -> Tensor:
+def bent_by_tanh(heads, queries, keys):
     return 10 * (linear(heads, queries, keys) / 10).tanh()
 
 
@@ -439,18 +420,18 @@ def bent_by_tanh(heads: int, queries: int, keys: int) -> Tensor:
         pytest.param(bent_by_tanh, OUTSIDE, "a soft cap of about 10", id="tanh"),
     ],
 )
-def test_another_law_of_distance_has_one_name(function: Bias, fault: str, words: str) -> None:
+def test_another_law_of_distance_has_one_name(function, fault, words):
     (finding,) = check.bias(function, [8], length=140).findings
     assert finding.name == fault
     assert words in finding.evidence
 
 
-def later_keys_count_twice(heads: int, queries: int, keys: int) -> Tensor:
+def later_keys_count_twice(heads, queries, keys):
     bias = linear(heads, queries, keys)
     return torch.where(steps(queries, keys) > 0, 2 * bias, bias)
 
 
-def earlier_keys_count_twice(heads: int, queries: int, keys: int) -> Tensor:
+def earlier_keys_count_twice(heads, queries, keys):
     bias = linear(heads, queries, keys)
     return torch.where(steps(queries, keys) < 0, 2 * bias, bias)
 
@@ -462,7 +443,7 @@ def earlier_keys_count_twice(heads: int, queries: int, keys: int) -> Tensor:
         pytest.param(earlier_keys_count_twice, "right for keys after the query", id="earlier"),
     ],
 )
-def test_a_bias_that_is_not_symmetric_is_told_by_its_right_side(function: Bias, words: str) -> None:
+def test_a_bias_that_is_not_symmetric_is_told_by_its_right_side(function, words):
     report = check.bias(function, [8], causal=False, decoding=False, length=17)
     (finding,) = report.findings
     assert finding.name == OUTSIDE
@@ -472,10 +453,10 @@ def test_a_bias_that_is_not_symmetric_is_told_by_its_right_side(function: Bias, 
 # Heads
 
 
-def reading(heads_of_keys: list[int], heads_of_values: list[int]) -> Attention:
+def reading(heads_of_keys, heads_of_values):
     """Attention of 8 heads that read these heads' keys and values."""
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attention(query, key, value):
         return attend(query, key[:, heads_of_keys], value[:, heads_of_values])
 
     return attention
@@ -512,30 +493,28 @@ REVERSED = [4, 4, 4, 4, 0, 0, 0, 0]
         ),
     ],
 )
-def test_heads_that_read_other_heads_are_told_which(
-    heads_of_keys: list[int], heads_of_values: list[int], fault: str, words: str
-) -> None:
+def test_heads_that_read_other_heads_are_told_which(heads_of_keys, heads_of_values, fault, words):
     function = reading(heads_of_keys, heads_of_values)
     (finding,) = check.attention(function, group_size=4, **SMALL).findings
     assert finding.name == fault
     assert words in finding.evidence
 
 
-def first_two_share(heads: int) -> Tensor:
+def first_two_share(heads):
     slopes = alibi_slopes(heads).clone()
     slopes[1] = slopes[0]
     return slopes
 
 
-def pairs_share_the_steeper_slope(heads: int) -> Tensor:
+def pairs_share_the_steeper_slope(heads):
     return alibi_slopes(heads)[::2].repeat_interleave(2)
 
 
-def of_the_next_power_of_two(heads: int) -> Tensor:
+def of_the_next_power_of_two(heads):
     return alibi_slopes(2 ** math.ceil(math.log2(heads)))[:heads]
 
 
-def of_the_power_of_two_below(heads: int) -> Tensor:
+def of_the_power_of_two_below(heads):
     return alibi_slopes(2 ** int(math.log2(heads))).repeat(2)[:heads]
 
 
@@ -568,18 +547,16 @@ def of_the_power_of_two_below(heads: int) -> Tensor:
         ),
     ],
 )
-def test_slopes_of_other_heads_are_named(
-    function: Callable[[int], Tensor], fault: str, words: str
-) -> None:
+def test_slopes_of_other_heads_are_named(function, fault, words):
     (finding,) = check.slopes(function, [8, 12]).findings
     assert finding.name == fault
     assert words in finding.evidence
 
 
-def no_bias_beyond_16_heads(heads: int, queries: int, keys: int) -> Tensor:
+def no_bias_beyond_16_heads(heads, queries, keys):
     return linear(heads, queries, keys) * (heads <= 16)
 
 
-def test_a_number_of_heads_without_any_bias_has_no_bias() -> None:
+def test_a_number_of_heads_without_any_bias_has_no_bias():
     report = check.bias(no_bias_beyond_16_heads, [8, 20], length=16)
     assert names(report) == {"no bias"}

@@ -13,7 +13,6 @@ from alibi_viz.data.tales import (
     LONGEST,
     PRONOUNS,
     SHORTEST,
-    Sentence,
     mentions,
     retell,
     write_tales,
@@ -26,29 +25,29 @@ TALES = TEXT.strip().split("\n\n")
 # The same text everywhere
 
 
-def test_the_built_in_text_has_the_known_bytes() -> None:
+def test_the_built_in_text_has_the_known_bytes():
     # They are the same with Python 3.11 to 3.14, so a change of the tales must be meant.
     assert lab.load_text().fingerprint == "5703b75f5f663a6b"
 
 
-def test_a_seed_gives_the_known_bytes() -> None:
+def test_a_seed_gives_the_known_bytes():
     assert lab.tales_text(3_000, 1_000, seed=7).fingerprint == "3a640711ba2fda2f"
 
 
-def test_another_seed_gives_other_bytes() -> None:
+def test_another_seed_gives_other_bytes():
     one = lab.tales_text(3_000, 1_000, seed=7)
     other = lab.tales_text(3_000, 1_000, seed=8)
     assert one.fingerprint != other.fingerprint
 
 
-def test_a_longer_text_begins_with_the_shorter_one() -> None:
+def test_a_longer_text_begins_with_the_shorter_one():
     short = lab.tales_text(2_000, 1_000)
     long = lab.tales_text(4_000, 1_000)
     assert bytes(long.train[:2_000]) == bytes(short.train)
     assert bytes(long.validation) == bytes(short.validation)
 
 
-def test_the_validation_part_is_another_text() -> None:
+def test_the_validation_part_is_another_text():
     text = lab.tales_text(2_000, 1_000)
     assert bytes(text.validation) != bytes(text.train[:1_000])
 
@@ -56,38 +55,38 @@ def test_the_validation_part_is_another_text() -> None:
 # Correct English
 
 
-def test_tales_are_neither_very_short_nor_very_long() -> None:
+def test_tales_are_neither_very_short_nor_very_long():
     assert all(300 <= len(tale) <= 3_000 for tale in TALES)
 
 
-def test_tales_have_many_different_words() -> None:
+def test_tales_have_many_different_words():
     words = set(re.findall(r"[a-z]{4,}", TEXT.lower()))
     assert len(words) >= 330
 
 
-def test_every_slot_is_filled() -> None:
+def test_every_slot_is_filled():
     assert re.findall(r"[{}~]|  | [,.!?]", TEXT) == []
 
 
-def test_articles_agree_with_the_next_word() -> None:
+def test_articles_agree_with_the_next_word():
     assert re.findall(r"\b(?:[Aa] [aeiou]|[Aa]n [^aeiou\W])", TEXT) == []
 
 
-def test_sentences_begin_with_a_capital() -> None:
+def test_sentences_begin_with_a_capital():
     first_letters = re.findall(r'(?:^|\n|[.!?] |[.!?]" (?=[A-Z"]))"?(\S)', TEXT)
     assert all(letter.isupper() for letter in first_letters)
 
 
-def test_quotation_marks_are_closed_within_a_paragraph() -> None:
+def test_quotation_marks_are_closed_within_a_paragraph():
     assert all(paragraph.count('"') % 2 == 0 for paragraph in TEXT.split("\n"))
 
 
-def sentences_of(part: str) -> list[Sentence]:
+def sentences_of(part):
     return [tales._parse(line) for line in tales._world()["sentences"][part].strip().splitlines()]
 
 
 @pytest.mark.parametrize("part", tales._world()["sentences"])
-def test_pronouns_refer_to_the_person_named_last(part: str) -> None:
+def test_pronouns_refer_to_the_person_named_last(part):
     pronouns = {*PRONOUNS, *PRONOUNS.values()}
     for sentence in sentences_of(part):
         person = sentence.subject
@@ -98,7 +97,7 @@ def test_pronouns_refer_to_the_person_named_last(part: str) -> None:
                 person = slot.name
 
 
-def test_a_hidden_thing_is_found_where_it_was_left_last() -> None:
+def test_a_hidden_thing_is_found_where_it_was_left_last():
     left = r"(?:hid it|put it|kept|buried it|it was|dropped it)"
     somewhere = r"((?:at|behind|beside|by|in|on|under) the \w+)"
     found = 0
@@ -114,13 +113,11 @@ def test_a_hidden_thing_is_found_where_it_was_left_last() -> None:
 
 
 @pytest.mark.parametrize(("part", "number"), [("opening", 4), ("middle", 12)])
-def test_a_variety_of_four_has_four_sentences_and_more_in_the_middle(
-    part: str, number: int
-) -> None:
+def test_a_variety_of_four_has_four_sentences_and_more_in_the_middle(part, number):
     assert len(tales._Writer(Random(1), 4)._sentences(part)) == number
 
 
-def test_a_variety_of_four_has_four_values_of_each_fact() -> None:
+def test_a_variety_of_four_has_four_values_of_each_fact():
     text, _ = write_tales(60_000, seed=1, variety=4)
     values = {(mention.kind, mention.value) for mention in mentions(text)}
     numbers = Counter(kind for kind, _ in values)
@@ -130,9 +127,9 @@ def test_a_variety_of_four_has_four_values_of_each_fact() -> None:
 # What is recalled
 
 
-def test_what_can_be_told_as_a_fact_occurs_nowhere_else() -> None:
+def test_what_can_be_told_as_a_fact_occurs_nowhere_else():
     world = tales._world()
-    values: set[str] = set()
+    values = set()
     for of_kind in world["facts"].values():
         values |= {value.split()[-1] for value in of_kind}
     free_text = [" ".join(words) for words in world["words"].values()]
@@ -140,25 +137,25 @@ def test_what_can_be_told_as_a_fact_occurs_nowhere_else() -> None:
     assert values.isdisjoint(re.findall(r"\w+", " ".join(free_text)))
 
 
-def test_a_recall_has_the_distance_to_where_the_fact_was_told() -> None:
+def test_a_recall_has_the_distance_to_where_the_fact_was_told():
     for recall in RECALLS:
         assert recall.distance == recall.start - recall.told
         assert SHORTEST <= recall.distance <= LONGEST
 
 
-def test_a_recall_repeats_what_was_told() -> None:
+def test_a_recall_repeats_what_was_told():
     for recall in RECALLS:
         value = TEXT[recall.start : recall.stop]
         told = TEXT[recall.told : recall.told + 20]
         assert re.match(rf"(\w+ the )?{value.split()[-1]}\b", told), recall
 
 
-def test_a_recall_is_within_its_tale() -> None:
+def test_a_recall_is_within_its_tale():
     for recall in RECALLS:
         assert "\n\n" not in TEXT[recall.told : recall.stop]
 
 
-def test_nothing_between_mentions_what_is_recalled() -> None:
+def test_nothing_between_mentions_what_is_recalled():
     # The value of a place or trait may be told without being the fact.
     roles = set(tales._world()["roles"]) - {"home", "spot"}
     for recall in RECALLS:
@@ -168,7 +165,7 @@ def test_nothing_between_mentions_what_is_recalled() -> None:
             assert value not in re.findall(r"\w+", between)
 
 
-def test_facts_come_back_after_every_octave_about_equally_often() -> None:
+def test_facts_come_back_after_every_octave_about_equally_often():
     octaves = Counter(min(recall.distance, 1_999).bit_length() for recall in RECALLS)
     assert set(octaves) == set(range(5, 12))  # from 16 to 2,000 bytes
     mean = len(RECALLS) / len(octaves)
@@ -176,7 +173,7 @@ def test_facts_come_back_after_every_octave_about_equally_often() -> None:
         assert 0.5 < number / mean < 1.7
 
 
-def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> None:
+def test_the_table_of_facts_has_those_that_fit_into_the_validation_part():
     whole, recalls = write_tales(5_000, seed=3)
     size = recalls[20].stop  # the text ends with this one
     text = lab.tales_text(2_000, size, seed=1)
@@ -187,7 +184,7 @@ def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> Non
 # Finding and changing what is told
 
 
-def test_mentions_are_whole_words_in_order() -> None:
+def test_mentions_are_whole_words_in_order():
     found = mentions("Leo the bear hid a key under the bridge. Leonie bears keys.")
     assert [(mention.kind, mention.value) for mention in found] == [
         ("name", "Leo"),
@@ -197,7 +194,7 @@ def test_mentions_are_whole_words_in_order() -> None:
     ]
 
 
-def test_another_text_has_no_mentions() -> None:
+def test_another_text_has_no_mentions():
     assert mentions("Press any other button.") == []
 
 
@@ -222,18 +219,16 @@ CONTEXT = "Leo is in the barn. Jack likes Leo and the barn."
         ),
     ],
 )
-def test_a_retold_context_has_another_value_everywhere(
-    context: str, value: str, retold: str
-) -> None:
+def test_a_retold_context_has_another_value_everywhere(context, value, retold):
     assert retell(context, value) == retold
 
 
-def test_a_context_with_all_values_is_retold_with_one_of_them() -> None:
+def test_a_context_with_all_values_is_retold_with_one_of_them():
     animals = " ".join(tales._world()["facts"]["animal"])
     assert animals.endswith("squirrel")
     assert not retell(animals, "squirrel").endswith("squirrel")
 
 
-def test_a_value_that_no_tale_tells_is_refused() -> None:
+def test_a_value_that_no_tale_tells_is_refused():
     with pytest.raises(ValueError, match="got 'Robert'"):
         retell(CONTEXT, "Robert")

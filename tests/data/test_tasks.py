@@ -18,9 +18,7 @@ each_task = pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize(
     ("name", "distance"), [("needle", 1), ("needle", 19), ("induction", 1), ("induction", 18)]
 )
-def test_needle_and_induction_ask_at_the_end_for_the_token_that_far_back(
-    name: str, distance: int
-) -> None:
+def test_needle_and_induction_ask_at_the_end_for_the_token_that_far_back(name, distance):
     inputs, targets = TASKS[name].make(64, distance, 20, torch.Generator().manual_seed(1))
     answers = inputs[:, 19 - distance]
     assert (inputs[:, -1] == MARK).all()
@@ -30,32 +28,32 @@ def test_needle_and_induction_ask_at_the_end_for_the_token_that_far_back(
 
 
 @pytest.mark.parametrize("distance", [1, 19])
-def test_all_but_the_needle_and_the_mark_is_noise(distance: int) -> None:
+def test_all_but_the_needle_and_the_mark_is_noise(distance):
     inputs, _ = TASKS["needle"].make(64, distance, 20, torch.Generator().manual_seed(1))
     is_noise = (inputs >= NOISE) & (inputs < MARK)
     assert is_noise.sum(1).tolist() == [18] * 64
 
 
 @pytest.mark.parametrize("distance", [1, 18])
-def test_the_cue_is_before_the_answer_and_at_the_end_and_nowhere_else(distance: int) -> None:
+def test_the_cue_is_before_the_answer_and_at_the_end_and_nowhere_else(distance):
     inputs, _ = TASKS["induction"].make(64, distance, 20, torch.Generator().manual_seed(1))
     for example in inputs:
         assert (example == MARK).nonzero().flatten().tolist() == [18 - distance, 19]
 
 
-def first_batches(name: str, seed: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def first_batches(name, seed):
     return list(islice(TASKS[name].batches(length=24, batch_size=4, seed=seed), 30))
 
 
 @pytest.mark.parametrize(("name", "total"), [("needle", 54_778), ("induction", 22_116)])
-def test_batches_of_a_seed_never_change(name: str, total: int) -> None:
+def test_batches_of_a_seed_never_change(name, total):
     """Published results depend on them."""
     assert sum(int(inputs.sum()) for inputs, _ in first_batches(name, seed=7)) == total
     assert sum(int(inputs.sum()) for inputs, _ in first_batches(name, seed=8)) != total
 
 
 @each_task
-def test_batches_have_various_lengths_that_fit(name: str) -> None:
+def test_batches_have_various_lengths_that_fit(name):
     batches = first_batches(name, seed=7)
     for inputs, targets in batches:
         assert inputs.shape == targets.shape
@@ -67,7 +65,7 @@ def test_batches_have_various_lengths_that_fit(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "shortest", "distance"), [("needle", 2, 24), ("induction", 3, 23)]
 )
-def test_the_largest_distance_that_fits_is_found(name: str, shortest: int, distance: int) -> None:
+def test_the_largest_distance_that_fits_is_found(name, shortest, distance):
     task = TASKS[name]
     assert task.min_length(1) == shortest
     assert task.max_distance(shortest) == 1
@@ -75,7 +73,7 @@ def test_the_largest_distance_that_fits_is_found(name: str, shortest: int, dista
 
 
 @pytest.mark.parametrize(("name", "shortest"), [("needle", 2), ("induction", 3)])
-def test_a_length_without_room_for_an_example_is_refused(name: str, shortest: int) -> None:
+def test_a_length_without_room_for_an_example_is_refused(name, shortest):
     task = TASKS[name]
     model = lab.make_model(vocabulary=task.vocabulary)
     message = f"{name} needs a length of at least {shortest}, got {shortest - 1}"
@@ -85,9 +83,7 @@ def test_a_length_without_room_for_an_example_is_refused(name: str, shortest: in
 
 @each_task
 @pytest.mark.parametrize("position", ["alibi", "t5", "forget"])
-def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(
-    name: str, position: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(name, position, monkeypatch):
     task = TASKS[name]
     model = lab.make_model(position, vocabulary=task.vocabulary, **SMALL)
     # With the answer in the middle
@@ -102,13 +98,13 @@ def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(
     assert lab.accuracy(model, task, 9, samples=50, seed=3) == expected
 
 
-def test_accuracy_is_that_of_256_examples_of_seed_0_by_default() -> None:
+def test_accuracy_is_that_of_256_examples_of_seed_0_by_default():
     task = TASKS["needle"]
     model = lab.make_model(vocabulary=task.vocabulary, **SMALL)
     assert lab.accuracy(model, task, 9) == lab.accuracy(model, task, 9, samples=256, seed=0)
 
 
-def test_a_task_can_be_learned() -> None:
+def test_a_task_can_be_learned():
     task = TASKS["needle"]
     model = lab.make_model("kerple-log", vocabulary=task.vocabulary)
     with torch.device("meta"):  # a default device, such as a GPU
@@ -118,12 +114,12 @@ def test_a_task_can_be_learned() -> None:
     assert lab.accuracy(model, task, 20) > 0.9
 
 
-def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches() -> None:
+def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches():
     batch_sizes = {name: examples_at_once(lab.make_model(name), 2048) for name in POSITIONS}
     own_bias_or_weights = {"forget"}
     for name, batch_size in batch_sizes.items():
         assert batch_size == (2 if name in own_bias_or_weights else 32), name
 
 
-def test_a_batch_has_at_least_one_example() -> None:
+def test_a_batch_has_at_least_one_example():
     assert examples_at_once(lab.make_model("forget"), 10_000) == 1

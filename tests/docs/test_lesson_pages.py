@@ -1,10 +1,7 @@
 """What the page of a lesson shows in place of what needs a kernel."""
 
-from typing import Any
-
 import nbformat
 import pytest
-from nbformat import NotebookNode
 
 from alibi_viz.lessons.copies import lessons_folder
 from docs.lesson_pages import (
@@ -20,17 +17,17 @@ CHOICE = 'lessons.guess_choice("key", "7 is?", ["even", "odd"], "odd", why="It i
 CHOICE_TEXT = "Your guess. 7 is?\n  ( ) even\n  ( ) odd"
 
 
-def code_cell(source: str, text: str = "", **jupyter: bool) -> NotebookNode:
+def code_cell(source, text="", **jupyter):
     """A cell that has printed a text."""
     output = nbformat.v4.new_output("execute_result", {"text/plain": text})
     return nbformat.v4.new_code_cell(source, outputs=[output], metadata={"jupyter": jupyter})
 
 
-def guess(source: str = CHOICE, text: str = CHOICE_TEXT) -> NotebookNode:
+def guess(source=CHOICE, text=CHOICE_TEXT):
     return code_cell(source, text, source_hidden=True)
 
 
-def app_picture(alternative: str, app: str = "SlopeExplorer()") -> NotebookNode:
+def app_picture(alternative, app="SlopeExplorer()"):
     """A cell with the stored picture of an app."""
     data = {"image/png": "iVBORw0KGgo=", "text/plain": app}
     metadata = {"image/png": {"alt": alternative}}
@@ -38,44 +35,44 @@ def app_picture(alternative: str, app: str = "SlopeExplorer()") -> NotebookNode:
     return nbformat.v4.new_code_cell(f"widgets.{app}", outputs=[output])
 
 
-def page(*cells: NotebookNode) -> list[NotebookNode]:
+def page(*cells):
     """The cells of the page of a lesson."""
     return list(page_cells(nbformat.v4.new_notebook(cells=[*cells]), "01_the_line.ipynb"))
 
 
-def tags(cell: NotebookNode) -> list[str]:
+def tags(cell):
     return cell.metadata.get("tags", [])
 
 
 # Questions
 
 
-def test_a_choice_is_a_question_with_a_radio_button_for_each_option() -> None:
+def test_a_choice_is_a_question_with_a_radio_button_for_each_option():
     question = question_html(CHOICE_TEXT, "name", is_order=False)
     assert "<legend><b>Your guess.</b> 7 is?</legend>" in question
     assert '<label><input type="radio" name="name-0"> even</label>' in question
     assert question.count("<input") == 2
 
 
-def test_an_order_has_a_number_for_each_item() -> None:
+def test_an_order_has_a_number_for_each_item():
     question = question_html("Your guess. Sort.\n  ( ) a\n  ( ) b", "name", is_order=True)
     assert question.count('<input type="number" min="1" max="2">') == 2
 
 
-def test_lines_that_were_broken_for_a_terminal_are_joined() -> None:
+def test_lines_that_were_broken_for_a_terminal_are_joined():
     text = "Your guess. What is\ntrue?\n  ( ) this,\n      which is long\n  ( ) that"
     question = question_html(text, "name", is_order=False)
     assert "What is true?" in question
     assert "this, which is long" in question
 
 
-def test_the_questions_of_a_grid_have_groups_of_their_own() -> None:
+def test_the_questions_of_a_grid_have_groups_of_their_own():
     question = question_html(f"{CHOICE_TEXT}\n{CHOICE_TEXT}", "name", is_order=False)
     assert question.count("<fieldset") == 2
     assert question.count('name="name-0"') == question.count('name="name-1"') == 2
 
 
-def test_signs_of_html_in_a_question_are_text() -> None:
+def test_signs_of_html_in_a_question_are_text():
     question = question_html("Your guess. Is a < b?\n  ( ) a & b", "name", is_order=False)
     assert "a &lt; b" in question
     assert "a &amp; b" in question
@@ -84,16 +81,16 @@ def test_signs_of_html_in_a_question_are_text() -> None:
 # Answers
 
 
-def test_the_answer_and_its_reason_are_read_from_the_code() -> None:
+def test_the_answer_and_its_reason_are_read_from_the_code():
     assert stated_answer(CHOICE) == "It is “odd”. It is 6 + 1."
 
 
-def test_the_answer_of_an_order_is_a_list() -> None:
+def test_the_answer_of_an_order_is_a_list():
     source = 'lessons.guess_order("key", "Sort.", ["b", "a"], ["a", "b"], why="By name.")'
     assert stated_answer(source) == "It is a, b. By name."
 
 
-def test_a_constant_may_have_a_name() -> None:
+def test_a_constant_may_have_a_name():
     source = 'odd = "odd"\nlessons.guess_choice("key", "7 is?", ["even", odd], odd, "Count.")'
     assert stated_answer(source) == "It is “odd”. Count."
 
@@ -106,14 +103,14 @@ def test_a_constant_may_have_a_name() -> None:
         pytest.param("lessons.guess_grid(guesses)", id="grid"),
     ],
 )
-def test_what_is_computed_is_not_read_from_the_code(source: str) -> None:
+def test_what_is_computed_is_not_read_from_the_code(source):
     assert stated_answer(source) is None
 
 
 # Cells
 
 
-def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded() -> None:
+def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded():
     question, code = page(guess())
     assert "<details><summary>Answer</summary><p>It is “odd”." in question.source
     assert question.cell_type == "markdown"
@@ -122,7 +119,7 @@ def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded()
     assert code.outputs == []
 
 
-def test_a_computed_answer_is_the_next_output_that_the_notebook_hides() -> None:
+def test_a_computed_answer_is_the_next_output_that_the_notebook_hides():
     computed = guess("lessons.guess_choice('key', '7 is?', options, best(), '')")
     *_, truth, more = page(
         computed, code_cell("print(1)", outputs_hidden=True), code_cell("1", outputs_hidden=True)
@@ -132,41 +129,41 @@ def test_a_computed_answer_is_the_next_output_that_the_notebook_hides() -> None:
     assert more.metadata["mystnb"]["code_prompt_show"] == "Output"
 
 
-def test_without_a_guess_before_it_an_output_is_open() -> None:
+def test_without_a_guess_before_it_an_output_is_open():
     (cell,) = page(code_cell("widgets.LengthLab()", outputs_hidden=True))
     assert tags(cell) == []
 
 
-def test_hidden_code_is_folded() -> None:
+def test_hidden_code_is_folded():
     (cell,) = page(code_cell("x = 1", "1", source_hidden=True))
     assert tags(cell) == ["hide-input"]
 
 
-def test_the_score_which_needs_a_kernel_is_left_out() -> None:
+def test_the_score_which_needs_a_kernel_is_left_out():
     assert page(code_cell("lessons.score()", "Your score so far.")) == []
 
 
-def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live() -> None:
+def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live():
     (cell,) = page(app_picture("Screenshot. Its caption: 8 heads."))
-    options: dict[str, Any] = cell.metadata["mystnb"]
+    options = cell.metadata["mystnb"]
     assert options["image"]["alt"] == "Screenshot. Its caption: 8 heads."
     assert options["figure"]["caption"] == (
         "▶ `make lab LESSON=01_the_line.ipynb` makes this picture live"
     )
 
 
-def test_the_picture_of_all_heads_leads_to_those_that_are_live_without_a_kernel() -> None:
+def test_the_picture_of_all_heads_leads_to_those_that_are_live_without_a_kernel():
     (cell,) = page(app_picture("Screenshot.", "BiasExplorer()"))
     caption = cell.metadata["mystnb"]["figure"]["caption"]
     assert 'href="../index.html#see"' in caption
 
 
-def test_prose_stays_as_it_is() -> None:
+def test_prose_stays_as_it_is():
     prose = nbformat.v4.new_markdown_cell("# 1. The line")
     assert page(prose) == [prose]
 
 
-def test_every_guess_of_the_lessons_has_an_answer_on_its_page() -> None:
+def test_every_guess_of_the_lessons_has_an_answer_on_its_page():
     for path in lessons_folder().glob("*.ipynb"):
         awaits_answer = False
         for cell in page_cells(nbformat.read(path, as_version=4), path.name):
@@ -182,7 +179,7 @@ def test_every_guess_of_the_lessons_has_an_answer_on_its_page() -> None:
 # Links
 
 
-def test_each_picture_of_the_lessons_has_a_dark_one() -> None:
+def test_each_picture_of_the_lessons_has_a_dark_one():
     names = set()
     for path in lessons.LESSONS:
         for number, _ in enumerate(lessons.app_outputs(lessons.read(path))):
@@ -190,7 +187,7 @@ def test_each_picture_of_the_lessons_has_a_dark_one() -> None:
     assert {path.name for path in lessons.DARK_PICTURES.glob("*")} == names
 
 
-def test_links_to_notebooks_and_to_the_report_lead_to_their_pages() -> None:
+def test_links_to_notebooks_and_to_the_report_lead_to_their_pages():
     source = [
         "[1](../../notebooks/01_the_line.ipynb) [2](../notebooks/02_content.ipynb#A-tug)"
         " [3](../../alibi_viz/study/published/report.md)"
@@ -202,5 +199,5 @@ def test_links_to_notebooks_and_to_the_report_lead_to_their_pages() -> None:
     ]
 
 
-def test_anchors_are_those_of_jupyter() -> None:
+def test_anchors_are_those_of_jupyter():
     assert jupyter_anchor("Put the queries last") == "Put-the-queries-last"

@@ -6,10 +6,8 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from markupsafe import Markup, escape
@@ -26,41 +24,41 @@ from docs.page.lesson_cards import lesson_cards
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(tmp_path_factory):
     """The text of the whole page."""
     path = build.build_page(tmp_path_factory.mktemp("made") / "site")
     return path.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def data(page: str) -> dict[str, Any]:
+def data(page):
     """What the page computes with."""
     element = page.split('id="data">')[1].split("</script>", maxsplit=1)[0]
     return json.loads(element)
 
 
-def image(source: str) -> Image.Image:
+def image(source):
     """The image in a data URL."""
     return Image.open(io.BytesIO(base64.b64decode(source.split(",")[1])))
 
 
-def brightness(source: str) -> float:
+def brightness(source):
     """The mean of the gray of an image, from 0 to 255."""
     return float(np.asarray(image(source).convert("L")).mean())
 
 
-def test_page_is_small(page: str) -> None:
+def test_page_is_small(page):
     assert len(page) < 2_500_000
 
 
-def test_without_javascript_the_page_shows_eight_heads(page: str) -> None:
+def test_without_javascript_the_page_shows_eight_heads(page):
     sources = re.findall(r'"(data:\S+)" alt="Weights of head \d of 8"', page)
     assert [image(source).size for source in sources] == [(32, 32)] * 8
 
 
 def test_without_javascript_each_of_three_models_has_written_448_bytes_after_the_beginning(
-    page: str,
-) -> None:
+    page,
+):
     stored = re.findall(
         r'model writes"><noscript>(.*?)<span class="beyond">(.*?)</span>', page, re.DOTALL
     )
@@ -71,19 +69,19 @@ def test_without_javascript_each_of_three_models_has_written_448_bytes_after_the
 
 
 @pytest.mark.parametrize("name", build.QUIZ)
-def test_each_question_of_the_quiz_offers_three_answers_one_of_them_right(name: str) -> None:
+def test_each_question_of_the_quiz_offers_three_answers_one_of_them_right(name):
     case = build._case(lessons.BUGS[name])
     assert len(case["answers"]) == 3
     assert case["answers"].count(lessons.BUGS[name].fault) == 1
 
 
 @pytest.mark.parametrize("name", build.QUIZ)
-def test_pictures_of_a_question_differ(name: str) -> None:
+def test_pictures_of_a_question_differ(name):
     case = build._case(lessons.BUGS[name])
     assert case["correct"] != case["wrong"]
 
 
-def test_the_numbers_of_a_question_are_percent_of_the_largest_weight_of_a_row() -> None:
+def test_the_numbers_of_a_question_are_percent_of_the_largest_weight_of_a_row():
     correct, wrong = build._case(lessons.BUGS["case 1"])["tables"]  # head 2 has the slope 1/4
     query, numbers = correct["rows"][2]
     weights = [math.exp(-2 / 4), math.exp(-1 / 4), 1]
@@ -93,7 +91,7 @@ def test_the_numbers_of_a_question_are_percent_of_the_largest_weight_of_a_row() 
     assert wrong["rows"][2][1][:3] == numbers[2::-1]  # the sign is reversed
 
 
-def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page: str) -> None:
+def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page):
     notebooks = sorted(lessons_folder().glob("*.ipynb"))
     cards = lesson_cards()
     assert [card.name for card in cards] == [notebook.stem for notebook in notebooks]
@@ -106,20 +104,18 @@ def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page: str
         assert brightness(card.dark_picture) < brightness(card.picture)
 
 
-def test_a_card_says_what_its_notebook_says() -> None:
+def test_a_card_says_what_its_notebook_says():
     start, line, *_ = lesson_cards()
     assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "5")
     assert line.question.startswith("How does a model know how far back a word is")
 
 
-def test_page_links_the_report_and_the_reference(page: str) -> None:
+def test_page_links_the_report_and_the_reference(page):
     assert 'href="lessons/report.html"' in page
     assert 'href="api/alibi_viz.html"' in page
 
 
-def test_source_is_linked_as_soon_as_there_is_a_repository(
-    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_source_is_linked_as_soon_as_there_is_a_repository(page, monkeypatch, tmp_path):
     assert ">Source</a>" not in page
     monkeypatch.setattr(build, "REPOSITORY", "https://example.org/alibi_viz")
     path = build.build_page(tmp_path)
@@ -127,9 +123,7 @@ def test_source_is_linked_as_soon_as_there_is_a_repository(
     assert link in path.read_text(encoding="utf-8")
 
 
-def test_links_to_the_page_show_a_card_as_soon_as_it_has_an_address(
-    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_links_to_the_page_show_a_card_as_soon_as_it_has_an_address(page, monkeypatch, tmp_path):
     assert "og:" not in page
     monkeypatch.setattr(build, "ADDRESS", "https://example.org/alibi")
     text = build.build_page(tmp_path).read_text(encoding="utf-8")
@@ -137,13 +131,13 @@ def test_links_to_the_page_show_a_card_as_soon_as_it_has_an_address(
     assert '<meta property="og:image" content="https://example.org/alibi/page.gif">' in text
 
 
-def test_readme_leads_to_the_page() -> None:
+def test_readme_leads_to_the_page():
     readme = (Path(build.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     assert (build.ADDRESS or "site/index.html") in readme
 
 
 @pytest.mark.parametrize("name", ["alibi", "rotary", "sinusoidal"])
-def test_page_has_the_weights_of_the_published_models(data: dict[str, Any], name: str) -> None:
+def test_page_has_the_weights_of_the_published_models(data, name):
     packed = data["models"][name]
     weights = np.frombuffer(base64.b64decode(packed["weights"]), "<f2")
     parameters = study.published_model(name).model.state_dict().values()
@@ -153,12 +147,12 @@ def test_page_has_the_weights_of_the_published_models(data: dict[str, Any], name
     assert packed["config"] == {**sizes, "position": name}
 
 
-def test_page_knows_the_words_of_the_tales(data: dict[str, Any]) -> None:
+def test_page_knows_the_words_of_the_tales(data):
     text = bytes(lab.load_text().train.tolist()).decode()
     assert set(data["words"]) == set(LONG_WORD.findall(text))
 
 
-def test_race_in_the_page_is_tested_on_other_tales(data: dict[str, Any]) -> None:
+def test_race_in_the_page_is_tested_on_other_tales(data):
     race = data["race"]
     assert len(race["training"]) >= build.TRAINING
     assert race["validation"][:2000] not in race["training"]
@@ -168,7 +162,7 @@ def test_race_in_the_page_is_tested_on_other_tales(data: dict[str, Any]) -> None
     assert race["config"] == build.RACE_MODEL
 
 
-def test_race_in_the_page_has_the_yardsticks_of_its_tales(data: dict[str, Any]) -> None:
+def test_race_in_the_page_has_the_yardsticks_of_its_tales(data):
     race = data["race"]
     letters = np.array(list(race["training"].encode()))
     counts = np.bincount(letters, minlength=256) + 0.5
@@ -187,7 +181,7 @@ SWITCHES = {
 }
 
 
-def published_mean(question: str, state: str, x: int) -> float:
+def published_mean(question, state, x):
     """Of the rotary models of the study, in a state of the two switches."""
     results = study.published_results()
     is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
@@ -196,7 +190,7 @@ def published_mean(question: str, state: str, x: int) -> float:
 
 
 @pytest.mark.parametrize("state", SWITCHES)
-def test_each_state_of_the_two_switches_has_its_published_numbers(page: str, state: str) -> None:
+def test_each_state_of_the_two_switches_has_its_published_numbers(page, state):
     cells = re.findall(r'data-state="(.*?)".*?<strong>(.*?)</strong> far keys get (.*?)<', page)
     numbers = {boxes: (bits, far_share) for boxes, bits, far_share in cells}
     bits = published_mean("longer sequences", state, 1024)
@@ -204,7 +198,7 @@ def test_each_state_of_the_two_switches_has_its_published_numbers(page: str, sta
     assert numbers[SWITCHES[state]] == (f"{bits:.2f}", f"{far_share:.0%}")
 
 
-def test_only_both_switches_together_bring_the_loss_back_as_the_page_says(page: str) -> None:
+def test_only_both_switches_together_bring_the_loss_back_as_the_page_says(page):
     assert "only both together bring the loss back to what it is on texts of 64 bytes" in page
     trained = published_mean("longer sequences", "as trained", 64)
     at_1024 = {state: published_mean("longer sequences", state, 1024) for state in SWITCHES}
@@ -213,13 +207,13 @@ def test_only_both_switches_together_bring_the_loss_back_as_the_page_says(page: 
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> pd.DataFrame:
+def verdicts():
     return study.verdict_table(study.published_results(by_block=True))
 
 
 def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdict(
-    verdicts: pd.DataFrame,
-) -> None:
+    verdicts,
+):
     reach = study.reach_table(verdicts).set_index("claim")
     marks_of_group = {"✓": {"✓"}, "✗": {"✗"}}
     told = []
@@ -234,37 +228,37 @@ def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdic
     assert sorted(told) == sorted(reach.index)
 
 
-def test_a_mark_names_its_setting_in_the_page(page: str, verdicts: pd.DataFrame) -> None:
+def test_a_mark_names_its_setting_in_the_page(page, verdicts):
     row = verdicts[(verdicts["claim"] == "ALiBi holds") & (verdicts["verdict"] == "not seen here")]
     assert list(row["setting"]) == ["2 heads of 32"]
     assert '<i class="not-seen" title="2 heads of 32: not seen">✗</i>' in page
 
 
-def test_plain_sentences_of_claims_keep_their_lengths(verdicts: pd.DataFrame) -> None:
+def test_plain_sentences_of_claims_keep_their_lengths(verdicts):
     """A claim on sequences of 16L says "16 times" in plain words, too."""
     for claim, text in verdicts.groupby("claim")["text"].first().items():
         longer = set(re.findall(r"(\d+)L", text))
         assert set(re.findall(r"(\d+) times", SENTENCES[str(claim)])) == longer
 
 
-def test_plain_sentences_of_claims_have_no_symbols_for_lengths(page: str) -> None:
+def test_plain_sentences_of_claims_have_no_symbols_for_lengths(page):
     claims = page.split('id="claims"')[1].split("</section>", maxsplit=1)[0]
     assert not re.search(r"\b\d*L\b", claims)
 
 
-def test_script_of_the_page_has_no_modules_which_browsers_refuse_from_files() -> None:
+def test_script_of_the_page_has_no_modules_which_browsers_refuse_from_files():
     script = build.script(*build.SCRIPTS)
     assert not re.search(r"^(import|export) ", script, re.M)
 
 
-def test_no_name_is_defined_by_two_scripts_of_the_page() -> None:
+def test_no_name_is_defined_by_two_scripts_of_the_page():
     """They are joined into one, where the later definition would replace the earlier."""
     script = build.script(*build.SCRIPTS)
     names = re.findall(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", script, re.M)
     assert len(names) == len(set(names))
 
 
-def test_a_picture_has_the_colors_of_the_notebooks_with_the_first_query_on_top() -> None:
+def test_a_picture_has_the_colors_of_the_notebooks_with_the_first_query_on_top():
     weights = np.array([[0, 0.25, 0.5], [0.75, 1, 0]], dtype=np.float32)
     masked = np.array([[False, False, False], [False, False, True]])
     pixels = np.asarray(image(build._picture(weights, masked)).convert("RGBA"))
@@ -277,13 +271,13 @@ def test_a_picture_has_the_colors_of_the_notebooks_with_the_first_query_on_top()
     assert (np.diff(lightness) > 0).all()
 
 
-def test_methods_have_the_colors_of_the_notebooks(page: str) -> None:
+def test_methods_have_the_colors_of_the_notebooks(page):
     for position in build.MODELS:
         slot = COMMON_METHODS.index(position)
         assert f"--{position}: {COLORS[slot].lower()};" in page
 
 
-def test_masked_cells_of_a_picture_are_transparent() -> None:
+def test_masked_cells_of_a_picture_are_transparent():
     weights = np.array([[1.0, 0.0]], dtype=np.float32)
     pixels = np.asarray(image(build._picture(weights, weights == 0)).convert("RGBA"))
     assert pixels[0, :, 3].tolist() == [255, 0]

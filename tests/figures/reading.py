@@ -2,26 +2,21 @@
 
 import base64
 import io
-from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from PIL import Image
 
 from alibi_viz.figures.theme import named_trace
-from alibi_viz.figures.tile_grid import Grid
 
 
-def pixels(source: str) -> np.ndarray:
+def pixels(source):
     """Red, green, blue and opacity of every pixel of an image: uint8 [height, width, 4]."""
     kind, data = source.split(",")
     assert kind == "data:image/png;base64"
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
 
 
-def center(
-    grid: Grid, tile: int, row: int, column: int, shape: tuple[int, int]
-) -> tuple[float, float]:
+def center(grid, tile, row, column, shape):
     """The place (x, y) of the center of a cell, in pixels on the page, from the upper left.
 
     `shape` is the number of rows and columns of each tile.
@@ -33,7 +28,7 @@ def center(
     return x, y
 
 
-def cell_colors(source: str, grid: Grid, rows: int, columns: int) -> np.ndarray:
+def cell_colors(source, grid, rows, columns):
     """The color of the center of every cell of a grid, uint8 [tiles, rows, columns, 4]."""
     image = pixels(source)
     image_height, image_width = image.shape[:2]
@@ -48,9 +43,7 @@ def cell_colors(source: str, grid: Grid, rows: int, columns: int) -> np.ndarray:
     return colors
 
 
-def hovered(
-    figure: go.Figure, rows: int, columns: int, grid: Grid
-) -> dict[tuple[int, int, int], Any]:
+def hovered(figure, rows, columns, grid):
     """What the hover layer of a grid shows at the center of each cell: (number of the tile, row,
     column) -> data."""
     layer = named_trace(figure, "tiles")

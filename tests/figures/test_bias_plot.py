@@ -1,12 +1,9 @@
 """The figure of the biases reads back: colors, hover texts, color bar, titles and size."""
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +24,7 @@ HEIGHT = 416  # of every figure
 PAD = 4  # pixels around the grid
 
 
-def grid_of(tiles: int, page_width: int = 880) -> Grid:
+def grid_of(tiles, page_width=880):
     width = page_width - LEFT - RIGHT - 2 * PAD
     height = HEIGHT - TOP - BOTTOM - 2 * PAD
     across = 8
@@ -38,12 +35,12 @@ def grid_of(tiles: int, page_width: int = 880) -> Grid:
     return Grid(tiles, width, height, across=across)
 
 
-def bias_of(heads: int, length: int, form: str = "relative") -> torch.Tensor:
+def bias_of(heads, length, form="relative"):
     """The bias of every head: [heads, length, length]."""
     return alibi_bias(alibi_slopes(heads), length, form=form).expand(-1, length, -1)
 
 
-def masked_of(bias: torch.Tensor, *, causal: bool = True) -> torch.Tensor:
+def masked_of(bias, *, causal=True):
     """Where the bias is -inf or the key is in the future: bool, of the shape of the bias."""
     masked = bias.isinf()
     if causal:
@@ -51,15 +48,13 @@ def masked_of(bias: torch.Tensor, *, causal: bool = True) -> torch.Tensor:
     return masked
 
 
-def bias_figure(
-    count: int, length: int, form: str = "relative", causal: bool = True, /, **options: Any
-) -> go.Figure:
+def bias_figure(count, length, form="relative", causal=True, /, **options):
     """The figure of so many heads."""
     bias = bias_of(count, length, form)
     return picture.bias_figure(bias, masked_of(bias, causal=causal), **options)
 
 
-def relative_weights(bias: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
+def relative_weights(bias, masked):
     """The weights at equal content, divided by the largest of their query."""
     softmax = bias.masked_fill(masked, float("-inf")).softmax(-1)
     return softmax / softmax.amax(-1, keepdim=True)
@@ -72,14 +67,14 @@ LENGTHS = st.integers(2, 20)
 A_FORM = st.sampled_from(FORMS)
 
 
-def colors_of(figure: go.Figure, heads: int, length: int) -> np.ndarray:
+def colors_of(figure, heads, length):
     """The color of every cell, uint8 [heads, query, key, 4]."""
     return cell_colors(figure.layout.images[0].source, grid_of(heads), length, length)
 
 
 @settings(max_examples=8)
 @given(HEADS, LENGTHS, A_FORM, st.sampled_from([*picture.SHOWS]))
-def test_masked_cells_are_gray(heads: int, length: int, form: str, show: str) -> None:
+def test_masked_cells_are_gray(heads, length, form, show):
     seen = colors_of(bias_figure(heads, length, form, show=show), heads, length)
     masked = masked_of(bias_of(heads, length, form)).numpy()
     assert (seen[masked] == theme.MASKED_RGBA).all()
@@ -87,7 +82,7 @@ def test_masked_cells_are_gray(heads: int, length: int, form: str, show: str) ->
 
 @settings(max_examples=8)
 @given(HEADS, LENGTHS, A_FORM, st.booleans())
-def test_a_cell_has_the_color_of_its_bias(heads: int, length: int, form: str, causal: bool) -> None:
+def test_a_cell_has_the_color_of_its_bias(heads, length, form, causal):
     bias = bias_of(heads, length, form)
     visible = ~masked_of(bias, causal=causal).numpy()
     values = bias.numpy()[visible]
@@ -99,9 +94,7 @@ def test_a_cell_has_the_color_of_its_bias(heads: int, length: int, form: str, ca
 
 @settings(max_examples=8)
 @given(HEADS, LENGTHS, A_FORM, st.booleans())
-def test_a_cell_has_the_color_of_its_weight(
-    heads: int, length: int, form: str, causal: bool
-) -> None:
+def test_a_cell_has_the_color_of_its_weight(heads, length, form, causal):
     bias = bias_of(heads, length, form)
     masked = masked_of(bias, causal=causal)
     visible = ~masked.numpy()
@@ -113,7 +106,7 @@ def test_a_cell_has_the_color_of_its_weight(
     assert np.abs(seen - expected).max() <= 3
 
 
-def test_a_row_that_all_queries_share_is_drawn_for_each() -> None:
+def test_a_row_that_all_queries_share_is_drawn_for_each():
     one_row = alibi_bias(alibi_slopes(2), 5, form="key")  # [heads, 1, key]
     masked = masked_of(bias_of(2, 5, "key"))
     drawn = picture.bias_figure(one_row, masked)
@@ -121,7 +114,7 @@ def test_a_row_that_all_queries_share_is_drawn_for_each() -> None:
 
 
 @pytest.mark.parametrize("show", picture.SHOWS)
-def test_the_color_bar_has_the_ticks_of_its_scale(show: str) -> None:
+def test_the_color_bar_has_the_ticks_of_its_scale(show):
     bar = bias_figure(8, 64, show=show).layout.coloraxis.colorbar
     scale = WEIGHT_SCALE if show == "weight" else ColorScale.around_zero(-63 / 2, 0.0)
     assert list(bar.tickvals) == list(scale.axis["colorbar_tickvals"])
@@ -139,9 +132,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("heads", "length", "form"), CASES)
-def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(
-    heads: int, length: int, form: str
-) -> None:
+def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(heads, length, form):
     grid = grid_of(heads)
     found = hovered(bias_figure(heads, length, form), length, length, grid)
     assert len(found) == heads * length**2
@@ -153,7 +144,7 @@ def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(
 
 
 @pytest.mark.parametrize(("heads", "length", "form"), CASES)
-def test_a_hover_text_gives_distance_bias_and_weight(heads: int, length: int, form: str) -> None:
+def test_a_hover_text_gives_distance_bias_and_weight(heads, length, form):
     bias = bias_of(heads, length, form)
     masked = masked_of(bias)
     weights = relative_weights(bias, masked)
@@ -175,14 +166,14 @@ SIZES = [(1, 1), (1, 256), (2, 3), (5, 64), (12, 128), (32, 256)]
 
 
 @cache
-def layout_of(heads: int, length: int, page: int) -> go.Layout:
+def layout_of(heads, length, page):
     """The layout of a figure that no test changes."""
     return bias_figure(heads, length, page_width=page).layout
 
 
 @pytest.mark.parametrize(("heads", "length"), SIZES)
 @pytest.mark.parametrize("page", [560, 880, 1150])
-def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page: int) -> None:
+def test_one_unit_is_one_pixel_so_tiles_are_square(heads, length, page):
     layout = layout_of(heads, length, page)
     left, right = layout.xaxis.range
     start, end = layout.xaxis.domain  # the profile of a single head takes the rest
@@ -193,9 +184,7 @@ def test_one_unit_is_one_pixel_so_tiles_are_square(heads: int, length: int, page
 
 @pytest.mark.parametrize(("heads", "length"), SIZES)
 @pytest.mark.parametrize("page", [560, 880, 1150])
-def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(
-    heads: int, length: int, page: int
-) -> None:
+def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(heads, length, page):
     layout = layout_of(heads, length, page)
     assert layout.width == page
     assert layout.height == HEIGHT
@@ -211,12 +200,12 @@ def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(
         pytest.param(32, 8, id="32 in four rows"),
     ],
 )
-def test_heads_stand_in_four_columns_and_more_than_eight_in_eight(heads: int, columns: int) -> None:
+def test_heads_stand_in_four_columns_and_more_than_eight_in_eight(heads, columns):
     places = named_trace(bias_figure(heads, 4), "titles").x
     assert len(set(places)) == columns
 
 
-def test_the_tiles_of_32_heads_are_inside_the_axes() -> None:
+def test_the_tiles_of_32_heads_are_inside_the_axes():
     layout = layout_of(32, 256, 880)
     (image,) = layout.images
     assert image.sizex <= layout.xaxis.range[1]
@@ -224,9 +213,7 @@ def test_the_tiles_of_32_heads_are_inside_the_axes() -> None:
 
 
 @pytest.mark.parametrize(("name", "direction"), [("xaxis", 0), ("yaxis", 1)])
-def test_small_tiles_have_the_first_and_the_last_position_on_their_axes(
-    name: str, direction: int
-) -> None:
+def test_small_tiles_have_the_first_and_the_last_position_on_their_axes(name, direction):
     grid = grid_of(16)
     axis = bias_figure(16, 64).layout[name]
     start = grid.corners[0][direction]
@@ -236,31 +223,31 @@ def test_small_tiles_have_the_first_and_the_last_position_on_their_axes(
     assert text_at[start + grid.side - half_a_cell] == "63"
 
 
-def titles(count: int, /, **options: Any) -> list[str]:
+def titles(count, /, **options):
     return list(named_trace(bias_figure(count, 8, **options), "titles").text)
 
 
-def test_titles_give_the_slope_if_there_is_room() -> None:
+def test_titles_give_the_slope_if_there_is_room():
     assert titles(2, slopes=["1/16", "1/256"]) == ["head 1, m = 1/16", "head 2, m = 1/256"]
 
 
-def test_titles_of_small_tiles_are_short_and_keep_the_slope() -> None:
+def test_titles_of_small_tiles_are_short_and_keep_the_slope():
     assert titles(32, slopes=["1/256"] * 32)[-1] == "32: m=1/256"
 
 
-def test_titles_of_small_tiles_with_long_slopes_are_the_shortest() -> None:
+def test_titles_of_small_tiles_with_long_slopes_are_the_shortest():
     assert titles(32, slopes=["0.00552"] * 32)[-1] == "32: 0.00552"
 
 
 @pytest.mark.parametrize("heads", [[7, 2], np.array([7, 2])], ids=["list", "array"])
-def test_heads_have_the_numbers_that_are_given(heads: Any) -> None:
+def test_heads_have_the_numbers_that_are_given(heads):
     assert titles(2, heads=heads) == ["head 7", "head 2"]
 
 
 # The profile of a single head
 
 
-def test_the_profile_of_a_single_head_is_the_weights_of_its_last_row() -> None:
+def test_the_profile_of_a_single_head_is_the_weights_of_its_last_row():
     profile = named_trace(bias_figure(1, 6), "profile")
     bias = bias_of(1, 6)
     expected = relative_weights(bias, masked_of(bias))[0, -1]
@@ -268,12 +255,12 @@ def test_the_profile_of_a_single_head_is_the_weights_of_its_last_row() -> None:
     assert list(profile.x) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_profile_is_the_bias_if_that_is_shown() -> None:
+def test_the_profile_is_the_bias_if_that_is_shown():
     profile = named_trace(bias_figure(1, 6, show="bias"), "profile")
     np.testing.assert_allclose(profile.y.astype(float), bias_of(1, 6)[0, -1])
 
 
-def test_a_frame_marks_the_row_of_the_profile() -> None:
+def test_a_frame_marks_the_row_of_the_profile():
     (frame,) = bias_figure(1, 6).layout.shapes
     side = grid_of(1).side
     assert frame.y0 == pytest.approx(side * 5 / 6)
@@ -284,7 +271,7 @@ def test_a_frame_marks_the_row_of_the_profile() -> None:
     ("heads", "page_width"),
     [pytest.param(2, 880, id="two heads"), pytest.param(1, 480, id="narrow page")],
 )
-def test_there_is_no_profile_without_room(heads: int, page_width: int) -> None:
+def test_there_is_no_profile_without_room(heads, page_width):
     figure = bias_figure(heads, 6, page_width=page_width)
     assert named_trace(figure, "profile").visible is False
     assert figure.layout.xaxis2.visible is False
@@ -302,18 +289,18 @@ def test_there_is_no_profile_without_room(heads: int, page_width: int) -> None:
         pytest.param({"show": "weights"}, "show must be one of", id="show"),
     ],
 )
-def test_bad_option_is_named(options: dict[str, Any], message: str) -> None:
+def test_bad_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):
         bias_figure(2, 8, **options)
 
 
-def test_mask_of_another_length_is_refused() -> None:
+def test_mask_of_another_length_is_refused():
     with pytest.raises(ValueError, match=r"masked must fit .* = \[2, 8, 8\]"):
         picture.bias_figure(bias_of(2, 8), masked_of(bias_of(2, 9)))
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 5)], ids=str)
-def test_bias_that_is_empty_or_not_square_is_refused(shape: tuple[int, ...]) -> None:
+def test_bias_that_is_empty_or_not_square_is_refused(shape):
     with pytest.raises(ValueError, match="and not empty, got shape"):
         picture.bias_figure(np.zeros(shape), False)
 
@@ -321,25 +308,25 @@ def test_bias_that_is_empty_or_not_square_is_refused(shape: tuple[int, ...]) -> 
 # Redrawing
 
 
-def draw_again(figure: go.Figure, heads: int, length: int) -> Any:
+def draw_again(figure, heads, length):
     bias = bias_of(heads, length)
     return picture.draw(figure, bias, masked_of(bias))
 
 
-def test_drawing_again_keeps_the_traces() -> None:
+def test_drawing_again_keeps_the_traces():
     figure = bias_figure(8, 64, show="bias")
     before = list(figure.data)
     draw_again(figure, 2, 3)(figure)
     assert [id(trace) for trace in figure.data] == [id(trace) for trace in before]
 
 
-def test_drawing_again_leaves_nothing_of_the_previous_bias() -> None:
+def test_drawing_again_leaves_nothing_of_the_previous_bias():
     figure = bias_figure(8, 64, show="bias")
     draw_again(figure, 2, 3)(figure)
     assert figure.to_json() == bias_figure(2, 3).to_json()
 
 
-def test_hover_texts_may_follow_later() -> None:
+def test_hover_texts_may_follow_later():
     figure = bias_figure(8, 64)
     add_hover = draw_again(figure, 2, 3)
     tiles = named_trace(figure, "tiles")

@@ -1,11 +1,8 @@
 """The figure of the claims: a dot with its interval for each setting, in the color of the factor
 that decides; and the reader's guesses."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 from alibi_viz import study
@@ -28,11 +25,11 @@ TABLE = pd.DataFrame(
 TABLE = TABLE.assign(low=TABLE["margin"] - 0.05, high=TABLE["margin"] + 0.1)
 
 
-def drawn(table: pd.DataFrame = TABLE) -> go.Figure:
+def drawn(table=TABLE):
     return claims_figure(table, study.reach_table(table))
 
 
-def points(figure: go.Figure) -> list[tuple[str, float, int, str]]:
+def points(figure):
     """(trace, x, row, symbol) of every dot."""
     found = []
     for trace in figure.data:
@@ -41,12 +38,12 @@ def points(figure: go.Figure) -> list[tuple[str, float, int, str]]:
     return found
 
 
-def shrunk(margin: float) -> float:
+def shrunk(margin):
     """Where a margin is on the axis."""
     return round(float(np.arcsinh(margin / 0.1)), 3)
 
 
-def test_every_verdict_is_a_dot_in_the_row_of_its_claim() -> None:
+def test_every_verdict_is_a_dot_in_the_row_of_its_claim():
     assert sorted(points(drawn())) == sorted(
         [
             (MAIN_SETTING, shrunk(0.1), 0, "circle"),
@@ -59,18 +56,18 @@ def test_every_verdict_is_a_dot_in_the_row_of_its_claim() -> None:
     )
 
 
-def test_settings_have_the_color_of_the_factor_that_a_claim_hangs_on() -> None:
+def test_settings_have_the_color_of_the_factor_that_a_claim_hangs_on():
     colors = {trace.name: trace.marker.color for trace in drawn().data}
     assert colors["optimizer"] == FACTOR_COLORS["optimizer"]
     assert colors[OTHER_SETTINGS] not in FACTOR_COLORS.values()
 
 
-def test_diamonds_have_the_color_of_slopes_if_a_claim_hangs_on_them() -> None:
+def test_diamonds_have_the_color_of_slopes_if_a_claim_hangs_on_them():
     hanging = TABLE.iloc[:2].assign(verdict=["seen here", "not seen here"])
     assert [name for name, *_ in points(drawn(hanging))] == [MAIN_SETTING, "slopes"]
 
 
-def test_intervals_reach_from_low_to_high() -> None:
+def test_intervals_reach_from_low_to_high():
     for trace in drawn().data:
         lows = trace.x - trace.error_x.arrayminus
         highs = trace.x + trace.error_x.array
@@ -79,12 +76,12 @@ def test_intervals_reach_from_low_to_high() -> None:
         np.testing.assert_allclose(np.sinh(highs) * 0.1, margins + 0.1, atol=1e-9)
 
 
-def test_words_say_how_far_each_claim_reaches() -> None:
+def test_words_say_how_far_each_claim_reaches():
     texts = {note.y: note.text for note in drawn().layout.annotations}
     assert texts == {0: "seen in 2 of 3, else open", 1: "<b>hangs on the optimizer</b>"}
 
 
-def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line() -> None:
+def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line():
     figure = drawn()
     axis = figure.layout.xaxis
     assert axis.ticktext == (
@@ -98,18 +95,18 @@ def test_the_axis_has_words_instead_of_numbers_and_the_threshold_is_a_line() -> 
     assert line.x0 == line.x1 == axis.tickvals[2] == 0
 
 
-def test_the_first_claim_is_at_the_top() -> None:
+def test_the_first_claim_is_at_the_top():
     axis = drawn().layout.yaxis
     assert axis.ticktext == ("A", "B")
     assert axis.range == (1.5, -0.5)
 
 
-def test_a_verdict_without_results_has_no_dot() -> None:
+def test_a_verdict_without_results_has_no_dot():
     without = TABLE.assign(low=[np.nan, *TABLE["low"][1:]])
     assert len(points(drawn(without))) == len(TABLE) - 1
 
 
-def test_hovering_shows_verdict_setting_and_numbers() -> None:
+def test_hovering_shows_verdict_setting_and_numbers():
     (trace,) = (trace for trace in drawn().data if trace.name == "optimizer")
     assert trace.customdata.tolist() == [
         ["not seen here", "AdamW, slopes official", "It does.", "as measured"]
@@ -123,19 +120,17 @@ def test_hovering_shows_verdict_setting_and_numbers() -> None:
         ((None, "not seen here"), [-1], [1], ["triangle-left-open"]),
     ],
 )
-def test_a_guess_is_on_its_side_and_filled_if_the_main_setting_agrees(
-    guesses: tuple[str | None, ...], x: list[int], y: list[int], symbols: list[str]
-) -> None:
+def test_a_guess_is_on_its_side_and_filled_if_the_main_setting_agrees(guesses, x, y, symbols):
     figure = drawn()
     mark_guesses(figure, TABLE, dict(zip("AB", guesses, strict=True)))
-    marks: Any = figure.data[-1]
+    marks = figure.data[-1]
     assert np.sign(marks.x).tolist() == x
     assert list(marks.y) == y
     assert list(marks.marker.symbol) == symbols
     assert all("you guessed" in text for text in marks.text)
 
 
-def test_tables_with_missing_columns_are_refused() -> None:
+def test_tables_with_missing_columns_are_refused():
     with pytest.raises(ValueError, match="table must have the columns"):
         claims_figure(TABLE.drop(columns=["factor"]), study.reach_table(TABLE))
     with pytest.raises(ValueError, match="reach must have the columns"):

@@ -2,11 +2,9 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,14 +15,13 @@ from alibi_viz.figures.curve_plot import (
     MAX_METHODS,
     MAX_POINTS,
     CurveShapes,
-    SlotTraces,
     assign_slots,
     curve_figure,
     draw,
     traces_by_slot,
 )
 from alibi_viz.figures.token_labels import literal
-from alibi_viz.measure.table import Axes, over_seeds
+from alibi_viz.measure.table import over_seeds
 from tests.tables import table
 
 LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
@@ -32,16 +29,16 @@ FIXED = ("alibi", "rotary", "none")
 REUSED = picture.blank(400)  # drawn again and again: nothing of an earlier drawing may stay
 
 
-def axes_of(rows: pd.DataFrame) -> Axes:
+def axes_of(rows):
     return lab.find_question(rows["question"][0]).axes(31, sorted(rows["x"].unique()))
 
 
-def drawn(rows: pd.DataFrame) -> go.Figure:
+def drawn(rows):
     draw(REUSED, assign_slots(list(rows["label"].unique()), FIXED), axes_of(rows), rows)
     return REUSED
 
 
-def traces_of(figure: go.Figure, label: str) -> SlotTraces:
+def traces_of(figure, label):
     """The traces of a label that is shown."""
     (found,) = (
         traces
@@ -58,7 +55,7 @@ VALUES = st.one_of(st.floats(-5, 10), st.just(math.nan))
 
 
 @st.composite
-def tables(draw_from: st.DrawFn) -> pd.DataFrame:
+def tables(draw_from):
     """Rows of one question: up to seven labels, each with its own lengths and seeds, and with
     values undefined."""
     question = draw_from(st.sampled_from(["longer sequences", "needle", "gap"]))
@@ -76,7 +73,7 @@ any_table = given(tables())
 
 @settings(max_examples=12)
 @any_table
-def test_exactly_the_labels_of_the_table_are_shown(rows: pd.DataFrame) -> None:
+def test_exactly_the_labels_of_the_table_are_shown(rows):
     shown = [
         traces.mean.legendgroup for traces in traces_by_slot(drawn(rows)) if traces.mean.visible
     ]
@@ -85,7 +82,7 @@ def test_exactly_the_labels_of_the_table_are_shown(rows: pd.DataFrame) -> None:
 
 @settings(max_examples=12)
 @any_table
-def test_a_mean_has_every_length_at_which_it_is_defined(rows: pd.DataFrame) -> None:
+def test_a_mean_has_every_length_at_which_it_is_defined(rows):
     figure = drawn(rows)
     summary = over_seeds(rows, limits=axes_of(rows).limits)
     for label in rows["label"].unique():
@@ -102,7 +99,7 @@ def test_a_mean_has_every_length_at_which_it_is_defined(rows: pd.DataFrame) -> N
 
 @settings(max_examples=12)
 @any_table
-def test_the_legend_says_where_a_mean_ends(rows: pd.DataFrame) -> None:
+def test_the_legend_says_where_a_mean_ends(rows):
     figure = drawn(rows)
     summary = over_seeds(rows, limits=axes_of(rows).limits)
     for label in rows["label"].unique():
@@ -118,7 +115,7 @@ def test_the_legend_says_where_a_mean_ends(rows: pd.DataFrame) -> None:
 
 @settings(max_examples=12)
 @any_table
-def test_a_mean_has_its_interval_from_three_seeds_on(rows: pd.DataFrame) -> None:
+def test_a_mean_has_its_interval_from_three_seeds_on(rows):
     figure = drawn(rows)
     summary = over_seeds(rows, limits=axes_of(rows).limits)
     for label in rows["label"].unique():
@@ -135,7 +132,7 @@ def test_a_mean_has_its_interval_from_three_seeds_on(rows: pd.DataFrame) -> None
 
 @settings(max_examples=12)
 @any_table
-def test_several_seeds_are_drawn_as_lines_of_their_own(rows: pd.DataFrame) -> None:
+def test_several_seeds_are_drawn_as_lines_of_their_own(rows):
     figure = drawn(rows)
     for label in rows["label"].unique():
         seeds = traces_of(figure, label).seeds
@@ -152,7 +149,7 @@ def test_several_seeds_are_drawn_as_lines_of_their_own(rows: pd.DataFrame) -> No
 
 @settings(max_examples=12)
 @any_table
-def test_the_axis_holds_every_value_and_interval(rows: pd.DataFrame) -> None:
+def test_the_axis_holds_every_value_and_interval(rows):
     low, high = drawn(rows).layout.yaxis2.range
     summary = over_seeds(rows, limits=axes_of(rows).limits)
     with_interval = summary[summary["seeds"] >= 3].dropna(subset="mean")
@@ -164,7 +161,7 @@ def test_the_axis_holds_every_value_and_interval(rows: pd.DataFrame) -> None:
 
 @settings(max_examples=5)
 @any_table
-def test_without_losses_no_training_is_shown(rows: pd.DataFrame) -> None:
+def test_without_losses_no_training_is_shown(rows):
     figure = drawn(rows)
     assert not any(traces.training.visible for traces in traces_by_slot(figure))
     assert not figure.layout.xaxis.visible
@@ -173,7 +170,7 @@ def test_without_losses_no_training_is_shown(rows: pd.DataFrame) -> None:
 # The loss while training
 
 
-def with_losses(losses: list[float], steps: int) -> go.Figure:
+def with_losses(losses, steps):
     """A figure of one method, "none", with its loss at each step."""
     rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
     axes = lab.find_question("longer sequences").axes(64)
@@ -182,20 +179,20 @@ def with_losses(losses: list[float], steps: int) -> go.Figure:
     return REUSED
 
 
-def training_trace(figure: go.Figure) -> go.Scatter:
+def training_trace(figure):
     return traces_by_slot(figure)[1].training
 
 
 LOSSES = st.lists(st.floats(0, 1e12), min_size=1, max_size=300)
 
 
-def test_few_losses_are_drawn_as_they_are() -> None:
+def test_few_losses_are_drawn_as_they_are():
     trace = training_trace(with_losses([8.0, 4.0, 2.0], steps=80))
     assert list(trace.x) == [1, 2, 3]
     assert list(trace.y) == [8, 4, 2]
 
 
-def test_many_losses_are_averaged_in_groups() -> None:
+def test_many_losses_are_averaged_in_groups():
     # 240 steps are three times as many as points, so each point is the mean of three.
     trace = training_trace(with_losses([9.0, 6.0, 3.0, 5.0, 4.0, 3.0, 7.0], steps=3 * MAX_POINTS))
     assert list(trace.x) == [2, 5, 7]
@@ -204,9 +201,7 @@ def test_many_losses_are_averaged_in_groups() -> None:
 
 @settings(max_examples=15)
 @given(st.integers(1, 2000), LOSSES)
-def test_any_losses_make_at_most_80_points_of_the_same_mean(
-    steps: int, losses: list[float]
-) -> None:
+def test_any_losses_make_at_most_80_points_of_the_same_mean(steps, losses):
     losses = losses[:steps]
     trace = training_trace(with_losses(losses, steps))
     group_size = math.ceil(steps / MAX_POINTS)
@@ -218,7 +213,7 @@ def test_any_losses_make_at_most_80_points_of_the_same_mean(
 
 @settings(max_examples=15)
 @given(st.integers(1, 2000), LOSSES)
-def test_the_axis_of_losses_holds_them(steps: int, losses: list[float]) -> None:
+def test_the_axis_of_losses_holds_them(steps, losses):
     figure = with_losses(losses[:steps], steps)
     low, high = 10 ** np.array(figure.layout.yaxis.range)
     drawn_losses = training_trace(figure).y.clip(0.05)  # zero has no logarithm
@@ -226,51 +221,51 @@ def test_the_axis_of_losses_holds_them(steps: int, losses: list[float]) -> None:
     assert drawn_losses.max() < high
 
 
-def test_the_axis_of_steps_ends_with_the_training() -> None:
+def test_the_axis_of_steps_ends_with_the_training():
     figure = with_losses([3.0], steps=700)
     assert figure.layout.xaxis.visible
     assert figure.layout.xaxis.range == (0, 700)
 
 
-def test_the_two_plots_do_not_overlap() -> None:
+def test_the_two_plots_do_not_overlap():
     layout = with_losses([3.0], steps=10).layout
     assert layout.xaxis.domain[1] < layout.xaxis2.domain[0], "plotly would draw no shapes there"
 
 
-def test_without_any_loss_yet_no_curve_is_shown() -> None:
+def test_without_any_loss_yet_no_curve_is_shown():
     assert training_trace(with_losses([], steps=10)).visible is False
 
 
 # What a question says about its axes
 
 
-def figure_of(question: str, points: dict[int, float], length: int = 32) -> go.Figure:
+def figure_of(question, points, length=32):
     axes = lab.find_question(question).axes(length, sorted(points))
     return curve_figure(table(question, {"a": [points]}), axes)
 
 
-def shapes_of(figure: go.Figure) -> CurveShapes:
+def shapes_of(figure):
     return CurveShapes(*figure.layout.shapes)
 
 
-def test_keys_beyond_the_training_length_are_shaded() -> None:
+def test_keys_beyond_the_training_length_are_shaded():
     shapes = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5}))
     assert shapes.longer_than_training.x0 == 32
     assert (shapes.training_length.x0, shapes.training_length.x1) == (32, 32)
 
 
-def test_the_level_of_chance_is_marked_with_its_share() -> None:
+def test_the_level_of_chance_is_marked_with_its_share():
     chance = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5})).chance
     assert (chance.y0, chance.y1) == (1 / 16, 1 / 16)
     assert chance.label.text == " chance, 6.2%"
 
 
-def test_a_question_without_length_and_chance_has_no_marks() -> None:
+def test_a_question_without_length_and_chance_has_no_marks():
     shapes = figure_of("gap", {150: -0.37, 600: 2.36}).layout.shapes
     assert not any(shape.visible for shape in shapes)
 
 
-def test_an_empty_figure_shows_no_trace() -> None:
+def test_an_empty_figure_shows_no_trace():
     assert not any(trace.visible for trace in picture.blank(300).data)
 
 
@@ -291,35 +286,33 @@ def test_an_empty_figure_shows_no_trace() -> None:
         ),
     ],
 )
-def test_hover_texts_have_the_unit_of_the_question(
-    question: str, points: dict[int, float], text: str
-) -> None:
+def test_hover_texts_have_the_unit_of_the_question(question, points, text):
     assert figure_of(question, points).data[0].hovertemplate == text
 
 
-def test_ticks_say_how_many_training_lengths_they_are() -> None:
+def test_ticks_say_how_many_training_lengths_they_are():
     axes = lab.find_question("needle").axes(32, [32, 64])
     assert axes.ticks == {32: "32<br>L", 64: "64<br>2 L"}
     layout = curve_figure(table("needle", {"a": [{32: 1.0}]}), axes).layout
     assert list(layout.xaxis2.tickvals) == [32, 64]
 
 
-def test_shares_have_an_axis_from_0_to_more_than_1() -> None:
+def test_shares_have_an_axis_from_0_to_more_than_1():
     assert figure_of("needle", {32: 1.0, 512: 0.5}).layout.yaxis2.range == (0, 1.1)
 
 
-def test_steps_have_a_linear_axis() -> None:
+def test_steps_have_a_linear_axis():
     layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
     assert layout.xaxis2.type == "linear"
     assert layout.xaxis2.range == (0, 600)
 
 
-def test_the_axis_of_values_ends_at_whole_steps_beyond_the_values() -> None:
+def test_the_axis_of_values_ends_at_whole_steps_beyond_the_values():
     layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
     assert layout.yaxis2.range == (-0.5, 2.5)
 
 
-def test_two_values_of_one_point_are_refused() -> None:
+def test_two_values_of_one_point_are_refused():
     rows = table("gap", {"a": [{9: 1.0}]})
     axes = lab.find_question("gap").axes(32, [9])
     with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
@@ -331,14 +324,14 @@ def test_two_values_of_one_point_are_refused() -> None:
 YARDSTICKS = {"letter frequencies": 4.492, "letter pairs": 3.292}
 
 
-def compared(losses: dict[int, float], yardsticks: dict[str, float] = YARDSTICKS) -> go.Figure:
+def compared(losses, yardsticks=YARDSTICKS):
     """The losses of one method, "a", beside yardsticks."""
     axes = lab.find_question("longer sequences").axes(32, sorted(losses))
     axes = replace(axes, yardsticks=yardsticks)
     return curve_figure(table("longer sequences", {"a": [losses]}), axes)
 
 
-def lines(shapes: list[go.layout.Shape]) -> dict[str, float]:
+def lines(shapes):
     """{label: height} of the lines that are shown."""
     shown = {}
     for shape in shapes:
@@ -348,7 +341,7 @@ def lines(shapes: list[go.layout.Shape]) -> dict[str, float]:
     return shown
 
 
-def test_yardsticks_within_the_axis_are_labeled_lines() -> None:
+def test_yardsticks_within_the_axis_are_labeled_lines():
     figure = compared({32: 1.0, 512: 6.0})
     assert lines(shapes_of(figure).yardsticks) == {
         "letter frequencies alone, 4.49": 4.492,
@@ -356,31 +349,31 @@ def test_yardsticks_within_the_axis_are_labeled_lines() -> None:
     }
 
 
-def test_a_yardstick_above_the_axis_is_not_drawn() -> None:
+def test_a_yardstick_above_the_axis_is_not_drawn():
     figure = compared({32: 1.0, 512: 3.4})
     assert figure.layout.yaxis2.range == (0, 3.5)
     assert lines(shapes_of(figure).yardsticks) == {"letter pairs alone, 3.29": 3.292}
 
 
-def test_the_axis_is_not_stretched_for_yardsticks() -> None:
+def test_the_axis_is_not_stretched_for_yardsticks():
     figure = compared({32: 1.0, 512: 0.9})
     assert figure.layout.yaxis2.range == (0, 2)
     assert lines(shapes_of(figure).yardsticks) == {}
 
 
-def test_without_yardsticks_those_of_an_earlier_drawing_disappear() -> None:
+def test_without_yardsticks_those_of_an_earlier_drawing_disappear():
     figure = compared({32: 1.0, 512: 6.0})
     rows = table("longer sequences", {"a": [{32: 1.0, 512: 6.0}]})
     draw(figure, assign_slots(["a"]), axes_of(rows), rows)
     assert lines(shapes_of(figure).yardsticks) == {}
 
 
-def test_a_yardstick_without_a_number_is_not_drawn() -> None:
+def test_a_yardstick_without_a_number_is_not_drawn():
     figure = compared({32: 1.0, 512: 6.0}, {"letter pairs": math.nan})
     assert lines(shapes_of(figure).yardsticks) == {}
 
 
-def test_the_loss_while_training_has_yardsticks_of_its_own() -> None:
+def test_the_loss_while_training_has_yardsticks_of_its_own():
     rows = table("longer sequences", {"a": [{1: 8.0, 2: 4.0}]})
     axes = replace(lab.find_question("longer sequences").axes(64), yardsticks=YARDSTICKS)
     figure = picture.blank(400)
@@ -390,7 +383,7 @@ def test_the_loss_while_training_has_yardsticks_of_its_own() -> None:
     assert lines(shapes.yardsticks) == {}, "the axis of the tests ends at 2 bits"
 
 
-def test_without_the_loss_while_training_it_has_no_yardsticks() -> None:
+def test_without_the_loss_while_training_it_has_no_yardsticks():
     shapes = shapes_of(compared({32: 1.0, 512: 6.0}))
     assert lines(shapes.yardsticks_in_training) == {}
 
@@ -403,7 +396,7 @@ def test_without_the_loss_while_training_it_has_no_yardsticks() -> None:
         pytest.param({32: 3.3, 128: 3.3, 512: 1.0}, "end", id="falls at the end"),
     ],
 )
-def test_a_label_stands_where_no_curve_runs(losses: dict[int, float], place: str) -> None:
+def test_a_label_stands_where_no_curve_runs(losses, place):
     figure = compared(losses, {"letter pairs": 3.2})
     assert shapes_of(figure).first_yardstick.label.textposition == place
 
@@ -415,7 +408,7 @@ def test_a_label_stands_where_no_curve_runs(losses: dict[int, float], place: str
         pytest.param(1.95, "top", id="below its line, at the end of the plot"),
     ],
 )
-def test_a_label_stays_inside_the_plot(bits: float, side: str) -> None:
+def test_a_label_stays_inside_the_plot(bits, side):
     figure = compared({32: 1.0, 512: 1.0}, {"letter pairs": bits})
     assert figure.layout.yaxis2.range == (0, 2)
     assert shapes_of(figure).first_yardstick.label.yanchor == side
@@ -424,7 +417,7 @@ def test_a_label_stays_inside_the_plot(bits: float, side: str) -> None:
 # The axis and the arrangement of a live race
 
 
-def steady(losses: dict[int, float]) -> go.Figure:
+def steady(losses):
     """The losses of one method, on an axis from 0 to 8 that is to stay."""
     axes = lab.find_question("longer sequences").axes(32, sorted(losses))
     axes = replace(axes, low=0.0, high=8.0, is_steady=True)
@@ -432,22 +425,22 @@ def steady(losses: dict[int, float]) -> go.Figure:
 
 
 @pytest.mark.parametrize("highest", [0.9, 4.4, 7.99])
-def test_a_steady_axis_stays_as_long_as_it_includes_all_values(highest: float) -> None:
+def test_a_steady_axis_stays_as_long_as_it_includes_all_values(highest):
     assert steady({32: 0.5, 512: highest}).layout.yaxis2.range == (0, 8)
 
 
-def test_a_steady_axis_grows_for_values_beyond_it() -> None:
+def test_a_steady_axis_grows_for_values_beyond_it():
     assert steady({32: 0.5, 512: 9.2}).layout.yaxis2.range == (0, 9.5)
 
 
-def test_a_compact_figure_has_its_legend_beside_its_title() -> None:
+def test_a_compact_figure_has_its_legend_beside_its_title():
     figure = picture.blank(400)
     picture.arrange(figure, 200, compact=True)
     assert figure.layout.height == 200
     assert figure.layout.legend.xanchor == "right"
 
 
-def test_a_figure_that_is_compact_no_longer_is_as_it_was() -> None:
+def test_a_figure_that_is_compact_no_longer_is_as_it_was():
     figure = picture.blank(400)
     picture.arrange(figure, 400)
     before = figure.layout.to_plotly_json()
@@ -468,9 +461,7 @@ def test_a_figure_that_is_compact_no_longer_is_as_it_was() -> None:
         ),
     ],
 )
-def test_a_fixed_method_keeps_its_slot_and_others_get_the_rest(
-    methods: list[str], slots: list[str]
-) -> None:
+def test_a_fixed_method_keeps_its_slot_and_others_get_the_rest(methods, slots):
     assert assign_slots(methods, FIXED) == slots
 
 
@@ -481,6 +472,6 @@ def test_a_fixed_method_keeps_its_slot_and_others_get_the_rest(
         pytest.param((["a"], list("abcdefgh")), id="fixed"),
     ],
 )
-def test_more_than_seven_methods_are_refused(arguments: Any) -> None:
+def test_more_than_seven_methods_are_refused(arguments):
     with pytest.raises(ValueError, match=f"at most {MAX_METHODS} methods can be drawn, got 8"):
         assign_slots(*arguments)

@@ -1,6 +1,5 @@
 """Figures as image files."""
 
-from pathlib import Path
 from unittest.mock import Mock
 
 import kaleido
@@ -13,7 +12,7 @@ FIGURE = theme.blank(200).add_scatter(y=[1, 2], name="a line")
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> None:
+def test_images_are_written_in_the_format_of_their_suffix(tmp_path):
     save_images({tmp_path / name: FIGURE for name in ("x.svg", "x.pdf", "x.png", "X.PNG")})
     assert (tmp_path / "X.PNG").read_bytes() == (tmp_path / "x.png").read_bytes()
     assert [(tmp_path / name).read_bytes()[:4] for name in ("x.png", "x.pdf")] == [
@@ -27,9 +26,7 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
     assert "rgb(255, 255, 255)" in svg, "the background is white, not transparent"
 
 
-def test_errors_name_the_files_that_are_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_name_the_files_that_are_not_written(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
         save_images({tmp_path / "x.gif": FIGURE})
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "missing"))

@@ -29,17 +29,17 @@ class Drawing(NamedTuple):
     figure: go.Figure
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self):
         return self.ninths / 9
 
     @property
-    def png(self) -> str:
+    def png(self):
         """The image of all tiles."""
         (image,) = self.figure.layout.images
         return image.source
 
 
-def draw(tiles: int, rows: int, columns: int, width: int = 840, share: float = 0.3) -> Drawing:
+def draw(tiles, rows, columns, width=840, share=0.3):
     """Draw random matrices, of which about a `share` of the cells is masked.
 
     Rows count from 1, columns from 7, and tiles from 1.
@@ -66,7 +66,7 @@ def draw(tiles: int, rows: int, columns: int, width: int = 840, share: float = 0
 
 
 @pytest.fixture(scope="module")
-def five_tiles() -> Drawing:
+def five_tiles():
     """Five matrices of 3 x 4 cells, so that a place of the grid is empty."""
     return draw(5, rows=3, columns=4)
 
@@ -85,7 +85,7 @@ any_drawing = st.builds(
 
 @settings(max_examples=15)
 @given(any_drawing)
-def test_every_cell_has_its_color(drawing: Drawing) -> None:
+def test_every_cell_has_its_color(drawing):
     _, rows, columns = drawing.ninths.shape
     expected = np.empty((*drawing.ninths.shape, 4))
     for cell, ninth in np.ndenumerate(drawing.ninths):
@@ -97,7 +97,7 @@ def test_every_cell_has_its_color(drawing: Drawing) -> None:
 
 @settings(max_examples=15)
 @given(any_drawing)
-def test_every_cell_has_its_hover_text(drawing: Drawing) -> None:
+def test_every_cell_has_its_hover_text(drawing):
     _, rows, columns = drawing.texts.shape
     expected = {}
     for (tile, row, column), text in np.ndenumerate(drawing.texts):
@@ -105,7 +105,7 @@ def test_every_cell_has_its_hover_text(drawing: Drawing) -> None:
     assert hovered(drawing.figure, rows, columns, drawing.grid) == expected
 
 
-def test_hover_text_of_several_cells_covers_them() -> None:
+def test_hover_text_of_several_cells_covers_them():
     """Of five rows and columns, one text is that of the first three, another of the last two."""
     grid = Grid(1)  # a tile of 440 pixels
     figure = matrices.blank("")
@@ -116,7 +116,7 @@ def test_hover_text_of_several_cells_covers_them() -> None:
     assert hover.y == pytest.approx([0, 264, 440])
 
 
-def test_last_hover_text_may_be_that_of_a_single_cell() -> None:
+def test_last_hover_text_may_be_that_of_a_single_cell():
     """With a step of four, two texts are those of the first eight of nine rows and columns."""
     grid = Grid(1)  # a tile of 440 pixels
     figure = matrices.blank("")
@@ -127,7 +127,7 @@ def test_last_hover_text_may_be_that_of_a_single_cell() -> None:
     assert hover.y == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
 
 
-def test_another_drawing_removes_the_hover_texts(five_tiles: Drawing) -> None:
+def test_another_drawing_removes_the_hover_texts(five_tiles):
     figure = go.Figure(five_tiles.figure)
     matrices.draw(
         figure,
@@ -147,7 +147,7 @@ def test_another_drawing_removes_the_hover_texts(five_tiles: Drawing) -> None:
 @pytest.mark.parametrize(
     "tiles", [pytest.param(5, id="one place is empty"), pytest.param(6, id="no place is empty")]
 )
-def test_gaps_are_transparent(tiles: int) -> None:
+def test_gaps_are_transparent(tiles):
     drawing = draw(tiles, rows=3, columns=4)
     opacity = pixels(drawing.png)[..., 3]
     # The image has 3 pixels for 2 on the page, and the side of a tile is an even number.
@@ -158,18 +158,18 @@ def test_gaps_are_transparent(tiles: int) -> None:
 # Around the cells
 
 
-def test_axes_have_the_given_labels(five_tiles: Drawing) -> None:
+def test_axes_have_the_given_labels(five_tiles):
     layout = five_tiles.figure.layout
     assert layout.yaxis.ticktext[:3] == ("1", "2", "3")
     assert layout.xaxis.ticktext[:4] == ("7", "8", "9", "10")
 
 
-def test_first_row_is_at_the_top(five_tiles: Drawing) -> None:
+def test_first_row_is_at_the_top(five_tiles):
     bottom, top = five_tiles.figure.layout.yaxis.range
     assert bottom > top
 
 
-def test_titles_stand_above_their_tiles(five_tiles: Drawing) -> None:
+def test_titles_stand_above_their_tiles(five_tiles):
     titles = named_trace(five_tiles.figure, "titles")
     corners = five_tiles.grid.corners.tolist()
     for number, (x, y) in enumerate(corners):
@@ -182,7 +182,7 @@ def test_titles_stand_above_their_tiles(five_tiles: Drawing) -> None:
     ("share", "is_said"),
     [pytest.param(1.0, True, id="all masked"), pytest.param(0.0, False, id="none masked")],
 )
-def test_legend_says_whether_cells_are_masked(share: float, is_said: bool) -> None:
+def test_legend_says_whether_cells_are_masked(share, is_said):
     drawing = draw(2, rows=3, columns=3, share=share)
     (legend,) = drawing.figure.layout.annotations
     assert legend.text.startswith("weight")
@@ -192,8 +192,8 @@ def test_legend_says_whether_cells_are_masked(share: float, is_said: bool) -> No
 # Clicks
 
 
-def test_clicks_name_the_tile_under_the_pointer() -> None:
-    clicked: list[int] = []
+def test_clicks_name_the_tile_under_the_pointer():
+    clicked = []
     grid = Grid(5, 600)
     figure = go.FigureWidget(matrices.blank(""))
     texts = np.zeros((5, 3, 3), dtype=object)
@@ -207,9 +207,7 @@ def test_clicks_name_the_tile_under_the_pointer() -> None:
     assert sorted(clicked) == nine_cells_of_each, "gaps do nothing"
 
 
-def click(
-    figure: go.FigureWidget, name: str, row: int = 0, column: int = 0, *, x: int = 0, y: int = 0
-) -> None:
+def click(figure, name, row=0, column=0, *, x=0, y=0):
     """What the browser sends for a click on a cell of a heatmap, or on a bar at x."""
     index = figure.data.index(named_trace(figure, name))
     points = {

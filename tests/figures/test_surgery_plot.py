@@ -2,7 +2,6 @@
 
 import math
 
-import plotly.graph_objects as go
 import pytest
 
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE, SurgeryShapes, SurgeryTraces, blank, draw
@@ -14,7 +13,7 @@ DISTANCES = [[3.0, 9.0], [4.0, 40.0]]
 CHANGED_DISTANCES = [[300.0, 0.0], [1.0, 1.0]]
 
 
-def before_and_after() -> go.Figure:
+def before_and_after():
     figure = blank()
     draw(
         figure,
@@ -26,7 +25,7 @@ def before_and_after() -> go.Figure:
     return figure
 
 
-def with_heads(layers: int, heads: int) -> go.Figure:
+def with_heads(layers, heads):
     figure = blank()
     draw(figure, TRAINING_LENGTH, "bytes", before=(LOSSES, [[1.0] * heads] * layers))
     return figure

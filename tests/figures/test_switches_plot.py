@@ -1,10 +1,8 @@
 """The picture of the two switches: four cells, one for each state."""
 
 import math
-from collections.abc import Collection
 
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 from alibi_viz.figures import switches_figure, theme
@@ -25,7 +23,7 @@ MEANS = {
 }
 
 
-def table() -> pd.DataFrame:
+def table():
     """Results of two models of each state, of which one is a little better than the other."""
     rows = []
     for state, (bits_short, bits_long, far_share) in MEANS.items():
@@ -39,24 +37,24 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def words(figure: go.Figure, name: str) -> str:
+def words(figure, name):
     """The text of an annotation."""
     (annotation,) = figure.select_annotations({"name": name})
     return str(annotation.text)
 
 
-def cell(figure: go.Figure, state: str) -> go.layout.Shape:
+def cell(figure, state):
     (shape,) = figure.select_shapes({"name": state})
     return shape
 
 
-def opacity(color: str) -> float:
+def opacity(color):
     """The last number of an rgba color."""
     return float(color.removesuffix(")").rpartition(",")[2])
 
 
 @pytest.fixture(scope="module")
-def figure() -> go.Figure:
+def figure():
     return switches_figure(table(), now=BRAKE, yardsticks=YARDSTICKS)
 
 
@@ -72,16 +70,14 @@ def figure() -> go.Figure:
         pytest.param(BOTH, "<b>0.75</b>", "far keys get 12%", id="both"),
     ],
 )
-def test_a_cell_has_the_means_over_all_seeds_on_the_longest_texts(
-    figure: go.Figure, state: str, bits: str, far_share: str
-) -> None:
+def test_a_cell_has_the_means_over_all_seeds_on_the_longest_texts(figure, state, bits, far_share):
     assert words(figure, f"bits {state}") == bits
     assert words(figure, f"far share {state}") == far_share
 
 
 def test_both_troubles_are_at_the_upper_left_and_none_at_the_lower_right(
-    figure: go.Figure,
-) -> None:
+    figure,
+):
     assert figure.layout.yaxis.range == (2, 0), "the first row is on top"
     assert cell(figure, TRAINED).x1 < cell(figure, BRAKE).x0
     assert cell(figure, TRAINED).y1 < cell(figure, STOP).y0
@@ -89,7 +85,7 @@ def test_both_troubles_are_at_the_upper_left_and_none_at_the_lower_right(
     assert cell(figure, BOTH).y0 == cell(figure, STOP).y0
 
 
-def test_columns_and_rows_say_what_the_switches_do(figure: go.Figure) -> None:
+def test_columns_and_rows_say_what_the_switches_do(figure):
     headings = [note.text for note in figure.layout.annotations if note.name is None]
     assert headings == [
         "far keys <b>open</b>",
@@ -99,39 +95,39 @@ def test_columns_and_rows_say_what_the_switches_do(figure: go.Figure) -> None:
     ]
 
 
-def test_title_says_how_long_the_texts_are(figure: go.Figure) -> None:
+def test_title_says_how_long_the_texts_are(figure):
     assert words(figure, "title") == "Bits per byte on texts of 1,024 bytes"
 
 
-def test_words_below_give_the_numbers_a_meaning(figure: go.Figure) -> None:
+def test_words_below_give_the_numbers_a_meaning(figure):
     assert words(figure, "yardsticks") == (
         "On texts of 64 bytes, as in training, it needs 0.50.<br>"
         "Models that only count: letter frequencies 4.5, letter pairs 3.3."
     )
 
 
-def test_a_higher_loss_has_a_stronger_color(figure: go.Figure) -> None:
+def test_a_higher_loss_has_a_stronger_color(figure):
     from_worst = [opacity(cell(figure, state).fillcolor) for state in (TRAINED, STOP, BRAKE, BOTH)]
     assert from_worst == sorted(set(from_worst), reverse=True)
 
 
-def test_no_loss_has_no_color_and_eight_bits_or_more_the_full_one() -> None:
+def test_no_loss_has_no_color_and_eight_bits_or_more_the_full_one():
     assert opacity(tint(0.0)) == 0
     assert opacity(tint(8.0)) == 1
     assert tint(9.5) == tint(8.0)
 
 
-def test_the_present_state_alone_is_framed(figure: go.Figure) -> None:
+def test_the_present_state_alone_is_framed(figure):
     framed = [state for state in MEANS if cell(figure, state).line.color == theme.BLUE]
     assert framed == [BRAKE]
 
 
-def test_no_cell_is_framed_by_default() -> None:
+def test_no_cell_is_framed_by_default():
     figure = switches_figure(table())
     assert theme.BLUE not in {cell(figure, state).line.color for state in MEANS}
 
 
-def test_a_state_that_was_not_measured_is_named() -> None:
+def test_a_state_that_was_not_measured_is_named():
     rows = table()
     incomplete = rows[rows["variant"] != STOP]
     with pytest.raises(ValueError, match="rows must answer 'longer sequences' for 'angles stop'"):
@@ -139,32 +135,32 @@ def test_a_state_that_was_not_measured_is_named() -> None:
 
 
 @pytest.mark.parametrize("column", ["label", "setting"])
-def test_rows_of_two_models_or_settings_are_not_mixed(column: str) -> None:
+def test_rows_of_two_models_or_settings_are_not_mixed(column):
     rows = pd.concat([table().assign(**{column: "one"}), table().assign(**{column: "two"})])
     with pytest.raises(ValueError, match=f"rows must have one {column}, got one, two"):
         switches_figure(rows)
 
 
-def test_an_unknown_state_is_refused() -> None:
+def test_an_unknown_state_is_refused():
     with pytest.raises(ValueError, match=r"now must be among as trained, .*, got 'both'"):
         switches_figure(table(), now="both")
 
 
-def test_outcomes_count_the_seeds() -> None:
+def test_outcomes_count_the_seeds():
     assert switch_outcomes(table())[BOTH].seeds == 2
 
 
 # The figure of the app
 
 
-def drawn(now: str, shown: Collection[str]) -> go.Figure:
+def drawn(now, shown):
     figure = blank()
     outcomes = switch_outcomes(table())
     draw(figure, outcomes, now=now, shown=shown, length=64, yardsticks=YARDSTICKS)
     return figure
 
 
-def test_a_state_that_is_not_shown_is_a_question_mark_without_a_curve() -> None:
+def test_a_state_that_is_not_shown_is_a_question_mark_without_a_curve():
     figure = drawn(TRAINED, [TRAINED])
     assert words(figure, f"bits {BOTH}") == "?"
     assert words(figure, f"far share {BOTH}") == ""
@@ -172,39 +168,39 @@ def test_a_state_that_is_not_shown_is_a_question_mark_without_a_curve() -> None:
     assert not named_trace(figure, BOTH).visible
 
 
-def test_a_curve_has_the_loss_at_each_length() -> None:
+def test_a_curve_has_the_loss_at_each_length():
     curve = named_trace(drawn(STOP, [TRAINED, STOP]), STOP)
     assert list(curve.x) == [64, 1024]
     assert list(curve.y) == pytest.approx([0.5, 3.0])
     assert curve.visible
 
 
-def test_the_present_curve_is_blue_and_others_are_gray() -> None:
+def test_the_present_curve_is_blue_and_others_are_gray():
     figure = drawn(STOP, [TRAINED, STOP])
     assert named_trace(figure, STOP).line.color == theme.BLUE
     assert named_trace(figure, TRAINED).line.color == theme.GRAY
 
 
-def test_the_name_of_a_curve_stands_at_its_end() -> None:
+def test_the_name_of_a_curve_stands_at_its_end():
     (name,) = drawn(BOTH, [TRAINED, BOTH]).select_annotations({"name": f"curve {BOTH}"})
     assert name.text == "<b>both</b>"
     assert name.y == pytest.approx(0.75)
 
 
-def test_lengths_beyond_training_are_shaded() -> None:
+def test_lengths_beyond_training_are_shaded():
     figure = drawn(TRAINED, [TRAINED])
     shade = cell(figure, "longer than training")
     assert shade.x0 == 64
     assert math.log10(shade.x1) == pytest.approx(figure.layout.xaxis2.range[1])
 
 
-def test_models_that_only_count_are_lines_beside_the_curves() -> None:
+def test_models_that_only_count_are_lines_beside_the_curves():
     figure = drawn(TRAINED, [TRAINED])
     labels = [shape.label.text.strip() for shape in figure.layout.shapes if shape.label.text]
     assert labels == ["letter frequencies alone, 4.50", "letter pairs alone, 3.30"]
 
 
-def test_the_axis_of_losses_stays_when_more_states_are_shown() -> None:
+def test_the_axis_of_losses_stays_when_more_states_are_shown():
     first = drawn(BOTH, [BOTH]).layout.yaxis2.range
     assert first == drawn(BOTH, MEANS).layout.yaxis2.range
     assert first[1] >= 6.0

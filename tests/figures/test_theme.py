@@ -12,7 +12,7 @@ from alibi_viz.figures.theme import NUM_COLORS, WEIGHT_SCALE, ColorScale
 ends = st.floats(-1000, 1000, allow_nan=False, width=32)
 
 
-def luminance(color: str) -> float:
+def luminance(color):
     """Relative luminance, as WCAG 2 defines it."""
     channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

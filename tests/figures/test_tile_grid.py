@@ -11,7 +11,7 @@ each_width = pytest.mark.parametrize("width", [450, 840, 1200])
 
 @each_number_of_tiles
 @each_width
-def test_tiles_fit_the_page(tiles: int, width: int) -> None:
+def test_tiles_fit_the_page(tiles, width):
     grid_width, grid_height = Grid(tiles, width).extent
     assert grid_width <= width
     assert grid_height <= 500
@@ -19,13 +19,13 @@ def test_tiles_fit_the_page(tiles: int, width: int) -> None:
 
 @each_number_of_tiles
 @each_width
-def test_tiles_are_large_enough_to_be_told_apart(tiles: int, width: int) -> None:
+def test_tiles_are_large_enough_to_be_told_apart(tiles, width):
     assert Grid(tiles, width).side >= 40
 
 
 @each_number_of_tiles
 @each_width
-def test_only_the_last_row_has_empty_places(tiles: int, width: int) -> None:
+def test_only_the_last_row_has_empty_places(tiles, width):
     grid = Grid(tiles, width)
     _, tiles_in_row = np.unique(grid.corners[:, 1], return_counts=True)
     *full_rows, last_row = tiles_in_row.tolist()

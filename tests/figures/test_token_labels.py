@@ -13,13 +13,13 @@ from alibi_viz.figures.token_labels import label, literal, quoted_token
 
 
 @given(st.text())
-def test_literal_escapes_markup_and_keeps_every_character(text: str) -> None:
+def test_literal_escapes_markup_and_keeps_every_character(text):
     shown = literal(text)
     assert not {"<", ">", "$"} & set(shown) and html.unescape(shown) == text
 
 
 @given(st.text(min_size=1))
-def test_label_is_visible_and_at_most_ten_columns_wide(token: str) -> None:
+def test_label_is_visible_and_at_most_ten_columns_wide(token):
     shown = html.unescape(label(token, 10))
     assert regex.search(
         r"[^\p{C}\p{M}\p{Z}]", shown
@@ -46,11 +46,11 @@ def test_label_is_visible_and_at_most_ten_columns_wide(token: str) -> None:
         ("\u0301", "U+0301"),
     ],
 )
-def test_label_escapes_cuts_and_names_invisible_characters(token: str, shown: str) -> None:
+def test_label_escapes_cuts_and_names_invisible_characters(token, shown):
     assert label(token) == shown
 
 
-def test_quoted_isolates_right_to_left_tokens_and_cuts_long_ones() -> None:
+def test_quoted_isolates_right_to_left_tokens_and_cuts_long_ones():
     assert (quoted_token("c" * 24), quoted_token("c" * 25)) == (f"“{'c' * 24}”", f"“{'c' * 23}…”")
     assert [quoted_token(token) for token in ("ab\u05d0", "a\u202eb")] == [
         "“\u2068ab\u05d0\u2069”",

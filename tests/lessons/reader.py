@@ -4,18 +4,17 @@ from typing import TypeVar
 
 from ipywidgets import Button, RadioButtons, Widget
 
-from alibi_viz.lessons.guesses import Box, Guess
 from alibi_viz.widgets.core.controls import below
 
 W = TypeVar("W", bound=Widget)
 
 
-def widgets(box: Box, kind: type[W]) -> list[W]:
+def widgets(box, kind):
     """The widgets of a kind inside a box."""
     return [widget for widget in below(box) if isinstance(widget, kind)]
 
 
-def press(box: Box, text: str) -> None:
+def press(box, text):
     """Press a button; its text may have a place in front, as in "2. flat"."""
     for button in widgets(box, Button):
         if text in (button.description, button.description.partition(". ")[2]):
@@ -24,19 +23,19 @@ def press(box: Box, text: str) -> None:
     raise LookupError(f"no button says {text!r}")
 
 
-def ask_for_answer(guess: Guess) -> str:
+def ask_for_answer(guess):
     """Press the button below a guess, and return what the reader is told."""
     press(guess, "Show the answer")
     return str(guess.response.value)
 
 
-def select(guess: Guess, option: str) -> None:
+def select(guess, option):
     """Select one of the options of a choice."""
     (options,) = widgets(guess, RadioButtons)
     options.value = option
 
 
-def choose(guess: Guess, option: str) -> str:
+def choose(guess, option):
     """Guess one of the options of a choice, and return what the reader is told."""
     select(guess, option)
     return ask_for_answer(guess)

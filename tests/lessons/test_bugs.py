@@ -6,10 +6,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from torch import Tensor
 
 from alibi_viz.check import FAULTS
-from alibi_viz.lessons.bugs import BUGS, Bug, CaseView, load_code, try_repair
+from alibi_viz.lessons.bugs import BUGS, CaseView, load_code, try_repair
 from tests.check.faulty import names
 from tests.lessons.repairs import REPAIRS
 
@@ -20,21 +19,21 @@ BUG_OF_FAULT = {bug.fault: bug for bug in BUGS.values()}
 # The collection
 
 
-def test_there_are_at_least_ten_bugs_with_different_faults() -> None:
+def test_there_are_at_least_ten_bugs_with_different_faults():
     assert len(BUGS) >= 10
     assert len(BUG_OF_FAULT) == len(BUGS)
 
 
-def test_bugs_go_from_easy_to_hard() -> None:
+def test_bugs_go_from_easy_to_hard():
     tiers = [bug.tier for bug in BUGS.values()]
     assert list(dict.fromkeys(tiers)) == ["easy", "medium", "hard"]
 
 
-def test_every_bug_has_a_repair_here() -> None:
+def test_every_bug_has_a_repair_here():
     assert REPAIRS.keys() == BUG_OF_FAULT.keys()
 
 
-def test_eight_of_the_fourteen_bugs_were_repaired() -> None:
+def test_eight_of_the_fourteen_bugs_were_repaired():
     """Lesson 7 says so. The gallery gives such a bug two dates: from when to when it was there."""
     repaired = [bug for bug in BUGS.values() if " to " in bug.exhibit.system]
     assert (len(repaired), len(BUGS)) == (8, 14)
@@ -44,31 +43,31 @@ def test_eight_of_the_fourteen_bugs_were_repaired() -> None:
 
 
 @each_bug
-def test_there_are_four_answers_and_the_fault_is_one(bug: Bug) -> None:
+def test_there_are_four_answers_and_the_fault_is_one(bug):
     assert len(set(bug.answers)) == len(bug.answers) == 4
     assert bug.fault in bug.answers
 
 
 @each_bug
-def test_every_answer_is_a_fault_that_the_checker_knows(bug: Bug) -> None:
+def test_every_answer_is_a_fault_that_the_checker_knows(bug):
     assert set(bug.answers) <= FAULTS.keys()
 
 
 @each_bug
-def test_neither_name_nor_code_gives_a_fault_away(bug: Bug) -> None:
+def test_neither_name_nor_code_gives_a_fault_away(bug):
     shown = f"{bug.name} {bug.code}".lower()
     for fault in FAULTS:
         assert fault not in shown
 
 
 @each_bug
-def test_the_code_has_at_most_eight_lines(bug: Bug) -> None:
+def test_the_code_has_at_most_eight_lines(bug):
     _definition, *lines = bug.code.splitlines()
     assert 1 <= len(lines) <= 8
 
 
 @each_bug
-def test_the_source_of_a_bug_is_public(bug: Bug) -> None:
+def test_the_source_of_a_bug_is_public(bug):
     assert bug.exhibit.source.startswith("https://github.com/")
 
 
@@ -76,7 +75,7 @@ def test_the_source_of_a_bug_is_public(bug: Bug) -> None:
 
 
 @pytest.fixture
-def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_checks(monkeypatch):
     """Attention is checked up to 64 keys: enough for these faults, and faster."""
     for name, bug in BUGS.items():
         if bug.exhibit.kind == "attention":
@@ -86,7 +85,7 @@ def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_checks")
 @each_bug
-def test_the_checker_finds_the_fault_and_who_had_it(bug: Bug) -> None:
+def test_the_checker_finds_the_fault_and_who_had_it(bug):
     (finding,) = try_repair(bug.name, bug.code).findings
     assert finding.name == bug.fault
     assert bug.exhibit in finding.seen_in
@@ -94,43 +93,43 @@ def test_the_checker_finds_the_fault_and_who_had_it(bug: Bug) -> None:
 
 @pytest.mark.usefixtures("short_checks")
 @each_bug
-def test_the_checker_finds_nothing_in_the_repair(bug: Bug) -> None:
+def test_the_checker_finds_nothing_in_the_repair(bug):
     assert try_repair(bug.name, REPAIRS[bug.fault]).ok
 
 
 # The picture
 
 
-def difference(some: Tensor, other: Tensor) -> float:
+def difference(some, other):
     return float((some - other).abs().max())
 
 
 @each_bug
-def test_the_picture_has_a_cell_for_each_row_and_key(bug: Bug) -> None:
+def test_the_picture_has_a_cell_for_each_row_and_key(bug):
     cells = (len(bug.view.rows), len(bug.view.keys))
     assert bug.weights().shape == cells
     assert bug.view.correct(bug.causal).shape == cells
 
 
-def test_heads_are_counted_from_1() -> None:
+def test_heads_are_counted_from_1():
     # The first of eight heads has slope 1/2: a key one step back has the weight e^(-1/2).
     weights = CaseView(head=1, num_heads=8).correct(causal=True)
     assert float(weights[-1, -2]) == pytest.approx(math.exp(-1 / 2))
 
 
 @each_bug
-def test_the_picture_shows_the_fault(bug: Bug) -> None:
+def test_the_picture_shows_the_fault(bug):
     assert difference(bug.weights(), bug.view.correct(bug.causal)) > 0.15
 
 
 @each_bug
-def test_the_picture_becomes_correct_with_the_repair(bug: Bug) -> None:
+def test_the_picture_becomes_correct_with_the_repair(bug):
     repaired = bug.weights(REPAIRS[bug.fault])
     assert difference(repaired, bug.view.correct(bug.causal)) < 1e-4
 
 
 @each_bug
-def test_the_picture_looks_different_from_those_of_the_wrong_answers(bug: Bug) -> None:
+def test_the_picture_looks_different_from_those_of_the_wrong_answers(bug):
     shown = bug.weights()
     for answer in bug.answers:
         other = BUG_OF_FAULT.get(answer)
@@ -180,13 +179,13 @@ def test_the_picture_looks_different_from_those_of_the_wrong_answers(bug: Bug) -
         pytest.param("def bias(n, q, k):\n    return 'text'", "wrong type", "str", id="type"),
     ],
 )
-def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evidence: str) -> None:
+def test_broken_code_becomes_a_finding_with_the_line(code, fault, evidence):
     report = try_repair("case 1", code)
     assert fault in names(report)
     assert evidence in str(report)
 
 
-def test_loaded_function_keeps_its_parameters() -> None:
+def test_loaded_function_keeps_its_parameters():
     bias = load_code("def bias(num_heads, query_length, *, key_length=8):\n    return 0")
     assert str(inspect.signature(bias)) == "(num_heads, query_length, *, key_length=8)"
 
@@ -198,7 +197,7 @@ def test_loaded_function_keeps_its_parameters() -> None:
         pytest.param("def bias(n, q, k):\n    threading.Event().wait()", id="function"),
     ],
 )
-def test_code_that_never_ends_becomes_a_finding(code: str) -> None:
+def test_code_that_never_ends_becomes_a_finding(code):
     report = try_repair("case 1", f"import threading\n{code}", seconds=0.1)
     assert names(report) == {"does not finish"}
     assert "no result after 0.1 seconds" in str(report)
@@ -217,10 +216,10 @@ HELPER = "def sizes(n):\n    return av.alibi_slopes(n)[:, None, None]"
         pytest.param(f"def bias(n, q, k):\n    return {USES_A_HELPER}\n{HELPER}", id="a function"),
     ],
 )
-def test_a_repair_may_have_helpers_below(repair: str) -> None:
+def test_a_repair_may_have_helpers_below(repair):
     assert try_repair("case 1", repair).ok
 
 
-def test_of_functions_with_other_names_the_last_is_the_repair() -> None:
+def test_of_functions_with_other_names_the_last_is_the_repair():
     repair = f"{HELPER}\ndef mine(n, q, k):\n    return {USES_A_HELPER}"
     assert try_repair("case 1", repair).ok

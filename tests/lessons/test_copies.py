@@ -1,14 +1,12 @@
 """Lessons are copied for readers of an installed package, and what a reader has changed stays."""
 
-from pathlib import Path
-
 import pytest
 
 from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(tmp_path, monkeypatch):
     """A folder with two short lessons, which stands in for ours: a test may change it."""
     folder = tmp_path / "installed"
     folder.mkdir()
@@ -19,32 +17,32 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Path:
+def reader(tmp_path):
     """The reader's folder, which is empty."""
     folder = tmp_path / "reader"
     folder.mkdir()
     return folder
 
 
-def lessons_in(folder: Path) -> dict[str, bytes]:
+def lessons_in(folder):
     """{name: content} of the lessons in a folder."""
     return {path.name: path.read_bytes() for path in folder.glob("*.ipynb")}
 
 
-def test_all_lessons_are_copied(reader: Path) -> None:
+def test_all_lessons_are_copied(reader):
     left_alone = copy_lessons(reader)
     assert left_alone == []
     assert lessons_in(reader) == lessons_in(lessons_folder())
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_folder_that_is_not_there_is_made(reader: Path) -> None:
+def test_a_folder_that_is_not_there_is_made(reader):
     folder = reader / "courses" / "alibi"
     copy_lessons(folder)
     assert (folder / "01_slopes.ipynb").read_text() == "slopes"
 
 
-def test_an_unchanged_lesson_is_renewed(installed: Path, reader: Path) -> None:
+def test_an_unchanged_lesson_is_renewed(installed, reader):
     copy_lessons(reader)
     (installed / "01_slopes.ipynb").write_text("slopes, second edition")
     left_alone = copy_lessons(reader)
@@ -53,7 +51,7 @@ def test_an_unchanged_lesson_is_renewed(installed: Path, reader: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_changed_lesson_is_left_alone(reader: Path) -> None:
+def test_a_changed_lesson_is_left_alone(reader):
     copy_lessons(reader)
     (reader / "01_slopes.ipynb").write_text("slopes, with my notes")
     left_alone = copy_lessons(reader)
@@ -61,9 +59,7 @@ def test_a_changed_lesson_is_left_alone(reader: Path) -> None:
     assert (reader / "01_slopes.ipynb").read_text() == "slopes, with my notes"
 
 
-def test_a_changed_lesson_is_left_alone_when_there_is_a_newer_one(
-    installed: Path, reader: Path
-) -> None:
+def test_a_changed_lesson_is_left_alone_when_there_is_a_newer_one(installed, reader):
     copy_lessons(reader)
     (reader / "01_slopes.ipynb").write_text("slopes, with my notes")
     (installed / "01_slopes.ipynb").write_text("slopes, second edition")
@@ -73,7 +69,7 @@ def test_a_changed_lesson_is_left_alone_when_there_is_a_newer_one(
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_file_of_the_same_name_is_left_alone(reader: Path) -> None:
+def test_a_file_of_the_same_name_is_left_alone(reader):
     (reader / "01_slopes.ipynb").write_text("a file of the reader's own")
     left_alone = copy_lessons(reader)
     assert left_alone == ["01_slopes.ipynb"]
@@ -81,14 +77,14 @@ def test_a_file_of_the_same_name_is_left_alone(reader: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_other_lessons_are_copied_beside_one_that_is_left_alone(reader: Path) -> None:
+def test_the_other_lessons_are_copied_beside_one_that_is_left_alone(reader):
     (reader / "00_start_here.ipynb").write_text("a file of the reader's own")
     copy_lessons(reader)
     assert (reader / "01_slopes.ipynb").read_text() == "slopes"
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_deleted_lesson_comes_back(reader: Path) -> None:
+def test_a_deleted_lesson_comes_back(reader):
     copy_lessons(reader)
     (reader / "01_slopes.ipynb").unlink()
     left_alone = copy_lessons(reader)
@@ -105,8 +101,8 @@ def test_a_deleted_lesson_comes_back(reader: Path) -> None:
     ],
 )
 def test_without_readable_fingerprints_a_lesson_that_differs_is_left_alone(
-    installed: Path, reader: Path, damaged: str
-) -> None:
+    installed, reader, damaged
+):
     copy_lessons(reader)
     (reader / MANIFEST).write_text(damaged)
     (installed / "01_slopes.ipynb").write_text("slopes, second edition")

@@ -1,7 +1,6 @@
 """A reader guesses the points of a curve, with sliders or circles, and then sees the curve."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +16,9 @@ from tests.lessons.reader import ask_for_answer, widgets
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
-def curve(**changes: Any) -> Guess:
+def curve(**changes):
     """A guess at the two points after the first; within 1.5 of the truth, a point is close."""
-    settings: dict[str, Any] = {
+    settings = {
         "x": [64, 128, 1024],
         "truth": [1.0, 2.0, 5.0],
         "low": -5,
@@ -28,18 +27,18 @@ def curve(**changes: Any) -> Guess:
     return lessons.guess_curve("loss", "How high is the loss?", **(settings | changes))
 
 
-def with_others() -> Guess:
+def with_others():
     """The same, with two more curves, one of which leaves the axis on both sides."""
     others = {"rotary, window": [-7, 0, 20], "alibi": [1, 1, 1]}
     return curve(name="rotary", others=others)
 
 
-def figure_of(guess: Guess) -> LiveFigure:
+def figure_of(guess):
     (figure,) = widgets(guess, LiveFigure)
     return figure
 
 
-def circles(guess: Guess) -> list[tuple[float, float]]:
+def circles(guess):
     """The place (x, y) of each circle."""
     return [(circle.xanchor, circle.yanchor) for circle in figure_of(guess).layout.shapes]
 
@@ -47,12 +46,12 @@ def circles(guess: Guess) -> list[tuple[float, float]]:
 Move = Callable[[Guess, int, float], None]
 
 
-def slide(guess: Guess, point: int, height: float) -> None:
+def slide(guess, point, height):
     """Move a point with its slider."""
     widgets(guess, FloatSlider)[point].value = height
 
 
-def drag(guess: Guess, point: int, height: float) -> None:
+def drag(guess, point, height):
     """What the page sends when a circle is dropped, here to the left of its place."""
     circle = f"shapes[{point}]"
     figure_of(guess).plotly_relayout({f"{circle}.xanchor": 70.0, f"{circle}.yanchor": height})
@@ -64,54 +63,54 @@ by_either_way = pytest.mark.parametrize("move", [slide, drag])
 # Before the guess
 
 
-def test_the_figure_stands_below_the_question() -> None:
+def test_the_figure_stands_below_the_question():
     guess = curve()
     _style, _question, figure, _sliders, *_ = guess.children
     assert figure is figure_of(guess)
 
 
-def test_the_picture_for_a_saved_notebook_is_that_of_the_guess() -> None:
+def test_the_picture_for_a_saved_notebook_is_that_of_the_guess():
     guess = curve()
     (picture,) = widgets(guess, SavedPicture)
     assert picture.app == guess.model_id
 
 
-def test_each_point_to_guess_has_a_slider() -> None:
+def test_each_point_to_guess_has_a_slider():
     sliders = widgets(curve(), FloatSlider)
     assert [slider.description for slider in sliders] == ["at 128", "at 1,024"]
 
 
-def test_a_slider_has_steps_of_a_hundredth_of_the_axis() -> None:
+def test_a_slider_has_steps_of_a_hundredth_of_the_axis():
     for slider in widgets(curve(), FloatSlider):
         assert (slider.min, slider.max, slider.step) == (-5, 5, 0.1)
 
 
-def test_the_figure_has_no_tool_bar() -> None:
+def test_the_figure_has_no_tool_bar():
     assert figure_of(curve())._config["displayModeBar"] is False
 
 
-def test_circles_can_be_dragged() -> None:
+def test_circles_can_be_dragged():
     assert figure_of(curve())._config["edits"] == {"shapePosition": True}
 
 
-def test_the_points_start_at_the_height_of_the_first() -> None:
+def test_the_points_start_at_the_height_of_the_first():
     assert circles(curve()) == [(128, 1.0), (1024, 1.0)]
 
 
-def test_the_curves_are_hidden_before_the_guess() -> None:
+def test_the_curves_are_hidden_before_the_guess():
     figure = figure_of(with_others())
     shown = [trace.name for trace in figure.data if trace.visible is not False]
     assert shown == ["your guess"]
 
 
-def test_the_axes_show_all_x_and_the_range_of_the_guess() -> None:
+def test_the_axes_show_all_x_and_the_range_of_the_guess():
     layout = figure_of(curve()).layout
     # Logarithms: 8% of the axis beyond log10(64) = 1.8062 and log10(1024) = 3.0103.
     assert layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4)
     assert layout.yaxis.range == (-5, 5)
 
 
-def test_variants_of_a_method_have_its_color_and_another_dash() -> None:
+def test_variants_of_a_method_have_its_color_and_another_dash():
     figure = figure_of(with_others())
     rotary = named_trace(figure, "rotary").line
     window = named_trace(figure, "rotary, window").line
@@ -120,7 +119,7 @@ def test_variants_of_a_method_have_its_color_and_another_dash() -> None:
     assert rotary.dash != "dashdot"
 
 
-def test_another_method_has_another_color() -> None:
+def test_another_method_has_another_color():
     figure = figure_of(with_others())
     assert named_trace(figure, "alibi").line.color != named_trace(figure, "rotary").line.color
 
@@ -128,26 +127,26 @@ def test_another_method_has_another_color() -> None:
 # Yardsticks
 
 
-def with_yardsticks() -> Guess:
+def with_yardsticks():
     """The same, with a line within the axis, which ends at 5, and one above it."""
     return curve(yardsticks={"letter frequencies": 5.1, "letter pairs": 3.292})
 
 
-def test_a_yardstick_within_the_axis_is_a_line_before_the_guess() -> None:
+def test_a_yardstick_within_the_axis_is_a_line_before_the_guess():
     figure = figure_of(with_yardsticks())
     _, line = [trace for trace in figure.data if trace.visible is not False]
     assert np.log10(line.x) == pytest.approx(figure.layout.xaxis.range)
     assert line.y == (3.292, 3.292)
 
 
-def test_a_yardstick_is_labeled_beside_its_line_only() -> None:
+def test_a_yardstick_is_labeled_beside_its_line_only():
     figure = figure_of(with_yardsticks())
     (words,) = figure.layout.annotations
     assert (words.text, words.y) == ("letter pairs alone, 3.29", 3.292)
     assert named_trace(figure, "letter pairs alone, 3.29").showlegend is False
 
 
-def test_a_yardstick_cannot_be_dragged() -> None:
+def test_a_yardstick_cannot_be_dragged():
     assert len(figure_of(with_yardsticks()).layout.shapes) == 2, "the circles of two points"
 
 
@@ -155,7 +154,7 @@ def test_a_yardstick_cannot_be_dragged() -> None:
 
 
 @by_either_way
-def test_the_line_goes_through_the_points_of_the_reader(move: Move) -> None:
+def test_the_line_goes_through_the_points_of_the_reader(move):
     guess = curve()
     move(guess, 0, 3.5)
     move(guess, 1, -2.0)
@@ -163,7 +162,7 @@ def test_the_line_goes_through_the_points_of_the_reader(move: Move) -> None:
 
 
 @by_either_way
-def test_a_circle_stays_at_its_place_on_the_x_axis(move: Move) -> None:
+def test_a_circle_stays_at_its_place_on_the_x_axis(move):
     guess = curve()
     move(guess, 0, 3.5)
     move(guess, 1, -2.0)
@@ -171,7 +170,7 @@ def test_a_circle_stays_at_its_place_on_the_x_axis(move: Move) -> None:
 
 
 @by_either_way
-def test_a_point_stays_within_the_axis(move: Move) -> None:
+def test_a_point_stays_within_the_axis(move):
     guess = curve()
     move(guess, 0, 1e9)
     move(guess, 1, -1e9)
@@ -179,21 +178,21 @@ def test_a_point_stays_within_the_axis(move: Move) -> None:
     assert circles(guess) == [(128, 5.0), (1024, -5.0)]
 
 
-def test_a_circle_dropped_outside_comes_back_each_time() -> None:
+def test_a_circle_dropped_outside_comes_back_each_time():
     guess = curve()
     drag(guess, 0, 99.0)
     drag(guess, 0, 99.0)
     assert circles(guess)[0] == (128, 5.0)
 
 
-def test_a_circle_left_at_its_height_is_no_guess() -> None:
+def test_a_circle_left_at_its_height_is_no_guess():
     guess = curve()
     slide(guess, 1, 5.0)
     drag(guess, 0, 1.0)
     assert guess.value() is None
 
 
-def test_a_guess_is_finished_once_every_point_has_moved() -> None:
+def test_a_guess_is_finished_once_every_point_has_moved():
     guess = curve()
     slide(guess, 1, 5.0)
     drag(guess, 0, 99.0)
@@ -213,9 +212,7 @@ def test_a_guess_is_finished_once_every_point_has_moved() -> None:
         pytest.param([1e9, -1e9], 0, "0 of your 2 points are close", id="outside the axis"),
     ],
 )
-def test_points_within_15_percent_of_the_axis_are_close(
-    move: Move, heights: list[float], points: float, close: str
-) -> None:
+def test_points_within_15_percent_of_the_axis_are_close(move, heights, points, close):
     guess = curve()
     for point, height in enumerate(heights):
         move(guess, point, height)
@@ -230,14 +227,14 @@ def test_points_within_15_percent_of_the_axis_are_close(
         pytest.param(3, "your point is not close", id="not close"),
     ],
 )
-def test_a_single_point_is_close_or_not(height: float, close: str) -> None:
+def test_a_single_point_is_close_or_not(height, close):
     guess = curve(at=[1024])
     slide(guess, 0, height)
     assert f"It is 5.00 at 1,024: {close}." in ask_for_answer(guess)
 
 
 @pytest.fixture
-def answered() -> LiveFigure:
+def answered():
     """The figure with several curves, after the answer."""
     guess = with_others()
     slide(guess, 0, 2.0)
@@ -246,7 +243,7 @@ def answered() -> LiveFigure:
     return figure_of(guess)
 
 
-def test_the_answer_shows_every_curve(answered: LiveFigure) -> None:
+def test_the_answer_shows_every_curve(answered):
     shown = {trace.name: trace.y for trace in answered.data if trace.visible is not False}
     assert shown == {
         "your guess": (1.0, 2.0, 5.0),
@@ -256,7 +253,7 @@ def test_the_answer_shows_every_curve(answered: LiveFigure) -> None:
     }
 
 
-def test_a_curve_beyond_the_axis_widens_it(answered: LiveFigure) -> None:
+def test_a_curve_beyond_the_axis_widens_it(answered):
     bottom, top = answered.layout.yaxis.range
     assert bottom == -7, "the lowest point lies on the lower end"
     assert top == pytest.approx(20 * 1.03), "above the highest point, 3% of its height are free"
@@ -290,6 +287,6 @@ def test_a_curve_beyond_the_axis_widens_it(answered: LiveFigure) -> None:
         ),
     ],
 )
-def test_a_curve_that_cannot_be_asked_for_raises(changes: dict[str, Any], message: str) -> None:
+def test_a_curve_that_cannot_be_asked_for_raises(changes, message):
     with pytest.raises(ValueError, match=message):
         curve(**changes)

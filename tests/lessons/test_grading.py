@@ -1,20 +1,17 @@
 """The exercises: right answers pass, and every hint belongs to a mistake that a reader can make."""
 
 import threading
-from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import check, lessons
-from alibi_viz.lessons.grading import EXERCISES, HINTS, Grade, window
+from alibi_viz.lessons.grading import EXERCISES, HINTS, window
 from tests.check.faulty import with_faults
-from tests.lessons.tries import RIGHT, WRONG, Try, bias, positive_bias, slopes
+from tests.lessons.tries import RIGHT, WRONG, bias, positive_bias, slopes
 
-GRADES: dict[str, Callable[[Try], Grade]] = {
+GRADES = {
     "slopes": lessons.grade_slopes,
     "bias": lessons.grade_bias,
     "attention": lessons.grade_attention,
@@ -28,28 +25,28 @@ each_exercise = pytest.mark.parametrize("exercise", GRADES)
 
 
 @pytest.fixture(scope="module", params=GRADES)
-def grade_of_right(request: pytest.FixtureRequest) -> Grade:
+def grade_of_right(request):
     """The grade of the right function, for each exercise."""
     return GRADES[request.param](RIGHT[request.param])
 
 
-def test_a_right_function_is_praised(grade_of_right: Grade) -> None:
+def test_a_right_function_is_praised(grade_of_right):
     assert grade_of_right.ok
     assert "is right. Tested with" in str(grade_of_right)
 
 
-def test_a_right_function_has_the_correct_weights(grade_of_right: Grade) -> None:
+def test_a_right_function_has_the_correct_weights(grade_of_right):
     # The exercise on windows has no weights.
     if grade_of_right.weights:
         yours = grade_of_right.weights["yours"]
         torch.testing.assert_close(yours, grade_of_right.weights["correct"], atol=1e-6, rtol=0)
 
 
-def slopes_rounded_last(heads: int) -> Tensor:
+def slopes_rounded_last(heads):
     return slopes(heads).half()
 
 
-def test_slopes_may_be_rounded_at_the_end() -> None:
+def test_slopes_may_be_rounded_at_the_end():
     assert lessons.grade_slopes(slopes_rounded_last).ok
 
 
@@ -57,13 +54,13 @@ def test_slopes_may_be_rounded_at_the_end() -> None:
 
 
 @pytest.fixture
-def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_checks(monkeypatch):
     """Attention is checked up to 64 keys: enough for these mistakes, and faster."""
     for exercise in ("attention", "fold"):
         monkeypatch.setitem(EXERCISES[exercise].options, "length", 64)
 
 
-def every_mistake() -> Iterator[Any]:
+def every_mistake():
     for exercise, tries in WRONG.items():
         for mistake in tries:
             yield pytest.param(exercise, mistake, id=f"{exercise}, {mistake}")
@@ -71,14 +68,14 @@ def every_mistake() -> Iterator[Any]:
 
 @pytest.mark.usefixtures("short_checks")
 @pytest.mark.parametrize(("exercise", "mistake"), list(every_mistake()))
-def test_a_mistake_is_named_with_the_hint_of_its_exercise(exercise: str, mistake: str) -> None:
+def test_a_mistake_is_named_with_the_hint_of_its_exercise(exercise, mistake):
     grade = GRADES[exercise](WRONG[exercise][mistake])
     hints = HINTS[exercise] if mistake in HINTS[exercise] else HINTS["any"]
     assert not grade.ok
     assert hint_to(mistake, grade) == hints[mistake]
 
 
-def hint_to(mistake: str, grade: Grade) -> str:
+def hint_to(mistake, grade):
     """The hint in the line below that of the mistake."""
     lines = str(grade).splitlines()
     for line, following in pairwise(lines):
@@ -88,12 +85,12 @@ def hint_to(mistake: str, grade: Grade) -> str:
 
 
 @each_exercise
-def test_every_hint_is_tried(exercise: str) -> None:
+def test_every_hint_is_tried(exercise):
     assert HINTS[exercise].keys() <= WRONG[exercise].keys()
 
 
 @pytest.mark.usefixtures("short_checks")
-def test_without_a_hint_the_problem_is_said() -> None:
+def test_without_a_hint_the_problem_is_said():
     grade = lessons.grade_attention(with_faults("window"))
     problem = check.FAULTS["window"].problem
     assert hint_to("window", grade).lower() == f"{problem}.".lower()
@@ -104,8 +101,8 @@ def test_without_a_hint_the_problem_is_said() -> None:
 
 @pytest.mark.parametrize("slope", [8.0, 0.5, 1 / 16, 1 / 256])
 def test_the_window_is_the_smallest_beyond_which_the_weights_add_up_to_the_share(
-    slope: float,
-) -> None:
+    slope,
+):
     weights = torch.exp(-slope * torch.arange(20_000.0, dtype=torch.float64))
     # The share of all keys at least so far back
     share_from = weights.flip(0).cumsum(0).flip(0) / weights.sum()
@@ -114,10 +111,10 @@ def test_the_window_is_the_smallest_beyond_which_the_weights_add_up_to_the_share
     assert share_from[steps] > 0.01
 
 
-def test_24_windows_are_compared() -> None:
-    compared: set[tuple[float, float]] = set()
+def test_24_windows_are_compared():
+    compared = set()
 
-    def record(slope: float, share: float) -> int:
+    def record(slope, share):
         compared.add((slope, share))
         return window(slope, share)
 
@@ -141,8 +138,8 @@ def test_24_windows_are_compared() -> None:
         pytest.param((..., ...), id="a pair of three dots"),
     ],
 )
-def test_a_blank_gets_a_note_and_no_mistake(exercise: str, blank: object) -> None:
-    def my_function(*_: object) -> object:
+def test_a_blank_gets_a_note_and_no_mistake(exercise, blank):
+    def my_function(*_):
         return blank
 
     grade = GRADES[exercise](my_function)
@@ -152,10 +149,10 @@ def test_a_blank_gets_a_note_and_no_mistake(exercise: str, blank: object) -> Non
 
 
 @each_exercise
-def test_the_call_that_looks_for_a_blank_suits_the_exercise(exercise: str) -> None:
-    calls: list[tuple[Any, ...]] = []
+def test_the_call_that_looks_for_a_blank_suits_the_exercise(exercise):
+    calls = []
 
-    def my_function(*arguments: Any) -> None:
+    def my_function(*arguments):
         calls.append(arguments)
 
     GRADES[exercise](my_function)
@@ -167,7 +164,7 @@ def test_the_call_that_looks_for_a_blank_suits_the_exercise(exercise: str) -> No
 
 
 @pytest.fixture
-def never() -> Iterator[threading.Event]:
+def never():
     """An event that does not happen during the test."""
     event = threading.Event()
     yield event
@@ -181,12 +178,10 @@ def never() -> Iterator[threading.Event]:
         pytest.param(128, id="in the check"),
     ],
 )
-def test_a_function_that_never_ends_is_a_mistake(
-    hanging_heads: int, never: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_that_never_ends_is_a_mistake(hanging_heads, never, monkeypatch):
     monkeypatch.setattr("alibi_viz.lessons.grading.SECONDS", 0.1)
 
-    def my_slopes(heads: int) -> Tensor:
+    def my_slopes(heads):
         if heads == hanging_heads:
             never.wait()
         return slopes(heads)
@@ -197,7 +192,7 @@ def test_a_function_that_never_ends_is_a_mistake(
 # What a notebook shows
 
 
-def blank_bias(heads: int, queries: int, keys: int) -> None:
+def blank_bias(heads, queries, keys):
     """Not written yet."""
 
 
@@ -209,36 +204,36 @@ def blank_bias(heads: int, queries: int, keys: int) -> None:
         pytest.param(bias, 2, id="the goal and the reader's own weights"),
     ],
 )
-def test_a_notebook_shows_weights(function: Try, pictures: int) -> None:
+def test_a_notebook_shows_weights(function, pictures):
     page = lessons.grade_bias(function)._repr_html_()
     assert page.count("<img") == pictures
 
 
-def test_the_weights_of_a_right_function_are_called_yours() -> None:
+def test_the_weights_of_a_right_function_are_called_yours():
     assert "yours" in lessons.grade_bias(bias)._repr_html_()
 
 
-def test_before_a_function_is_written_there_are_no_weights_of_yours() -> None:
+def test_before_a_function_is_written_there_are_no_weights_of_yours():
     assert "yours" not in lessons.grade_bias(blank_bias)._repr_html_()
 
 
 # if_written
 
 
-def test_a_written_function_is_used_without_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_written_function_is_used_without_a_note(capsys):
     assert lessons.if_written(torch.rand, otherwise=slopes) is torch.rand
     assert capsys.readouterr().out == ""
 
 
-def test_the_example_may_have_other_arguments() -> None:
-    def my_sum(first: float, second: float | None = None) -> float | None:
+def test_the_example_may_have_other_arguments():
+    def my_sum(first, second=None):
         return None if second is None else first + second
 
     assert lessons.if_written(my_sum, slopes, 3.0, 4.0) is my_sum
 
 
-def test_an_unwritten_function_is_replaced_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    def my_slopes(heads: int) -> None:
+def test_an_unwritten_function_is_replaced_with_a_note(capsys):
+    def my_slopes(heads):
         """Not written yet."""
 
     assert lessons.if_written(my_slopes, otherwise=slopes) is slopes

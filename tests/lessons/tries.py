@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 import alibi_viz as av
 from alibi_viz import gallery
@@ -18,117 +17,117 @@ Try = Callable[..., Any]
 # Slopes: num_heads -> slopes [heads]
 
 
-def slopes(heads: int) -> Tensor:
+def slopes(heads):
     return av.alibi_slopes(heads)
 
 
-def geometric_slopes(heads: int) -> Tensor:
+def geometric_slopes(heads):
     return av.alibi_slopes(heads, "geometric")
 
 
-def halving_slopes(heads: int) -> Tensor:
+def halving_slopes(heads):
     return av.alibi_slopes(heads, "halving")
 
 
-def counted_from_0(heads: int) -> Tensor:
+def counted_from_0(heads):
     return 2.0 ** (-8 * torch.arange(heads) / heads)
 
 
-def in_reverse(heads: int) -> Tensor:
+def in_reverse(heads):
     return slopes(heads).flip(0)
 
 
-def only_up_to_a_power_of_two(heads: int) -> Tensor:
+def only_up_to_a_power_of_two(heads):
     power = 2 ** int(math.log2(heads))
     return torch.cat((slopes(power), torch.zeros(heads - power)))
 
 
-def in_half_precision(heads: int) -> Tensor:
+def in_half_precision(heads):
     return slopes(heads).half().float()
 
 
-def negative_slopes(heads: int) -> Tensor:
+def negative_slopes(heads):
     return -slopes(heads)
 
 
-def with_integer_powers(heads: int) -> Tensor:
+def with_integer_powers(heads):
     # In PyTorch, an integer to a negative power is 0.
     return 2 ** -torch.arange(1, heads + 1)
 
 
-def three_times_the_slopes(heads: int) -> Tensor:
+def three_times_the_slopes(heads):
     return 3 * slopes(heads)
 
 
-def reciprocals(heads: int) -> list[float]:
+def reciprocals(heads):
     return [1 / head for head in range(1, heads + 1)]
 
 
-def as_a_column(heads: int) -> Tensor:
+def as_a_column(heads):
     return slopes(heads)[:, None]
 
 
-def as_a_word(heads: int) -> str:
+def as_a_word(heads):
     return "slopes"
 
 
-def out_of_range(heads: int) -> Tensor:
+def out_of_range(heads):
     return slopes(heads)[heads]
 
 
-def nan_slopes(heads: int) -> Tensor:
+def nan_slopes(heads):
     return slopes(heads) * math.nan
 
 
 # Bias: num_heads, query_length, key_length -> bias [heads, query, key]
 
 
-def bias(heads: int, queries: int, keys: int) -> Tensor:
+def bias(heads, queries, keys):
     return av.alibi_bias(slopes(heads), queries, keys, form="key")
 
 
-def positive_bias(heads: int, queries: int, keys: int) -> Tensor:
+def positive_bias(heads, queries, keys):
     return -av.alibi_bias(slopes(heads), queries, keys)
 
 
-def divided_by_0(heads: int, queries: int, keys: int) -> Tensor:
+def divided_by_0(heads, queries, keys):
     return av.alibi_bias(slopes(heads), queries, keys) / 0
 
 
 # Attention: query, key, value -> output
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def attention(query, key, value):
     return av.alibi_attention(query, key, value, slopes(query.shape[1]))
 
 
-def scaled_for_64_channels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def scaled_for_64_channels(query, key, value):
     head_dim = query.shape[-1]
     return attend(query * head_dim**0.5 / 8, key, value)
 
 
-def times_the_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def times_the_mask(query, key, value):
     trace = av.attention_trace(query, key, slopes(query.shape[1]), causal=False)
     mask = av.causal_mask(query.shape[2], key.shape[2])
     return (trace.logits * mask).softmax(-1) @ value
 
 
-def without_bias(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def without_bias(query, key, value):
     return attend(query, key, value, factor=0)
 
 
-def future_not_hidden(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def future_not_hidden(query, key, value):
     return attend(query, key, value, hidden=0)
 
 
-def twice_the_average(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def twice_the_average(query, key, value):
     return 2 * attend(query, key, value)
 
 
 # Fold: query, key, slopes -> wider query and key
 
 
-def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = True) -> Try:
+def fold_with(content=None, extra=1.0, *, vary=True):
     """A fold of one channel, slope times position.
 
     Args:
@@ -137,7 +136,7 @@ def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = 
         vary: whether the position varies along the keys.
     """
 
-    def fold(query: Tensor, key: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+    def fold(query, key, slopes):
         position = torch.arange(float(key.shape[2]))
         if not vary:
             position = torch.ones(key.shape[2])
@@ -149,26 +148,26 @@ def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = 
     return fold
 
 
-def only_the_query(query: Tensor, key: Tensor, slopes: Tensor) -> Tensor:
+def only_the_query(query, key, slopes):
     return query
 
 
-def of_one_head(query: Tensor, key: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+def of_one_head(query, key, slopes):
     return query[:, :1], key
 
 
 # Window: slope, share -> steps back
 
 
-def four_by_slope(slope: float, share: float) -> int:
+def four_by_slope(slope, share):
     return math.ceil(4 / slope)
 
 
-def of_a_tensor(slope: Any, share: float) -> Any:
+def of_a_tensor(slope, share):
     return slope.log()
 
 
-RIGHT: dict[str, Try] = {
+RIGHT = {
     "slopes": slopes,
     "bias": bias,
     "attention": attention,
@@ -177,7 +176,7 @@ RIGHT: dict[str, Try] = {
 }
 
 # {exercise: {mistake: a function that makes it}}
-WRONG: dict[str, dict[str, Try]] = {
+WRONG = {
     "slopes": {
         "no bias": with_integer_powers,
         "first slope is 1": counted_from_0,

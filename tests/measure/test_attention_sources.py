@@ -1,15 +1,12 @@
 """Models as sources of attention: their tokens, queries and keys are read from one run."""
 
 import os
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, attention_trace, lab
 from alibi_viz.measure.attention_sources import (
-    AttentionSource,
     ByteModel,
     PretrainedModel,
     readings,
@@ -28,35 +25,35 @@ TEXT = "to be or not to be, that is the question"
 
 
 @pytest.fixture(scope="module")
-def byte_model() -> ByteModel:
+def byte_model():
     return ByteModel(lab.make_model("alibi", num_layers=2))
 
 
-def test_bytes_are_shown_as_characters_symbols_or_numbers(byte_model: ByteModel) -> None:
+def test_bytes_are_shown_as_characters_symbols_or_numbers(byte_model):
     reading = byte_model.read("ein\n\tKäs~ !\x7f", "layer 1", num_heads=4, longest=48)
     assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣", "!", "7f"]
 
 
-def test_a_reading_has_the_slopes_of_the_model(byte_model: ByteModel) -> None:
+def test_a_reading_has_the_slopes_of_the_model(byte_model):
     reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
     assert torch.equal(reading.slopes, alibi_slopes(4))
 
 
-def test_a_reading_says_which_layer_it_is_of(byte_model: ByteModel) -> None:
+def test_a_reading_says_which_layer_it_is_of(byte_model):
     reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
     assert reading.note == (
         "Content comes from layer 2 of 2 of the model as it is trained, whose tokens are bytes."
     )
 
 
-def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model: ByteModel) -> None:
+def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model):
     reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
 
     attention = byte_model.model.transformer.blocks[1].attention
-    calls: list[tuple[Tensor, Tensor]] = []
+    calls = []
 
-    def keep(_: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+    def keep(_, inputs, output):
         calls.append((inputs[0], output))
 
     with attention.register_forward_hook(keep):
@@ -68,12 +65,12 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model: By
     torch.testing.assert_close(attention.output(of_heads), layer_output)
 
 
-def test_unknown_content_is_named(byte_model: ByteModel) -> None:
+def test_unknown_content_is_named(byte_model):
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
         byte_model.read("a", "layer 9", num_heads=4, longest=48)
 
 
-def test_a_text_must_have_a_byte(byte_model: ByteModel) -> None:
+def test_a_text_must_have_a_byte(byte_model):
     with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
         byte_model.read("", "layer 1", num_heads=4, longest=48)
 
@@ -81,17 +78,17 @@ def test_a_text_must_have_a_byte(byte_model: ByteModel) -> None:
 # A model of transformers
 
 
-def pretrained(family: str) -> PretrainedModel:
+def pretrained(family):
     return PretrainedModel(small_model(family), ByteTokenizer())
 
 
-def test_a_pretrained_model_offers_its_layers_and_heads() -> None:
+def test_a_pretrained_model_offers_its_layers_and_heads():
     source = pretrained("bloom")
     assert source.contents == ("layer 1", "layer 2")
     assert source.num_heads == 4
 
 
-def eager(family: str) -> Any:
+def eager(family):
     """The model of a family in the implementation that returns its weights."""
     model = small_model(family)
     if family == "falcon sdpa":
@@ -102,7 +99,7 @@ def eager(family: str) -> Any:
 
 
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
-def test_weights_equal_those_of_the_model(family: str) -> None:
+def test_weights_equal_those_of_the_model(family):
     source = pretrained(family)
     ids = torch.tensor([list(TEXT.encode())])
     with torch.no_grad():
@@ -122,56 +119,56 @@ def test_weights_equal_those_of_the_model(family: str) -> None:
     ],
 )
 def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model(
-    family: str, longest: int, tokens_read: int
-) -> None:
+    family, longest, tokens_read
+):
     reading = pretrained(family).read("a " * 50, "layer 1", num_heads=4, longest=longest)
     assert len(reading.tokens) == tokens_read
     assert reading.query.shape[2] == reading.key.shape[2] == tokens_read
     assert reading.total == 100
 
 
-def test_another_number_of_heads_is_named() -> None:
+def test_another_number_of_heads_is_named():
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         pretrained("bloom").read("a", "layer 1", num_heads=8, longest=48)
 
 
-def test_an_encoder_is_refused_because_it_sees_later_keys_too() -> None:
+def test_an_encoder_is_refused_because_it_sees_later_keys_too():
     encoder = LanguageModel(TransformerConfig(num_layers=1, d_model=8, num_heads=2, causal=False))
     with pytest.raises(ValueError, match="the model must be a decoder, got an encoder"):
         ByteModel(encoder)
 
 
-def test_a_name_that_is_no_string_is_refused() -> None:
+def test_a_name_that_is_no_string_is_refused():
     with pytest.raises(TypeError, match="name must be an instance of str, got int"):
         PretrainedModel.from_pretrained(3)  # type: ignore[arg-type]
 
 
-def test_a_changed_model_is_refused() -> None:
+def test_a_changed_model_is_refused():
     changed = lab.modify(small_model("bloom"), 0.5)
     with pytest.raises(ValueError, match="the model must be unchanged, without hooks"):
         PretrainedModel(changed, ByteTokenizer())
 
 
-def test_a_model_without_its_tokenizer_is_refused() -> None:
+def test_a_model_without_its_tokenizer_is_refused():
     message = r"for a model of transformers, give lab.PretrainedModel\(model, tokenizer\)"
     with pytest.raises(TypeError, match=message):
         AttentionExplorer(source=small_model("bloom"))
 
 
 @pytest.fixture
-def diverged() -> PretrainedModel:
+def diverged():
     """A model whose first layer passes NaN on to the second."""
     source = pretrained("bloom")
     torch.nn.init.constant_(source.model.transformer.h[0].mlp.dense_4h_to_h.weight, torch.nan)
     return source
 
 
-def test_a_layer_before_the_one_that_diverged_can_be_read(diverged: PretrainedModel) -> None:
+def test_a_layer_before_the_one_that_diverged_can_be_read(diverged):
     reading = diverged.read(TEXT, "layer 1", num_heads=4, longest=48)
     assert reading.query.isfinite().all()
 
 
-def test_queries_and_keys_that_diverged_are_refused(diverged: PretrainedModel) -> None:
+def test_queries_and_keys_that_diverged_are_refused(diverged):
     with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
         diverged.read(TEXT, "layer 2", num_heads=4, longest=48)
 
@@ -179,7 +176,7 @@ def test_queries_and_keys_that_diverged_are_refused(diverged: PretrainedModel) -
 # One run for all layers, which leaves the model as it was
 
 
-def pretrained_in_training() -> PretrainedModel:
+def pretrained_in_training():
     source = pretrained("bloom")
     for layer in source.model.transformer.h:
         layer.mlp.hidden_dropout = 0.5
@@ -187,7 +184,7 @@ def pretrained_in_training() -> PretrainedModel:
     return source
 
 
-def ours_in_training() -> ByteModel:
+def ours_in_training():
     return ByteModel(lab.make_model("alibi", num_heads=4, dropout=0.5).train())
 
 
@@ -200,17 +197,17 @@ in_training = pytest.mark.parametrize(
 )
 
 
-def read_layers(source: AttentionSource) -> list[Tensor]:
+def read_layers(source):
     """The queries of each layer."""
     return [reading.query for reading in readings(source, TEXT, num_heads=4, longest=4096)]
 
 
 @in_training
-def test_a_model_runs_once_for_all_layers(make_source: Any) -> None:
+def test_a_model_runs_once_for_all_layers(make_source):
     source = make_source()
-    runs: list[nn.Module] = []
+    runs = []
 
-    def count(module: nn.Module, _: object) -> None:
+    def count(module, _):
         runs.append(module)
 
     source.model.transformer.register_forward_pre_hook(count)
@@ -219,13 +216,13 @@ def test_a_model_runs_once_for_all_layers(make_source: Any) -> None:
 
 
 @in_training
-def test_each_layer_has_its_own_queries(make_source: Any) -> None:
+def test_each_layer_has_its_own_queries(make_source):
     first, second = read_layers(make_source())
     assert not torch.equal(first, second)
 
 
 @in_training
-def test_a_model_is_read_without_dropout(make_source: Any) -> None:
+def test_a_model_is_read_without_dropout(make_source):
     source = make_source()
     first_time = read_layers(source)
     second_time = read_layers(source)
@@ -233,7 +230,7 @@ def test_a_model_is_read_without_dropout(make_source: Any) -> None:
 
 
 @in_training
-def test_a_model_is_in_training_mode_again_after_it_was_read(make_source: Any) -> None:
+def test_a_model_is_in_training_mode_again_after_it_was_read(make_source):
     source = make_source()
     read_layers(source)
     for module in source.model.modules():
@@ -241,7 +238,7 @@ def test_a_model_is_in_training_mode_again_after_it_was_read(make_source: Any) -
 
 
 @in_training
-def test_a_model_can_be_trained_after_it_was_read(make_source: Any) -> None:
+def test_a_model_can_be_trained_after_it_was_read(make_source):
     source = make_source()
     read_layers(source)
     output = source.model(torch.tensor([[1, 2, 3]]))

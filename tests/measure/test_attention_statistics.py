@@ -2,17 +2,12 @@
 decide them."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 from unittest.mock import Mock
 
-import pandas as pd
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.attention.dense import AttentionTrace
 from alibi_viz.measure import attention_statistics
 from alibi_viz.measure.attention_sources import Reading, Words
 from alibi_viz.measure.attention_statistics import attention_stats, head_spans, weight_stats
@@ -20,7 +15,7 @@ from tests.measure.test_questions import equal_content
 
 
 @pytest.fixture(scope="module")
-def text() -> lab.Text:
+def text():
     """A text of random bytes."""
     generator = torch.Generator().manual_seed(0)
     train, validation = torch.randint(256, (2, 4096), dtype=torch.uint8, generator=generator)
@@ -30,12 +25,12 @@ def text() -> lab.Text:
 # Uniform attention: with zero queries, every visible key has the same weight
 
 
-def in_every_head(value: float | Tensor) -> Tensor:
+def in_every_head(value):
     """The value in each head of two layers, [layers, heads]."""
     return torch.as_tensor(value).expand(2, 4)
 
 
-def test_uniform_attention_has_known_statistics(text: lab.Text) -> None:
+def test_uniform_attention_has_known_statistics(text):
     stats = attention_stats(equal_content("none"), text, 64, trained=16)
     visible = torch.arange(33.0, 65)  # the number of keys that each of the last 32 queries sees
     mean_distance = (visible - 1) / 2
@@ -45,7 +40,7 @@ def test_uniform_attention_has_known_statistics(text: lab.Text) -> None:
     torch.testing.assert_close(stats.denominator_bits, in_every_head(visible.log2().mean()))
 
 
-def test_in_both_directions_the_distance_counts_later_keys(text: lab.Text) -> None:
+def test_in_both_directions_the_distance_counts_later_keys(text):
     encoder = equal_content("none")
     for block in encoder.transformer.blocks:
         block.attention.causal = False
@@ -60,20 +55,20 @@ FIRST_QUERY = 7  # the five queries are the last of twelve positions
 TRAINED = 6
 
 
-def distance(query: int, weights: list[float]) -> float:
+def distance(query, weights):
     return sum(weight * (query - key) for key, weight in enumerate(weights))
 
 
-def beyond(query: int, weights: list[float]) -> float:
+def beyond(query, weights):
     return sum(weight for key, weight in enumerate(weights) if query - key >= TRAINED)
 
 
-def denominator_bits(_: int, weights: list[float]) -> float:
+def denominator_bits(_, weights):
     return math.log2(1 / max(weights))
 
 
 @pytest.fixture(scope="module")
-def weights() -> Tensor:
+def weights():
     """Causal weights, [batch, heads, query, key]."""
     logits = torch.randn(2, 3, 5, 12, generator=torch.Generator().manual_seed(0))
     is_later = torch.ones(5, 12, dtype=torch.bool).triu(FIRST_QUERY + 1)
@@ -89,9 +84,7 @@ def weights() -> Tensor:
     ],
 )
 @pytest.mark.parametrize("head", [0, 1, 2])
-def test_a_weight_statistic_is_the_mean_over_the_queries(
-    head: int, index: int, of_row: Callable[[int, list[float]], float], weights: Tensor
-) -> None:
+def test_a_weight_statistic_is_the_mean_over_the_queries(head, index, of_row, weights):
     for batch in (0, 1):
         of_queries = []
         for row, row_weights in enumerate(weights[batch, head].tolist()):
@@ -103,7 +96,7 @@ def test_a_weight_statistic_is_the_mean_over_the_queries(
 # Which bytes are read
 
 
-def test_sequences_with_a_spacing_end_where_longer_sequences_do(text: lab.Text) -> None:
+def test_sequences_with_a_spacing_end_where_longer_sequences_do(text):
     model = lab.make_model("alibi")
     spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
 
@@ -113,9 +106,7 @@ def test_sequences_with_a_spacing_end_where_longer_sequences_do(text: lab.Text) 
     torch.testing.assert_close(vars(spaced), vars(expected))
 
 
-def test_the_size_of_a_batch_does_not_change_the_result(
-    text: lab.Text, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_a_batch_does_not_change_the_result(text, monkeypatch):
     model = lab.make_model("forget")
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
     # Batches of two, two and one sequences
@@ -124,12 +115,12 @@ def test_the_size_of_a_batch_does_not_change_the_result(
     torch.testing.assert_close(vars(in_parts), vars(at_once))
 
 
-def test_sequences_must_not_overlap(text: lab.Text) -> None:
+def test_sequences_must_not_overlap(text):
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
         attention_stats(lab.make_model(), text, 65, trained=8, spacing=64)
 
 
-def test_a_text_that_is_too_short_is_named(text: lab.Text) -> None:
+def test_a_text_that_is_too_short_is_named(text):
     message = "8 sequences of 1000 bytes need 8,000; the validation part of noise has 4,096"
     with pytest.raises(ValueError, match=message):
         attention_stats(lab.make_model(), text, 1000, trained=32)
@@ -145,77 +136,71 @@ each_content = pytest.mark.parametrize("content", Words.contents)
 
 
 @pytest.fixture
-def reading(content: str, monkeypatch: pytest.MonkeyPatch) -> Reading:
+def reading(content, monkeypatch):
     # So that the queries are traced in several parts.
     monkeypatch.setattr(attention_statistics, "_TRACED", 50_000)
     return Words().read(WORDS, content, num_heads=4, longest=4096)
 
 
 @pytest.fixture
-def spans(reading: Reading) -> pd.DataFrame:
+def spans(reading):
     """The table of spans, one row per head."""
     return head_spans(reading).set_index("head")
 
 
 @pytest.fixture
-def trace(reading: Reading) -> AttentionTrace:
+def trace(reading):
     return attention_trace(reading.query, reading.key, reading.slopes)
 
 
-def steps_back() -> Tensor:
+def steps_back():
     """How many steps each key is back from each query, [query, key]."""
     position = torch.arange(LENGTH)
     return position[:, None] - position
 
 
-def share_beyond(trace: AttentionTrace, head: int, steps: int) -> float:
+def share_beyond(trace, head, steps):
     """The largest share of a query's weight that is more than so many steps back."""
     weights = trace.weights[0, head - 1].double()
     return float((weights * (steps_back() > steps)).sum(-1).max())
 
 
 @each_content
-def test_spans_are_those_of_the_whole_matrix_of_weights(
-    spans: pd.DataFrame, trace: AttentionTrace
-) -> None:
+def test_spans_are_those_of_the_whole_matrix_of_weights(spans, trace):
     assert tuple(spans["needed"]) == trace.spans()
 
 
 @each_content
-def test_beyond_the_needed_span_the_weight_is_negligible(
-    spans: pd.DataFrame, trace: AttentionTrace
-) -> None:
+def test_beyond_the_needed_span_the_weight_is_negligible(spans, trace):
     for head, needed in spans["needed"].items():
         assert share_beyond(trace, head, needed) <= NEGLIGIBLE
 
 
 @each_content
-def test_one_step_less_than_needed_is_not_enough(
-    spans: pd.DataFrame, trace: AttentionTrace
-) -> None:
+def test_one_step_less_than_needed_is_not_enough(spans, trace):
     for head, needed in spans["needed"].items():
         assert share_beyond(trace, head, needed - 1) > NEGLIGIBLE
 
 
 @each_content
-def test_the_bound_is_not_below_what_is_needed(spans: pd.DataFrame) -> None:
+def test_the_bound_is_not_below_what_is_needed(spans):
     assert (spans["needed"] <= spans["bound"]).all()
 
 
 @each_content
-def test_the_bound_is_at_most_the_whole_text(spans: pd.DataFrame) -> None:
+def test_the_bound_is_at_most_the_whole_text(spans):
     assert spans["bound"].max() == LENGTH - 1
 
 
 @each_content
-def test_what_is_left_out_are_the_pairs_beyond_the_bound(spans: pd.DataFrame) -> None:
+def test_what_is_left_out_are_the_pairs_beyond_the_bound(spans):
     visible = int((steps_back() >= 0).sum())
     for _, row in spans.iterrows():
         beyond_the_bound = int((steps_back() > row["bound"]).sum())
         assert row["left_out"] == pytest.approx(beyond_the_bound / visible, abs=1e-9)
 
 
-def test_a_head_without_a_positive_slope_looks_at_everything() -> None:
+def test_a_head_without_a_positive_slope_looks_at_everything():
     query = key = torch.zeros(1, 3, 200, 4)
     slopes = torch.tensor([1.0, 0.0, -0.5])
     table = head_spans(Reading(["a"] * 200, query, key, slopes, total=200, note=""))
@@ -227,7 +212,7 @@ def test_a_head_without_a_positive_slope_looks_at_everything() -> None:
 
 
 @each_content
-def test_a_single_token_looks_at_itself(content: str) -> None:
+def test_a_single_token_looks_at_itself(content):
     table = lab.window_table(Words(), "word")
     of_content = table[table["content"] == content]
     assert of_content["head"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -241,10 +226,8 @@ def test_a_single_token_looks_at_itself(content: str) -> None:
         pytest.param(4, 4, id="four heads"),
     ],
 )
-def test_a_source_is_read_with_its_own_heads_or_with_eight(
-    own_heads: int | None, heads_read: int
-) -> None:
-    source: Any = Mock(contents=["equal"], num_heads=own_heads, read=Mock(wraps=Words().read))
+def test_a_source_is_read_with_its_own_heads_or_with_eight(own_heads, heads_read):
+    source = Mock(contents=["equal"], num_heads=own_heads, read=Mock(wraps=Words().read))
     table = lab.window_table(source, "word")
     source.read.assert_called_once_with("word", "equal", heads_read, 4096)
     assert table["content"].tolist() == ["equal"] * heads_read

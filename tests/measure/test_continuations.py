@@ -12,12 +12,12 @@ from tests.tables import SMALL
 TEXT = lab.load_text()
 
 
-def decoded(tokens: list[int]) -> str:
+def decoded(tokens):
     """Untrained models write bytes that are not UTF-8."""
     return bytes(tokens).decode("utf-8", "replace")
 
 
-def test_a_continuation_is_what_the_model_generates_after_the_prompt() -> None:
+def test_a_continuation_is_what_the_model_generates_after_the_prompt():
     model = lab.make_model("alibi", **SMALL)
     prompts = TEXT.validation[:8].long().expand(8, -1)
     generator = torch.Generator().manual_seed(3)
@@ -29,12 +29,12 @@ def test_a_continuation_is_what_the_model_generates_after_the_prompt() -> None:
         assert text.beyond == decoded(tokens[16:])
 
 
-def test_another_seed_gives_other_texts() -> None:
+def test_another_seed_gives_other_texts():
     model = lab.make_model("alibi", **SMALL)
     assert lab.continuations(model, TEXT, 16, seed=3) != lab.continuations(model, TEXT, 16, seed=4)
 
 
-def test_a_model_with_a_table_of_positions_writes_up_to_its_end() -> None:
+def test_a_model_with_a_table_of_positions_writes_up_to_its_end():
     learned = lab.make_model("learned", max_length=16, **SMALL)
     for text in lab.continuations(learned, TEXT, 16):
         assert text.within
@@ -50,9 +50,7 @@ def test_a_model_with_a_table_of_positions_writes_up_to_its_end() -> None:
         pytest.param(151, 302, id="two lengths"),
     ],
 )
-def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(
-    length: int, end: int
-) -> None:
+def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(length, end):
     """An untrained head that is certain of "a", so that every byte is one character."""
     model = LanguageModel(TransformerConfig(num_layers=1, d_model=8, num_heads=1))
     torch.nn.init.zeros_(model.head.weight)
@@ -62,7 +60,7 @@ def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(
     assert written.beyond == "a" * (end - length)
 
 
-def test_shorter_texts_begin_as_longer_ones_do() -> None:
+def test_shorter_texts_begin_as_longer_ones_do():
     model = lab.make_model("alibi", **SMALL)
     long = lab.continuations(model, TEXT, 16, seed=3)[0]
     short = lab.continuations(model, TEXT, 16, seed=3, most=40)[0]
@@ -71,7 +69,7 @@ def test_shorter_texts_begin_as_longer_ones_do() -> None:
     assert long.beyond.startswith(short.beyond[:-1])  # the last character may be cut
 
 
-def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
+def test_a_prompt_longer_than_the_validation_part_is_refused():
     with pytest.raises(
         ValueError, match=r"your text is too short for a prompt of 3 bytes: its .* part has 2$"
     ):
@@ -89,11 +87,9 @@ CAT = lab.load_text("The cat sat.\n\n" * 40)
         pytest.param([" THE cat "], 1 / 2, id="case counts"),
     ],
 )
-def test_known_words_are_whole_words_of_the_training_part(
-    passages: list[str], share: float
-) -> None:
+def test_known_words_are_whole_words_of_the_training_part(passages, share):
     assert known_words(passages, CAT) == share
 
 
-def test_without_words_their_known_share_is_nan() -> None:
+def test_without_words_their_known_share_is_nan():
     assert math.isnan(known_words(["", "12 __ ab"], CAT))

@@ -3,10 +3,7 @@ models."""
 
 import math
 import os
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -36,7 +33,7 @@ SIZES = {
 
 
 @cache
-def model_of(family: str) -> Any:
+def model_of(family):
     """A small model of this family, with or without ALiBi. Tests share it, so they don't change it.
 
     GPT-2 has a table of 16 positions, and MPT a bias for at most 64. Llama's 8 positions say how
@@ -51,7 +48,7 @@ def model_of(family: str) -> Any:
     return small_model(family)
 
 
-def evaluated(config: Any) -> Any:
+def evaluated(config):
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
 
@@ -61,7 +58,7 @@ def evaluated(config: Any) -> Any:
 in_bytes = ByteTokenizer()
 
 
-def in_pairs(text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+def in_pairs(text, *, add_special_tokens=True):
     """A token for every two characters, out of 256, after a special one."""
     tokens = [0] if add_special_tokens else []
     for start in range(0, len(text), 2):
@@ -70,7 +67,7 @@ def in_pairs(text: str, *, add_special_tokens: bool = True) -> dict[str, list[in
     return {"input_ids": tokens}
 
 
-def in_a_list(text: str, **options: bool) -> list[int]:
+def in_a_list(text, **options):
     """A token per byte and two further ones, in a list, as `tokenizer.encode` returns them."""
     return [*text.encode(), 0, 255]
 
@@ -85,7 +82,7 @@ TOKENIZERS = [
 # The losses
 
 
-def bits_per_byte(model: Any, tokens: list[int], context_sizes: list[int], num_bytes: int) -> float:
+def bits_per_byte(model, tokens, context_sizes, num_bytes):
     """The loss of the last tokens, each predicted from as many tokens as its context size says.
 
     It takes one forward pass per token.
@@ -100,7 +97,7 @@ def bits_per_byte(model: Any, tokens: list[int], context_sizes: list[int], num_b
     return nats / math.log(2) / num_bytes
 
 
-def losses_of(model: Any, text: Any, lengths: list[int], **options: Any) -> list[float]:
+def losses_of(model, text, lengths, **options):
     """The losses at these lengths, in bits per byte, where every byte is a token."""
     table = lab.length_curve(model, in_bytes, text, lengths, **options)
     assert table["x"].tolist() == lengths
@@ -109,9 +106,7 @@ def losses_of(model: Any, text: Any, lengths: list[int], **options: Any) -> list
 
 @pytest.mark.parametrize("family", [*FAMILIES, "gpt2", "llama"])
 @pytest.mark.parametrize("tokenizer", TOKENIZERS[:2])
-def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(
-    family: str, tokenizer: Any
-) -> None:
+def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(family, tokenizer):
     model = model_of(family)
     context_text = TEXT.encode()[:-20].decode()
     target_text = TEXT.encode()[-20:].decode()
@@ -133,9 +128,7 @@ def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(
         pytest.param(7, [4, 5, 6, 7, 8, 9, 3, 4, 5, 6, 7, 8, 9], id="stride 7"),
     ],
 )
-def test_a_sequence_predicts_as_many_targets_as_the_stride(
-    stride: int, context_sizes: list[int]
-) -> None:
+def test_a_sequence_predicts_as_many_targets_as_the_stride(stride, context_sizes):
     """The last target of each sequence sees all 9 tokens. The first sequence predicts the rest."""
     model = model_of("bloom")
     expected = bits_per_byte(model, list(TEXT.encode()), context_sizes, num_bytes=13)
@@ -143,19 +136,19 @@ def test_a_sequence_predicts_as_many_targets_as_the_stride(
     assert losses == pytest.approx([expected])
 
 
-def test_the_default_stride_is_an_eighth_of_the_shortest_length() -> None:
+def test_the_default_stride_is_an_eighth_of_the_shortest_length():
     model = model_of("bloom")
     by_default = losses_of(model, TEXT, [32, 50], targets=40)
     assert by_default == losses_of(model, TEXT, [32, 50], targets=40, stride=4)
 
 
-def test_the_default_stride_is_at_least_1() -> None:
+def test_the_default_stride_is_at_least_1():
     model = model_of("bloom")
     by_default = losses_of(model, TEXT, [5, 16], targets=40)
     assert by_default == losses_of(model, TEXT, [5, 16], targets=40, stride=1)
 
 
-def test_the_size_of_a_batch_does_not_change_the_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_batch_does_not_change_the_losses(monkeypatch):
     at_once = losses_of(model_of("bloom"), TEXT, [32, 50], targets=40)
     monkeypatch.setattr("alibi_viz.measure.losses.MAX_BATCH_TOKENS", 1)
     one_by_one = losses_of(model_of("bloom"), TEXT, [32, 50], targets=40)
@@ -163,7 +156,7 @@ def test_the_size_of_a_batch_does_not_change_the_losses(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_the_mode_of_a_model_is_kept(training: bool) -> None:
+def test_the_mode_of_a_model_is_kept(training):
     model = small_model("bloom").train(training)
     losses_of(model, TEXT, [8], targets=8)
     assert model.training == training
@@ -179,13 +172,13 @@ def test_the_mode_of_a_model_is_kept(training: bool) -> None:
         pytest.param("mpt", 64, id="mpt, a bias of this length"),
     ],
 )
-def test_the_loss_is_nan_beyond_the_positions_of_a_model(family: str, positions: int) -> None:
+def test_the_loss_is_nan_beyond_the_positions_of_a_model(family, positions):
     lengths = [positions // 2, positions, positions + 1]
     losses = losses_of(model_of(family), TEXT, lengths, targets=20)
     assert [math.isnan(loss) for loss in losses] == [False, False, True]
 
 
-def test_lengths_beyond_the_positions_of_a_model_need_no_text() -> None:
+def test_lengths_beyond_the_positions_of_a_model_need_no_text():
     _, loss = losses_of(model_of("gpt2"), TEXT, [8, 5000], targets=20)
     assert math.isnan(loss)
 
@@ -199,12 +192,12 @@ def test_lengths_beyond_the_positions_of_a_model_need_no_text() -> None:
         pytest.param("mamba", id="mamba, no positions"),
     ],
 )
-def test_positions_that_are_computed_have_no_limit(family: str) -> None:
+def test_positions_that_are_computed_have_no_limit(family):
     (loss,) = losses_of(model_of(family), TEXT, [100], targets=20)
     assert math.isfinite(loss)
 
 
-def test_a_text_may_be_just_long_enough() -> None:
+def test_a_text_may_be_just_long_enough():
     (loss,) = losses_of(model_of("bloom"), "a" * (16 + 20), [16], targets=20)
     assert math.isfinite(loss)
 
@@ -212,7 +205,7 @@ def test_a_text_may_be_just_long_enough() -> None:
 # Texts
 
 
-def test_targets_start_with_a_whole_character() -> None:
+def test_targets_start_with_a_whole_character():
     """A snowman has three bytes, so eight bytes start inside the third last one."""
     text = "a" * 40 + "\N{SNOWMAN}" * 10
     table = lab.length_curve(model_of("bloom"), in_bytes, text, [4], targets=8)
@@ -220,25 +213,25 @@ def test_targets_start_with_a_whole_character() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
-def test_the_loss_is_per_byte_whatever_the_tokenizer(tokenizer: Any) -> None:
+def test_the_loss_is_per_byte_whatever_the_tokenizer(tokenizer):
     table = lab.length_curve(model_of("bloom"), tokenizer, TEXT, [4], targets=20)
     assert table["count"].item() == 20
 
 
 @pytest.fixture(scope="module")
-def losses_on_the_validation_part() -> list[float]:
+def losses_on_the_validation_part():
     return losses_of(model_of("bloom"), lab.load_text(), [8, 16], targets=50)
 
 
-def test_no_text_is_the_built_in_text(losses_on_the_validation_part: list[float]) -> None:
+def test_no_text_is_the_built_in_text(losses_on_the_validation_part):
     losses = losses_of(model_of("bloom"), None, [8, 16], targets=50)
     assert losses == losses_on_the_validation_part
 
 
 @pytest.mark.parametrize("form", ["bytes", "string", "path"])
 def test_what_is_no_text_of_the_lab_is_used_as_a_whole(
-    form: str, losses_on_the_validation_part: list[float], tmp_path: Path
-) -> None:
+    form, losses_on_the_validation_part, tmp_path
+):
     validation = lab.load_text().validation.numpy().tobytes()
     path = tmp_path / "validation.txt"
     path.write_bytes(validation)
@@ -250,12 +243,12 @@ def test_what_is_no_text_of_the_lab_is_used_as_a_whole(
 # The table
 
 
-def test_the_columns_are_those_of_the_lab() -> None:
+def test_the_columns_are_those_of_the_lab():
     table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [8], targets=8)
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == lab.COLUMNS
 
 
-def test_each_length_has_a_row_that_says_what_was_measured() -> None:
+def test_each_length_has_a_row_that_says_what_was_measured():
     table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [8, 16], targets=40, trained=16)
     row = {
         "origin": "live",
@@ -274,36 +267,36 @@ def test_each_length_has_a_row_that_says_what_was_measured() -> None:
     assert table.drop(columns="value").to_dict("records") == [row | {"x": 8}, row | {"x": 16}]
 
 
-def test_the_training_length_is_the_shortest_length_by_default() -> None:
+def test_the_training_length_is_the_shortest_length_by_default():
     table = lab.length_curve(model_of("bloom"), in_bytes, TEXT, [16, 8], targets=8)
     assert table["length"].tolist() == [8, 8]
 
 
-def test_4096_bytes_are_predicted_by_default() -> None:
+def test_4096_bytes_are_predicted_by_default():
     table = lab.length_curve(model_of("bloom"), in_bytes, "a" * 4112, [16], stride=16)
     assert table["count"].item() == 4096
 
 
-def test_a_text_of_the_lab_has_its_own_fingerprint() -> None:
+def test_a_text_of_the_lab_has_its_own_fingerprint():
     text = lab.load_text()
     table = lab.length_curve(model_of("bloom"), in_bytes, text, [8], targets=8)
     assert table["text"].item() == text.fingerprint
 
 
-def test_the_label_is_the_name_of_the_model() -> None:
+def test_the_label_is_the_name_of_the_model():
     model = small_model("bloom")
     model.config._name_or_path = "someone/bloom"
     table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
     assert table["label"].item() == "someone/bloom"
 
 
-def test_the_label_says_how_a_model_was_changed() -> None:
+def test_the_label_says_how_a_model_was_changed():
     model = lab.modify(small_model("bloom"), 0.5, window=9)
     table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
     assert table["label"].item() == "bloom, slopes times 0.5, window of 9"
 
 
-def test_a_changed_model_has_the_method_of_its_family() -> None:
+def test_a_changed_model_has_the_method_of_its_family():
     model = lab.modify(small_model("bloom"), 0.5)
     table = lab.length_curve(model, in_bytes, TEXT, [8], targets=8)
     assert table["method"].item() == "bloom"
@@ -335,39 +328,39 @@ def test_a_changed_model_has_the_method_of_its_family() -> None:
         ),
     ],
 )
-def test_a_number_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
+def test_a_number_out_of_range_is_refused(options, message):
     given = {"lengths": [8, 16], "targets": 20, **options}
     with pytest.raises(ValueError, match=message):
         lab.length_curve(model_of("bloom"), in_bytes, TEXT, **given)
 
 
-def test_a_text_that_is_too_short_is_refused_with_what_is_there() -> None:
+def test_a_text_that_is_too_short_is_refused_with_what_is_there():
     message = "before the 20 bytes .* 15 there; choose shorter lengths or fewer targets"
     with pytest.raises(ValueError, match=message):
         lab.length_curve(model_of("gpt2"), in_bytes, "a" * 35, [8, 16], targets=20)
 
 
-def test_the_name_of_a_file_in_a_string_is_refused_with_a_hint() -> None:
+def test_the_name_of_a_file_in_a_string_is_refused_with_a_hint():
     message = "has 0 there; .*; a string is the text itself, for a file give a pathlib.Path"
     with pytest.raises(ValueError, match=message):
         lab.length_curve(model_of("bloom"), in_bytes, "mine.txt", [1], targets=20)
 
 
 @pytest.mark.parametrize("family", ["llama", "mamba"])
-def test_a_model_without_a_limit_needs_a_text_of_any_length(family: str) -> None:
+def test_a_model_without_a_limit_needs_a_text_of_any_length(family):
     with pytest.raises(ValueError, match="sequences of 1,000,000 tokens are needed"):
         lab.length_curve(model_of(family), in_bytes, TEXT, [1_000_000], targets=20)
 
 
-def without_tokens(text: str, **options: bool) -> list[int]:
+def without_tokens(text, **options):
     return []
 
 
-def with_a_negative_token(text: str, **options: bool) -> list[int]:
+def with_a_negative_token(text, **options):
     return [3, -1] * 99
 
 
-def with_a_token_too_large(text: str, **options: bool) -> list[int]:
+def with_a_token_too_large(text, **options):
     return [300] * 99
 
 
@@ -379,27 +372,25 @@ def with_a_token_too_large(text: str, **options: bool) -> list[int]:
         pytest.param(with_a_token_too_large, r"got \[300, ", id="a token too large"),
     ],
 )
-def test_a_tokenizer_of_another_model_is_refused(
-    tokenizer: Callable[..., list[int]], message: str
-) -> None:
+def test_a_tokenizer_of_another_model_is_refused(tokenizer, message):
     message = "the tokenizer must return tokens of the model, from 0 to 255, .*, " + message
     with pytest.raises(ValueError, match=message):
         lab.length_curve(model_of("bloom"), tokenizer, TEXT, [8, 16], targets=20)
 
 
-def test_a_model_without_a_head_is_refused() -> None:
+def test_a_model_without_a_head_is_refused():
     model = BloomModel(small_model("bloom").config)
     with pytest.raises(ValueError, match="have a language-modeling head, got BloomModel"):
         lab.length_curve(model, in_bytes, TEXT, [8, 16], targets=20)
 
 
-def test_a_model_of_the_lab_is_refused() -> None:
+def test_a_model_of_the_lab_is_refused():
     message = "model must be a causal language model of transformers, got LanguageModel"
     with pytest.raises(TypeError, match=message):
         lab.length_curve(lab.make_model(), in_bytes, TEXT, [8, 16], targets=20)
 
 
-def test_a_model_that_returns_nan_is_refused_with_the_length() -> None:
+def test_a_model_that_returns_nan_is_refused_with_the_length():
     model = small_model("bloom")
     model.lm_head.weight.data[0, 0] = math.nan
     message = "the model returns NaN or infinite losses in sequences of 8 tokens"

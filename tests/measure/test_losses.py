@@ -4,8 +4,6 @@ The targets are the same bytes at each length, only the context differs.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -21,13 +19,13 @@ DATA = TEXT.validation.long()
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
+def model():
     model = lab.make_model("alibi", seed=1, **SMALL)
     list(lab.train(model, TEXT, length=16, steps=5, device="cpu"))
     return model
 
 
-def bits_of_byte(model: LanguageModel, start: int, position: int) -> float:
+def bits_of_byte(model, start, position):
     """-log2 p of the byte at a position after those from `start`, from the definition.
 
     Of a forward pass on this one context, it reads the last position.
@@ -46,16 +44,14 @@ def bits_of_byte(model: LanguageModel, start: int, position: int) -> float:
         pytest.param([*torch.tensor([20])], 30, 20, id="a number of an array"),
     ],
 )
-def test_all_lengths_predict_the_same_bytes(
-    model: LanguageModel, lengths: list[int], targets: int, shared: int
-) -> None:
+def test_all_lengths_predict_the_same_bytes(model, lengths, targets, shared):
     for length, bits in shared_losses(model, TEXT, lengths, targets=targets):
         starts = [target // length * length for target in range(shared)]
         expected = [bits_of_byte(model, start, n + 1) for n, start in enumerate(starts)]
         assert bits.tolist() == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_loss_by_length_is_the_mean_over_the_shared_targets(model: LanguageModel) -> None:
+def test_the_loss_by_length_is_the_mean_over_the_shared_targets(model):
     means = lab.loss_by_length(model, TEXT, [8, 16, 24], targets=100)
     expected = {
         length: float(bits.mean())
@@ -64,14 +60,14 @@ def test_the_loss_by_length_is_the_mean_over_the_shared_targets(model: LanguageM
     assert means == pytest.approx(expected)
 
 
-def test_the_loss_by_position_is_the_mean_over_sequences(model: LanguageModel) -> None:
+def test_the_loss_by_position_is_the_mean_over_sequences(model):
     losses = lab.loss_by_position(model, TEXT, 8, targets=85)  # of which ten sequences predict 80
     for position, loss in enumerate(losses.tolist()):
         bits = [bits_of_byte(model, start, start + position + 1) for start in range(0, 80, 8)]
         assert loss == pytest.approx(sum(bits) / 10, abs=1e-4)
 
 
-def test_the_loss_is_nan_beyond_a_learned_table() -> None:
+def test_the_loss_is_nan_beyond_a_learned_table():
     learned = lab.make_model("learned", max_length=16, **SMALL)
     losses = lab.loss_by_length(learned, TEXT, [16, 17], targets=64)
     assert math.isfinite(losses[16])
@@ -79,31 +75,31 @@ def test_the_loss_is_nan_beyond_a_learned_table() -> None:
 
 
 def test_a_loss_that_is_no_number_is_divergence_only_where_the_model_is_defined(
-    model: LanguageModel,
-) -> None:
+    model,
+):
     learned = lab.make_model("learned", max_length=16, **SMALL)
     assert not diverged(learned, {16: 2.0, 17: math.nan})
     assert diverged(learned, {16: math.nan})
     assert diverged(model, {17: math.inf})
 
 
-def loss_by_length(model: LanguageModel) -> Any:
+def loss_by_length(model):
     return lab.loss_by_length(model, TEXT, [16], targets=64)
 
 
-def loss_by_position(model: LanguageModel) -> Any:
+def loss_by_position(model):
     return lab.loss_by_position(model, TEXT, 16, targets=64)
 
 
-def accuracy(model: LanguageModel) -> Any:
+def accuracy(model):
     return lab.accuracy(model, lab.TASKS["needle"], 5, samples=4)
 
 
-def continuations(model: LanguageModel) -> Any:
+def continuations(model):
     return lab.continuations(model, TEXT, 4)
 
 
-def statistics(model: LanguageModel) -> Any:
+def statistics(model):
     return attention_stats(model, TEXT, 8, trained=4, windows=1)
 
 
@@ -113,16 +109,14 @@ each_evaluation = pytest.mark.parametrize(
 
 
 @each_evaluation
-def test_evaluation_is_without_dropout(evaluate: Callable[[LanguageModel], Any]) -> None:
+def test_evaluation_is_without_dropout(evaluate):
     model = lab.make_model("alibi", dropout=0.5, **SMALL).train()
     assert str(evaluate(model)) == str(evaluate(model))
 
 
 @each_evaluation
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
-def test_evaluation_leaves_the_model_and_its_mode_as_they_were(
-    evaluate: Callable[[LanguageModel], Any], training: bool
-) -> None:
+def test_evaluation_leaves_the_model_and_its_mode_as_they_were(evaluate, training):
     model = lab.make_model("alibi", dropout=0.5, **SMALL).train(training)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     evaluate(model)
@@ -133,7 +127,7 @@ def test_evaluation_leaves_the_model_and_its_mode_as_they_were(
     assert not torch.is_inference_mode_enabled()
 
 
-def test_an_evaluation_that_fails_leaves_the_model_in_its_mode() -> None:
+def test_an_evaluation_that_fails_leaves_the_model_in_its_mode():
     model = lab.make_model("alibi", **SMALL).train()
     model.head.weight = torch.nn.Parameter(torch.zeros(3, 5))
     with pytest.raises(RuntimeError):
@@ -148,15 +142,13 @@ def test_an_evaluation_that_fails_leaves_the_model_in_its_mode() -> None:
         pytest.param(lab.Text("a", TEXT.train, TEXT.train[:0]), 0, id="no byte"),
     ],
 )
-def test_a_length_that_does_not_fit_into_the_text_is_refused(
-    model: LanguageModel, text: lab.Text, longest: int
-) -> None:
+def test_a_length_that_does_not_fit_into_the_text_is_refused(model, text, longest):
     message = f"length 100 is too long: .* 8,192 .*, so sequences of at most {longest} fit"
     with pytest.raises(ValueError, match=message):
         lab.loss_by_length(model, text, [64, 100])
 
 
-def test_an_encoder_is_refused() -> None:
+def test_an_encoder_is_refused():
     encoder = LanguageModel(TransformerConfig(causal=False, **SMALL))
     with pytest.raises(ValueError, match="an encoder sees the tokens that it should predict"):
         lab.loss_by_length(encoder, TEXT, [8])
@@ -166,5 +158,5 @@ def test_an_encoder_is_refused() -> None:
     ("longest", "lengths"),
     [(0, []), (1, [24]), (16, [24, 48, 96, 192, 384]), (31, [24, 48, 96, 192, 384])],
 )
-def test_evaluation_lengths_are_doubled_up_to_the_longest(longest: int, lengths: list[int]) -> None:
+def test_evaluation_lengths_are_doubled_up_to_the_longest(longest, lengths):
     assert lab.evaluation_lengths(24, longest) == lengths

@@ -1,32 +1,26 @@
 """A question that is added to `QUESTIONS` is available in every app and record."""
 
-from collections.abc import Iterator
-
-import pandas as pd
 import pytest
 
 from alibi_viz import lab
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.table import Scale
-from alibi_viz.models import LanguageModel
 from alibi_viz.train.results import record_table
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.tables import SMALL
 from tests.widgets.race.small_race import control, points, wait_for_end
 
 
-def weight_norm(
-    model: LanguageModel, source: object, length: int, longest: int
-) -> Iterator[tuple[int, float, int]]:
+def weight_norm(model, source, length, longest):
     yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
 
 
-def tell_norms(question: Question, rows: pd.DataFrame) -> list[str]:
+def tell_norms(question, rows):
     return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
 
 
 @pytest.fixture
-def toy() -> Iterator[Question]:
+def toy():
     question = Question(
         "weight norm",
         "The norm of the output layer.",
@@ -42,7 +36,7 @@ def toy() -> Iterator[Question]:
     QUESTIONS.remove(question)
 
 
-def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) -> None:
+def test_a_new_question_is_in_records_and_in_comparison_explorer(toy):
     record = lab.measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
     (row,) = [row for row in record["rows"] if row["question"] == toy.name]
     assert row["x"] == 8
@@ -55,14 +49,14 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) 
     assert toy.name in dict(control(app, "s-question").options)
 
 
-def test_length_lab_offers_a_new_question(toy: Question) -> None:
+def test_length_lab_offers_a_new_question(toy):
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     assert [*app.questions] == [question.name for question in QUESTIONS if question.in_race]
     assert toy.name in dict(control(app, "s-question").options)
     assert "The norm of the output layer." in app.caption
 
 
-def test_length_lab_measures_a_new_question_after_a_race(toy: Question) -> None:
+def test_length_lab_measures_a_new_question_after_a_race(toy):
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     app.train()
     wait_for_end(app)

@@ -4,13 +4,11 @@ formulas."""
 import math
 import re
 from itertools import pairwise
-from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 
-from alibi_viz import LanguageModel, alibi_slopes, lab
+from alibi_viz import alibi_slopes, lab
 from alibi_viz.measure import questions
 from alibi_viz.measure.questions import (
     QUESTIONS,
@@ -29,24 +27,22 @@ LENGTH = 16
 LENGTHS = [16, 32, 64]
 
 
-def measured(
-    question: str, model: Any, source: Any = TEXT, length: int = LENGTH, longest: int = 4
-) -> dict[int, tuple[Any, int]]:
+def measured(question, model, source=TEXT, length=LENGTH, longest=4):
     """The answers to a question: {x: (value, number of samples)}."""
     answers = find_question(question).measure(model, source, length, longest)
     return {x: (value, count) for x, value, count in answers}
 
 
-def measured_values(*arguments: Any, **options: Any) -> dict[int, Any]:
+def measured_values(*arguments, **options):
     return {x: value for x, (value, _) in measured(*arguments, **options).items()}
 
 
-def measured_counts(*arguments: Any, **options: Any) -> list[int]:
+def measured_counts(*arguments, **options):
     return [count for _, count in measured(*arguments, **options).values()]
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
+def model():
     model = lab.make_model("none", max_length=LENGTH, **SMALL)
     list(lab.train(model, TEXT, length=LENGTH, steps=5, device="cpu"))
     return model
@@ -55,42 +51,42 @@ def model() -> LanguageModel:
 # Descriptions
 
 
-def test_questions_are_found_by_names_that_all_differ() -> None:
+def test_questions_are_found_by_names_that_all_differ():
     all_questions = [*QUESTIONS, SLIDING_WINDOWS]
     assert len({question.name for question in all_questions}) == len(all_questions)
     for question in all_questions:
         assert find_question(question.name) is question
 
 
-def test_an_unknown_question_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_question_is_refused_with_those_that_there_are():
     message = r"must be one of longer sequences, gap, .*, sliding windows, got 'nothing'"
     with pytest.raises(ValueError, match=message):
         find_question("nothing")
 
 
-def test_sliding_windows_are_asked_by_no_race_or_sweep() -> None:
+def test_sliding_windows_are_asked_by_no_race_or_sweep():
     assert SLIDING_WINDOWS.name == "sliding windows"
     assert SLIDING_WINDOWS not in QUESTIONS
 
 
 @pytest.mark.parametrize("task", ["text", *lab.TASKS])
-def test_each_task_has_a_main_question_that_is_answered_while_training(task: str) -> None:
+def test_each_task_has_a_main_question_that_is_answered_while_training(task):
     assert main_question(task).task == task
     assert main_question(task).while_training
 
 
-def test_every_variant_is_tested_on_longer_sequences() -> None:
+def test_every_variant_is_tested_on_longer_sequences():
     assert find_question("longer sequences").variants == ("as trained", *VARIANTS)
 
 
-def test_notes_state_the_numbers_of_the_code() -> None:
+def test_notes_state_the_numbers_of_the_code():
     assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
     for name, task in lab.TASKS.items():
         assert f"{task.chance:.1%}" in find_question(name).note
 
 
 @pytest.mark.parametrize("name", lab.TASKS)
-def test_the_axes_of_a_task_show_the_level_of_guessing(name: str) -> None:
+def test_the_axes_of_a_task_show_the_level_of_guessing(name):
     assert find_question(name).axes(16).chance == lab.TASKS[name].chance
 
 
@@ -98,18 +94,18 @@ LOSSES = ("longer sequences", "by position", "same targets", "sliding windows")
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_axes_of_losses_have_the_yardsticks_of_the_text(name: str) -> None:
+def test_the_axes_of_losses_have_the_yardsticks_of_the_text(name):
     assert find_question(name).axes(16, text=TEXT).yardsticks == TEXT.yardsticks
 
 
-def test_the_axes_of_losses_on_an_unknown_text_have_no_yardsticks() -> None:
+def test_the_axes_of_losses_on_an_unknown_text_have_no_yardsticks():
     assert main_question("text").axes(16).yardsticks == {}
 
 
 @pytest.mark.parametrize(
     "name", [question.name for question in QUESTIONS if question.name not in LOSSES]
 )
-def test_values_that_are_no_losses_have_no_yardsticks(name: str) -> None:
+def test_values_that_are_no_losses_have_no_yardsticks(name):
     assert find_question(name).axes(16, text=TEXT).yardsticks == {}
 
 
@@ -122,13 +118,11 @@ def test_values_that_are_no_losses_have_no_yardsticks(name: str) -> None:
         pytest.param(1000, [300, 3000], [250, 500, 1000, 2000, 4000], id="beyond both values"),
     ],
 )
-def test_ticks_of_lengths_are_doublings_of_the_training_length(
-    length: int, xs: list[int], ticks: list[int]
-) -> None:
+def test_ticks_of_lengths_are_doublings_of_the_training_length(length, xs, ticks):
     assert list(main_question("text").axes(length, xs).ticks) == ticks
 
 
-def test_ticks_of_lengths_name_multiples_of_the_training_length() -> None:
+def test_ticks_of_lengths_name_multiples_of_the_training_length():
     ticks = main_question("text").axes(1000, [500, 3000]).ticks
     assert list(ticks.values()) == ["500", "1,000<br>L", "2,000<br>2 L", "4,000<br>4 L"]
 
@@ -141,7 +135,7 @@ def test_ticks_of_lengths_name_multiples_of_the_training_length() -> None:
         pytest.param([27], ["5", "10", "15", "20", "27"], id="25 would be too close to 27"),
     ],
 )
-def test_ticks_of_steps_end_at_the_last_one(xs: list[int], ticks: list[str]) -> None:
+def test_ticks_of_steps_end_at_the_last_one(xs, ticks):
     axes = find_question("gap").axes(16, xs)
     assert list(axes.ticks.values()) == ticks
     assert not axes.log
@@ -150,7 +144,7 @@ def test_ticks_of_steps_end_at_the_last_one(xs: list[int], ticks: list[str]) -> 
 # Losses
 
 
-def test_losses_on_longer_sequences_are_the_losses_by_length(model: LanguageModel) -> None:
+def test_losses_on_longer_sequences_are_the_losses_by_length(model):
     answers = measured_values("longer sequences", model)
     means = {length: sum(blocks) / len(blocks) for length, blocks in answers.items()}
     assert means == pytest.approx(lab.loss_by_length(model, TEXT, LENGTHS))
@@ -165,20 +159,18 @@ def test_losses_on_longer_sequences_are_the_losses_by_length(model: LanguageMode
     ],
 )
 def test_a_loss_has_equally_many_blocks_of_whole_sequences_at_every_length(
-    model: LanguageModel, length: int, longest: int, blocks: int
-) -> None:
+    model, length, longest, blocks
+):
     answers = measured_values("longer sequences", model, length=length, longest=longest)
     assert {len(means) for means in answers.values()} == {blocks}
 
 
 @pytest.mark.parametrize(("length", "targets"), [(16, 8192), (100, 8000)])
-def test_losses_on_longer_sequences_count_the_targets_that_lengths_share(
-    model: LanguageModel, length: int, targets: int
-) -> None:
+def test_losses_on_longer_sequences_count_the_targets_that_lengths_share(model, length, targets):
     assert set(measured_counts("longer sequences", model, length=length)) == {targets}
 
 
-def test_the_same_targets_are_predicted_from_more_and_more_context(model: LanguageModel) -> None:
+def test_the_same_targets_are_predicted_from_more_and_more_context(model):
     """They are 128 passages of sixteen bytes, the last at the end of the text."""
     data = TEXT.validation.long()
     first = LENGTHS[-1] + 1
@@ -202,9 +194,7 @@ def test_the_same_targets_are_predicted_from_more_and_more_context(model: Langua
 
 
 @pytest.mark.parametrize("length", [8, 9, 16, 100])
-def test_bins_of_positions_are_means_of_the_loss_by_position(
-    model: LanguageModel, length: int
-) -> None:
+def test_bins_of_positions_are_means_of_the_loss_by_position(model, length):
     tested = 4 * length
     targets = min(32_768, 128 * tested)
     bits = lab.loss_by_position(model, TEXT, tested, targets=targets)
@@ -229,7 +219,7 @@ def test_bins_of_positions_are_means_of_the_loss_by_position(
 # Tasks
 
 
-def test_a_task_is_measured_by_its_accuracy() -> None:
+def test_a_task_is_measured_by_its_accuracy():
     model = lab.make_model("alibi", vocabulary=NEEDLE.vocabulary)
     answers = measured("needle", model, NEEDLE, length=8)
     assert list(answers) == [8, 16, 32]
@@ -239,7 +229,7 @@ def test_a_task_is_measured_by_its_accuracy() -> None:
 # Attention
 
 
-def equal_content(position: str) -> LanguageModel:
+def equal_content(position):
     """A model with zero queries, so that all keys have the same content logit."""
     model = lab.make_model(position)
     for block in model.transformer.blocks:
@@ -247,11 +237,11 @@ def equal_content(position: str) -> LanguageModel:
     return model
 
 
-def beyond_training(weights: list[float]) -> float:
+def beyond_training(weights):
     return sum(weights[LENGTH:]) / sum(weights)
 
 
-def denominator(weights: list[float]) -> float:
+def denominator(weights):
     return math.log2(sum(weights))
 
 
@@ -262,8 +252,8 @@ def denominator(weights: list[float]) -> float:
 )
 @pytest.mark.parametrize("position", ["none", "alibi"])
 def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(
-    position: str, question: str, statistic: Any
-) -> None:
+    position, question, statistic
+):
     slopes = alibi_slopes(4).tolist() if position == "alibi" else [0.0]
     answers = measured_values(question, equal_content(position))
     for length in LENGTHS:
@@ -278,19 +268,17 @@ def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(
     ("length", "queries"),
     [pytest.param(16, 16, id="all queries of L"), pytest.param(64, 32, id="the last 32 queries")],
 )
-def test_answers_on_attention_count_the_queries_of_eight_sequences(
-    length: int, queries: int
-) -> None:
+def test_answers_on_attention_count_the_queries_of_eight_sequences(length, queries):
     counts = measured_counts("softmax denominator", equal_content("none"), length=length)
     assert set(counts) == {8 * queries}
 
 
-def test_a_window_has_no_attention_beyond_it() -> None:
+def test_a_window_has_no_attention_beyond_it():
     windowed = evaluation_variants(equal_content("none"), LENGTH)["window"]
     assert list(measured_values("attention beyond L", windowed).values()) == [0, 0, 0]
 
 
-def test_sinks_are_four_more_tokens_than_the_window() -> None:
+def test_sinks_are_four_more_tokens_than_the_window():
     with_sinks = evaluation_variants(equal_content("none"), LENGTH)["window and sinks"]
     answers = measured_values("softmax denominator", with_sinks)
     assert answers[64] == pytest.approx(math.log2(LENGTH + 4))
@@ -302,7 +290,7 @@ def test_sinks_are_four_more_tokens_than_the_window() -> None:
 @pytest.mark.parametrize(
     "question", ["attention beyond L", "softmax denominator", "longer sequences", "same targets"]
 )
-def test_beyond_a_learned_table_answers_are_nan(question: str) -> None:
+def test_beyond_a_learned_table_answers_are_nan(question):
     learned = lab.make_model("learned", max_length=16, **SMALL)
     answers = measured_values(question, learned)
     is_finite = [bool(torch.tensor(value).isfinite().all()) for value in answers.values()]
@@ -319,9 +307,7 @@ def test_beyond_a_learned_table_answers_are_nan(question: str) -> None:
         pytest.param("by position", 1, 5, [34] * 5, id="34 sequences of five bytes"),
     ],
 )
-def test_a_short_text_has_fewer_samples(
-    question: str, length: int, longest: int, counts: list[int]
-) -> None:
+def test_a_short_text_has_fewer_samples(question, length, longest, counts):
     text = lab.load_text("to be or not to be, that is the question. " * 41)
     assert len(text.validation) == 173
     model = lab.make_model(**SMALL)
@@ -331,17 +317,17 @@ def test_a_short_text_has_fewer_samples(
 # Names
 
 
-def names_of(text: lab.Text) -> pd.DataFrame:
+def names_of(text):
     return text.facts.query("kind in ('hero', 'friend')")
 
 
 def test_bits_of_a_fact_are_those_of_its_bytes_without_and_with_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     text = lab.tales_text(2_000, 30_000, seed=3)
     facts = names_of(text).query("stop > 600 and distance < 400")[:20]
 
-    def losses(_: LanguageModel, sequences: torch.Tensor, last: int) -> torch.Tensor:
+    def losses(_, sequences, last):
         """Two bits for each byte if the fact was told, and three if another was."""
         told = []
         for sequence, size in zip(sequences, facts["stop"] - facts["start"], strict=True):
@@ -357,13 +343,13 @@ def test_bits_of_a_fact_are_those_of_its_bytes_without_and_with_memory(
 
 
 def test_the_context_of_a_fact_is_the_same_with_and_without_its_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     text = lab.tales_text(2_000, 30_000, seed=3)
     facts = names_of(text).query("stop > 600 and distance < 400")[:20]
-    passed: list[list[str]] = []
+    passed = []
 
-    def losses(_: LanguageModel, sequences: torch.Tensor, last: int) -> torch.Tensor:
+    def losses(_, sequences, last):
         passed.append([bytes(sequence.tolist()).decode() for sequence in sequences])
         return torch.zeros(len(sequences), last)
 
@@ -386,13 +372,13 @@ def test_the_context_of_a_fact_is_the_same_with_and_without_its_name(
         assert original.endswith(whole_words.replace(other, name)), "nothing else has changed"
 
 
-def test_names_are_asked_in_bins_that_double() -> None:
+def test_names_are_asked_in_bins_that_double():
     model = lab.make_model("none", **SMALL)
     text = lab.tales_text(1_000, 100_000, seed=1)
     assert list(measured("names", model, text, 1024)) == [23, 45, 91, 181, 362, 724]
 
 
-def test_a_bin_has_sixteen_to_sixty_four_names() -> None:
+def test_a_bin_has_sixteen_to_sixty_four_names():
     """Fewer say little, and more say little more."""
     model = lab.make_model("none", **SMALL)
     text = lab.tales_text(2_000, 13_000, seed=74)  # with a name on the edge of each condition
@@ -407,15 +393,13 @@ def test_a_bin_has_sixteen_to_sixty_four_names() -> None:
     ids=["16 to 31", "32 to 63", "64 to 127", "128 to 255", "256 to 511"],
 )
 def test_a_bin_has_all_names_of_its_distances_that_fit_into_the_context(
-    number: int, first: int, context: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    number, first, context, monkeypatch
+):
     """The context has the training length up to it, and 32 bytes more than the bin beyond it."""
     text = lab.tales_text(2_000, 13_000, seed=74)
-    asked: list[tuple[pd.DataFrame, int]] = []
+    asked = []
 
-    def keep_names(
-        _: LanguageModel, __: lab.Text, facts: pd.DataFrame, context: int
-    ) -> torch.Tensor:
+    def keep_names(_, __, facts, context):
         asked.append((facts, context))
         return torch.zeros(len(facts))
 
@@ -434,6 +418,6 @@ def test_a_bin_has_all_names_of_its_distances_that_fit_into_the_context(
     assert facts.equals(expected)
 
 
-def test_a_text_without_recorded_facts_has_no_answers_about_names() -> None:
+def test_a_text_without_recorded_facts_has_no_answers_about_names():
     model = lab.make_model("none", **SMALL)
     assert measured("names", model, lab.load_text("to be or not to be " * 500), 64) == {}

@@ -4,8 +4,6 @@ import os
 import re
 import shutil
 import sys
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -28,7 +26,7 @@ TEXT = "to be or not to be, that is the question"
 FAMILIES = ("bloom", "mpt", "falcon sdpa")
 
 
-def save_tokenizer(folder: Path) -> None:
+def save_tokenizer(folder):
     """Save a tokenizer of byte pairs, as BLOOM's, which knows the words of the text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -41,7 +39,7 @@ def save_tokenizer(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folders(tmp_path_factory):
     """The folder of a saved model of each family."""
     parent = tmp_path_factory.mktemp("my models")
     folders = {}
@@ -55,16 +53,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 # Opening
 
 
-def test_an_app_opens_a_model_by_its_folder(folders: dict[str, Path]) -> None:
+def test_an_app_opens_a_model_by_its_folder(folders):
     app = AttentionExplorer(source=str(folders["bloom"]), text=TEXT, content="layer 2")
     assert app.num_heads == 4
     assert app.contents == ("layer 1", "layer 2")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_opened_model_computes_what_the_original_does(
-    family: str, folders: dict[str, Path]
-) -> None:
+def test_an_opened_model_computes_what_the_original_does(family, folders):
     opened = PretrainedModel.from_pretrained(str(folders[family]))
     original = PretrainedModel(small_model(family, vocabulary=400), opened.tokenizer)
     torch.testing.assert_close(
@@ -73,13 +69,13 @@ def test_an_opened_model_computes_what_the_original_does(
     )
 
 
-def test_tokens_are_those_of_the_tokenizer_with_visible_spaces(folders: dict[str, Path]) -> None:
+def test_tokens_are_those_of_the_tokenizer_with_visible_spaces(folders):
     source = PretrainedModel.from_pretrained(str(folders["bloom"]))
     reading = source.read("to be or", "layer 1", num_heads=4, longest=48)
     assert reading.tokens == ["to", "␣be", "␣or"]
 
 
-def test_parts_of_a_character_are_shown_by_their_names(folders: dict[str, Path]) -> None:
+def test_parts_of_a_character_are_shown_by_their_names(folders):
     source = PretrainedModel.from_pretrained(str(folders["bloom"]))
     reading = source.read("é", "layer 1", num_heads=4, longest=48)
     # The bytes c3 and a9 in the alphabet of byte-level tokenizers.
@@ -87,9 +83,7 @@ def test_parts_of_a_character_are_shown_by_their_names(folders: dict[str, Path])
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_nothing_is_downloaded(
-    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_downloaded(name, folders, monkeypatch):
     loader = Mock(wraps=getattr(transformers, name).from_pretrained)
     monkeypatch.setattr(getattr(transformers, name), "from_pretrained", loader)
     PretrainedModel.from_pretrained(str(folders["bloom"]))
@@ -100,19 +94,19 @@ def test_nothing_is_downloaded(
 # What cannot be opened
 
 
-def test_a_model_that_is_not_on_this_machine_is_named() -> None:
+def test_a_model_that_is_not_on_this_machine_is_named():
     message = "cannot load the model 'someone/no-model': .*; hf download someone/no-model"
     with pytest.raises(ValueError, match=f"(?s){message}"):
         AttentionExplorer(source="someone/no-model")
 
 
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_named(tmp_path):
     message = f"cannot load the model '{re.escape(str(tmp_path))}': "
     with pytest.raises(ValueError, match=message):
         AttentionExplorer(source=str(tmp_path))
 
 
-def test_damaged_weights_are_named(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_damaged_weights_are_named(folders, tmp_path):
     damaged = tmp_path / "damaged"
     shutil.copytree(folders["bloom"], damaged)
     (damaged / "model.safetensors").write_text("version git-lfs")
@@ -121,7 +115,7 @@ def test_damaged_weights_are_named(folders: dict[str, Path], tmp_path: Path) -> 
         AttentionExplorer(source=str(damaged))
 
 
-def test_without_transformers_one_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_transformers_one_is_told_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     message = "cannot load the model 'a/b': .*: pip install transformers"
     with pytest.raises(ValueError, match=message):
@@ -143,9 +137,7 @@ def test_without_transformers_one_is_told_to_install_it(monkeypatch: pytest.Monk
         ),
     ],
 )
-def test_the_family_is_checked_before_anything_is_loaded(
-    config: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_family_is_checked_before_anything_is_loaded(config, message, tmp_path, monkeypatch):
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", pytest.fail)
     monkeypatch.setattr(transformers.AutoModel, "from_pretrained", pytest.fail)
     config.save_pretrained(tmp_path)

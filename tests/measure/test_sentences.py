@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
+from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.measure.sentences import (
     TIE,
     best_at,
@@ -28,18 +28,16 @@ each_question = pytest.mark.parametrize(
 )
 
 
-def said(question: str, values: dict[str, list[dict[int, float]]], length: int = 32) -> str:
+def said(question, values, length=32):
     """What a question says about values, as one text."""
     return " ".join(lab.find_question(question).findings(table(question, values, length)))
 
 
-def random_values(
-    question: Question, defined_at: tuple[int, ...], seeds: int
-) -> dict[str, list[dict[int, float]]]:
+def random_values(question, defined_at, seeds):
     """Values of three methods at four lengths, each defined at the first few of them."""
     random = Random(seeds)
     low, high = (0, 1) if question.scale.limits[1] == 1 else (-9, 9)
-    values: dict[str, list[dict[int, float]]] = {}
+    values = {}
     for label, count in zip(["alibi", "learned slopes, 2L", "none"], defined_at, strict=True):
         values[label] = []
         for _ in range(seeds):
@@ -64,7 +62,7 @@ each_case = pytest.mark.parametrize(
 
 @each_question
 @each_case
-def test_sentences_are_whole(question: Question, defined_at: tuple[int, ...], seeds: int) -> None:
+def test_sentences_are_whole(question, defined_at, seeds):
     values = random_values(question, defined_at, seeds)
     sentences = question.findings(table(question.name, values))
     for sentence in sentences:
@@ -74,26 +72,24 @@ def test_sentences_are_whole(question: Question, defined_at: tuple[int, ...], se
 
 @each_question
 @each_case
-def test_labels_with_a_comma_are_quoted(
-    question: Question, defined_at: tuple[int, ...], seeds: int
-) -> None:
+def test_labels_with_a_comma_are_quoted(question, defined_at, seeds):
     text = said(question.name, random_values(question, defined_at, seeds))
     assert text.count('"learned slopes, 2L"') == text.count("learned slopes, 2L")
 
 
 @each_question
-def test_a_single_seed_is_not_mentioned(question: Question) -> None:
+def test_a_single_seed_is_not_mentioned(question):
     assert "seed" not in said(question.name, random_values(question, (4, 4, 4), seeds=1))
 
 
 @each_question
-def test_methods_without_a_value_at_the_end_are_named(question: Question) -> None:
+def test_methods_without_a_value_at_the_end_are_named(question):
     text = said(question.name, random_values(question, (4, 1, 0), seeds=2))
     assert re.search(r'Not defined .*512.*: "learned slopes, 2L" and none\.', text)
 
 
 @each_question
-def test_without_rows_only_the_note_is_said(question: Question) -> None:
+def test_without_rows_only_the_note_is_said(question):
     expected = [question.note] if question.note else []
     assert question.findings(table(question.name, {})) == expected
 
@@ -111,11 +107,11 @@ def test_without_rows_only_the_note_is_said(question: Question) -> None:
         pytest.param([], "undefined", id="no seed"),
     ],
 )
-def test_an_outcome_is_that_of_every_seed(rises_of_seeds: list[float], expected: str) -> None:
+def test_an_outcome_is_that_of_every_seed(rises_of_seeds, expected):
     assert outcome(rises_of_seeds) == expected
 
 
-def test_a_rise_is_from_the_training_length_to_the_worst_longer_one() -> None:
+def test_a_rise_is_from_the_training_length_to_the_worst_longer_one():
     values = {
         "a": [{64: 2.0, 128: 2.5, 256: 2.1}, {64: 2.0, 128: 1.9, 256: 2.01}],
         "shorter": [{9: 3.0, 64: 2.0, 128: 2.05}, {9: 3.0, 64: 2.0, 128: 2.01}],
@@ -127,12 +123,12 @@ def test_a_rise_is_from_the_training_length_to_the_worst_longer_one() -> None:
     }
 
 
-def test_there_is_no_rise_without_a_value_at_the_training_length() -> None:
+def test_there_is_no_rise_without_a_value_at_the_training_length():
     values = {"a": [{64: 2.0, 128: 2.5}]}
     assert rises(table("longer sequences", values, length=32)) == {}
 
 
-def test_outcomes_quote_the_worst_seed_of_what_holds_and_the_mean_of_what_fails() -> None:
+def test_outcomes_quote_the_worst_seed_of_what_holds_and_the_mean_of_what_fails():
     clauses = outcomes({"a": [0.01, 0.05], "b": [1.0, 2.0], "c": [0.2, 0.3], "d": [0.0, 9.0]})
     assert clauses == [
         "a holds (+0.05 at most)",
@@ -141,15 +137,15 @@ def test_outcomes_quote_the_worst_seed_of_what_holds_and_the_mean_of_what_fails(
     ]
 
 
-def test_outcomes_quote_the_mean_of_what_holds_if_asked_to() -> None:
+def test_outcomes_quote_the_mean_of_what_holds_if_asked_to():
     assert outcomes({"a": [0.01, 0.05]}, worst_seed=False) == ["a holds (+0.03)"]
 
 
-def test_methods_with_the_same_outcome_share_a_clause() -> None:
+def test_methods_with_the_same_outcome_share_a_clause():
     assert outcomes({"a": [1.0], "b": [2.0]}) == ["a (+1.00) and b (+2.00) fail"]
 
 
-def test_the_seeds_of_a_method_may_disagree() -> None:
+def test_the_seeds_of_a_method_may_disagree():
     values = {
         "a": [{64: 2.0, 128: 2.5}, {64: 2.0, 128: 2.01}],
         "b": [{64: 2.0, 128: 2.05}, {64: 2.0, 128: 2.01}],
@@ -210,15 +206,13 @@ def test_the_seeds_of_a_method_may_disagree() -> None:
     ],
 )
 @pytest.mark.parametrize("lowest", [True, False], ids=["lowest", "highest"])
-def test_the_best_leads_by_more_than_a_tie_in_every_seed(
-    values: dict[str, list[float]], sentences: list[str], lowest: bool
-) -> None:
+def test_the_best_leads_by_more_than_a_tie_in_every_seed(values, sentences, lowest):
     sign = 1 if lowest else -1
     curves = {label: [{64: sign * value} for value in seeds] for label, seeds in values.items()}
     assert best_at(table("longer sequences", curves), 64, "Here", lowest=lowest) == sentences
 
 
-def test_the_best_is_told_for_the_longest_and_the_shortest_sequences() -> None:
+def test_the_best_is_told_for_the_longest_and_the_shortest_sequences():
     values = {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]}
     assert said("longer sequences", values) == (
         "alibi holds (+0.01 at most); rotary fails (+1.60). "
@@ -229,20 +223,20 @@ def test_the_best_is_told_for_the_longest_and_the_shortest_sequences() -> None:
 YARDSTICKS = {"letter frequencies": 4.5, "letter pairs": 3.25}
 
 
-def compared(**curves: list[dict[int, float]]) -> list[str]:
+def compared(**curves):
     """What is said of losses on longer sequences, compared with models that only count."""
     rows = table("longer sequences", curves)
     return compared_with_counting(lab.find_question("longer sequences"), rows, YARDSTICKS)
 
 
-def test_the_needs_of_models_that_only_count_are_told() -> None:
+def test_the_needs_of_models_that_only_count_are_told():
     assert compared(alibi=[{32: 1.0, 64: 4.4}]) == [
         "A model that knows only letter frequencies needs 4.50 bits per byte, and one that knows "
         "letter pairs 3.25."
     ]
 
 
-def test_a_model_that_becomes_worse_than_letter_frequencies_is_sure_and_wrong() -> None:
+def test_a_model_that_becomes_worse_than_letter_frequencies_is_sure_and_wrong():
     _, sentence = compared(none=[{32: 1.0, 64: 4.6}], alibi=[{32: 1.0, 64: 1.0}])
     assert sentence == (
         "With sequences of 64 bytes none needs more than either: it isn't ignorant, but sure and "
@@ -250,7 +244,7 @@ def test_a_model_that_becomes_worse_than_letter_frequencies_is_sure_and_wrong() 
     )
 
 
-def test_several_models_that_become_worse_share_a_sentence() -> None:
+def test_several_models_that_become_worse_share_a_sentence():
     _, sentence = compared(none=[{32: 1.0, 64: 4.6}], rotary=[{32: 1.0, 64: 7.0}])
     assert sentence.startswith("With sequences of 64 bytes none and rotary need more than either:")
     assert sentence.endswith("they aren't ignorant, but sure and wrong.")
@@ -264,16 +258,16 @@ def test_several_models_that_become_worse_share_a_sentence() -> None:
         pytest.param([{32: 1.0, 64: math.nan}], id="not defined"),
     ],
 )
-def test_a_model_may_not_be_called_sure_and_wrong(seeds: list[dict[int, float]]) -> None:
+def test_a_model_may_not_be_called_sure_and_wrong(seeds):
     assert len(compared(none=seeds, alibi=[{32: 1.0, 64: 1.0}])) == 1
 
 
-def test_nothing_is_compared_on_an_unknown_text() -> None:
+def test_nothing_is_compared_on_an_unknown_text():
     rows = table("longer sequences", {"none": [{32: 1.0, 64: 4.6}]})
     assert compared_with_counting(lab.find_question("longer sequences"), rows, {}) == []
 
 
-def test_gaps_are_rises_at_the_last_step() -> None:
+def test_gaps_are_rises_at_the_last_step():
     values = {
         "a": [{10: 0.0, 20: 9.0, 30: 1.0}],
         "b": [{10: 1.0, 20: 9.0, 30: 0.0}],
@@ -284,7 +278,7 @@ def test_gaps_are_rises_at_the_last_step() -> None:
     assert "Not defined or not tested with step 30: c." in text
 
 
-def test_both_ends_of_a_curve_are_told_as_means_of_seeds() -> None:
+def test_both_ends_of_a_curve_are_told_as_means_of_seeds():
     values = {
         "alibi": [{16: 0.0, 32: 0.1, 64: 0.25}, {16: 0.0, 32: 0.1, 64: 0.27}],
         "learned": [{16: 0.0}, {16: 0.0}],
@@ -293,13 +287,13 @@ def test_both_ends_of_a_curve_are_told_as_means_of_seeds() -> None:
     assert "From 16 bytes to 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
 
 
-def test_both_ends_of_a_curve_have_a_unit_and_no_negative_zero() -> None:
+def test_both_ends_of_a_curve_have_a_unit_and_no_negative_zero():
     text = said("names", {"b": [{23: 3.1, 724: -0.001}], "a": [{23: 2.0, 724: 1.0}]})
     ends = "From names told 23 bytes before to names told 724 bytes before"
     assert f"{ends}: b 3.10 to 0.00 and a 2.00 to 1.00 bits per name." in text
 
 
-def test_a_task_is_solved_up_to_a_length_in_every_seed() -> None:
+def test_a_task_is_solved_up_to_a_length_in_every_seed():
     values = {
         "b": [{31: 0.9, 63: 1.0}, {31: 1.0, 63: 0.5}],
         "a": [{31: 0.5, 63: 0.91}, {31: 1.0, 63: 1.0}],
@@ -308,7 +302,7 @@ def test_a_task_is_solved_up_to_a_length_in_every_seed() -> None:
     assert "correct answers in every seed: b up to 31 and a not at all." in text
 
 
-def test_a_lead_in_a_task_is_compared_with_the_noise_of_so_many_answers() -> None:
+def test_a_lead_in_a_task_is_compared_with_the_noise_of_so_many_answers():
     values = {"b": [{63: 1.0}, {63: 0.5}], "a": [{63: 0.91}, {63: 1.0}]}
     text = said("needle", values)  # of 100 answers
     assert "63 tokens a is best in every seed, or within 0.1 of the best." in text
@@ -318,11 +312,11 @@ def test_a_lead_in_a_task_is_compared_with_the_noise_of_so_many_answers() -> Non
     ("words", "joined"),
     [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
 )
-def test_words_are_joined_with_commas_and_and(words: list[str], joined: str) -> None:
+def test_words_are_joined_with_commas_and_and(words, joined):
     assert join(words) == joined
 
 
-def test_only_a_label_with_a_comma_is_quoted() -> None:
+def test_only_a_label_with_a_comma_is_quoted():
     assert quoted("alibi") == "alibi"
     assert quoted("alibi, learned slopes") == '"alibi, learned slopes"'
 
@@ -330,7 +324,7 @@ def test_only_a_label_with_a_comma_is_quoted() -> None:
 # Learning by heart. The numbers are those of the case that was reported: random letters.
 
 
-def said_of_learning(**losses: tuple[float, float]) -> list[str]:
+def said_of_learning(**losses):
     """What is said about methods, given their last training loss and their loss on unseen text."""
     in_training = {label: [{10: 8.0, 90: 5.0, 100: seen}] for label, (seen, _) in losses.items()}
     after_it = {label: [{32: unseen, 64: 9.0}] for label, (_, unseen) in losses.items()}
@@ -339,14 +333,14 @@ def said_of_learning(**losses: tuple[float, float]) -> list[str]:
     return learned_by_heart(training, longer)
 
 
-def test_a_text_that_was_learned_by_heart_is_noticed() -> None:
+def test_a_text_that_was_learned_by_heart_is_noticed():
     assert said_of_learning(alibi=(2.07, 7.87), none=(4.69, 4.75)) == [
         "alibi (2.07 bits per byte there, 7.87 on unseen text) has learned the training text by "
         "heart, so losses on longer sequences say little about length."
     ]
 
 
-def test_several_methods_share_the_sentence_on_learning_by_heart() -> None:
+def test_several_methods_share_the_sentence_on_learning_by_heart():
     (sentence,) = said_of_learning(alibi=(2.0, 8.0), none=(2.0, 7.0))
     assert sentence.startswith("alibi (2.00 ")
     assert " and none (2.00 " in sentence
@@ -361,5 +355,5 @@ def test_several_methods_share_the_sentence_on_learning_by_heart() -> None:
         pytest.param(4.0, NAN, id="not measured"),
     ],
 )
-def test_nothing_is_said_of_a_text_that_was_learned(seen: float, unseen: float) -> None:
+def test_nothing_is_said_of_a_text_that_was_learned(seen, unseen):
     assert said_of_learning(alibi=(seen, unseen)) == []

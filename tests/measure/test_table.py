@@ -21,13 +21,11 @@ from tests.tables import table
         pytest.param(table("gap", {"alibi": [{1: 2.0}]}), id="with rows"),
     ],
 )
-def test_a_table_has_the_documented_columns_and_dtypes(rows: pd.DataFrame) -> None:
+def test_a_table_has_the_documented_columns_and_dtypes(rows):
     assert {name: str(dtype) for name, dtype in rows.dtypes.items()} == lab.COLUMNS
 
 
-def summary_of(
-    values: list[float], limits: tuple[float, float] = (-math.inf, math.inf)
-) -> pd.Series:
+def summary_of(values, limits=(-math.inf, math.inf)):
     """The one row for the values of several seeds."""
     rows = pd.DataFrame({"label": "alibi", "x": 64, "value": values})
     return over_seeds(rows, limits=limits).loc["alibi", 64]
@@ -41,22 +39,22 @@ TWO_LABELS = pd.DataFrame(
 )
 
 
-def test_groups_are_in_the_order_of_the_rows() -> None:
+def test_groups_are_in_the_order_of_the_rows():
     summary = over_seeds(TWO_LABELS)
     assert list(summary.index) == [("rope", 64), ("alibi", 64), ("rope", 32)]
 
 
-def test_each_group_has_the_mean_of_its_own_values() -> None:
+def test_each_group_has_the_mean_of_its_own_values():
     summary = over_seeds(TWO_LABELS)
     assert list(summary["mean"]) == [2.0, 10.0, 5.0]
 
 
-def test_each_group_has_the_number_of_its_own_values() -> None:
+def test_each_group_has_the_number_of_its_own_values():
     summary = over_seeds(TWO_LABELS)
     assert list(summary["seeds"]) == [2, 1, 1]
 
 
-def test_other_columns_may_make_the_groups() -> None:
+def test_other_columns_may_make_the_groups():
     summary = over_seeds(TWO_LABELS, by=["label"])
     assert summary["mean"].to_dict() == {"rope": 3.0, "alibi": 10.0}
 
@@ -67,20 +65,20 @@ DEFINED = st.floats(-10, 10)
 
 
 @given(st.lists(DEFINED, min_size=1, max_size=6), st.integers(0, 3))
-def test_the_mean_is_that_of_the_defined_values(defined: list[float], undefined: int) -> None:
+def test_the_mean_is_that_of_the_defined_values(defined, undefined):
     summary = summary_of(defined + [math.nan] * undefined)
     assert summary["mean"] == pytest.approx(np.mean(defined))
 
 
-def test_seeds_are_those_with_a_defined_value() -> None:
+def test_seeds_are_those_with_a_defined_value():
     assert summary_of([1.0, math.nan, 2.0])["seeds"] == 2
 
 
-def test_without_a_defined_value_no_seed_counts() -> None:
+def test_without_a_defined_value_no_seed_counts():
     assert summary_of([math.nan, math.nan])["seeds"] == 0
 
 
-def test_without_a_defined_value_there_is_no_mean() -> None:
+def test_without_a_defined_value_there_is_no_mean():
     assert math.isnan(summary_of([math.nan, math.nan])["mean"])
 
 
@@ -91,7 +89,7 @@ QUARTERS = st.integers(-40, 40).map(lambda number: number / 4)
 
 
 @given(st.lists(QUARTERS, min_size=2, max_size=6).filter(lambda values: len(set(values)) > 1))
-def test_the_interval_is_that_of_student_s_t_distribution(values: list[float]) -> None:
+def test_the_interval_is_that_of_student_s_t_distribution(values):
     low, high = t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=sem(values))
     summary = summary_of(values)
     assert summary["low"] == pytest.approx(low)
@@ -99,18 +97,18 @@ def test_the_interval_is_that_of_student_s_t_distribution(values: list[float]) -
     assert summary["half_width"] == pytest.approx((high - low) / 2)
 
 
-def test_undefined_values_do_not_change_the_interval() -> None:
+def test_undefined_values_do_not_change_the_interval():
     with_gaps = summary_of([math.nan, 1.0, math.nan, 2.0, 4.0])
     pd.testing.assert_series_equal(with_gaps, summary_of([1.0, 2.0, 4.0]))
 
 
-def test_nearly_equal_values_have_a_narrow_interval() -> None:
+def test_nearly_equal_values_have_a_narrow_interval():
     summary = summary_of([1.0, 1.0 + 2e-9])
     # Two values have the standard error of half their difference, and a quantile of 12.706.
     assert summary["half_width"] == pytest.approx(12.706e-9, rel=1e-4)
 
 
-def test_the_interval_of_equal_values_has_no_width() -> None:
+def test_the_interval_of_equal_values_has_no_width():
     summary = summary_of([1.3, 1.3, 1.3])
     assert summary["half_width"] == pytest.approx(0, abs=1e-12)
     assert summary["low"] == pytest.approx(1.3)
@@ -125,7 +123,7 @@ def test_the_interval_of_equal_values_has_no_width() -> None:
         pytest.param([math.nan, math.nan], id="no seed with a value"),
     ],
 )
-def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
+def test_fewer_than_two_values_have_no_interval(values):
     summary = summary_of(values)
     assert summary[["half_width", "low", "high"]].isna().all()
 
@@ -134,16 +132,16 @@ def test_fewer_than_two_values_have_no_interval(values: list[float]) -> None:
 WIDE = [0.0, 1.0]
 
 
-def test_the_interval_ends_at_the_limits_of_the_values() -> None:
+def test_the_interval_ends_at_the_limits_of_the_values():
     summary = summary_of(WIDE, limits=(-1.0, 2.0))
     assert summary["low"] == -1.0
     assert summary["high"] == 2.0
 
 
-def test_limits_beyond_the_interval_do_not_change_it() -> None:
+def test_limits_beyond_the_interval_do_not_change_it():
     pd.testing.assert_series_equal(summary_of(WIDE, limits=(-9.0, 9.0)), summary_of(WIDE))
 
 
-def test_limits_do_not_change_the_half_width() -> None:
+def test_limits_do_not_change_the_half_width():
     summary = summary_of(WIDE, limits=(-1.0, 2.0))
     assert summary["half_width"] == pytest.approx(6.353, abs=1e-3)

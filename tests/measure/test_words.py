@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import attention_trace
 from alibi_viz.measure.attention_sources import TOKEN, Words, shuffle_words
@@ -38,14 +37,14 @@ DECOMPOSED = "e\u0301te\u0301"  # été, with combining accents
         pytest.param("d \u0301", ["d", "\u0301"], id="an accent alone"),
     ],
 )
-def test_text_is_split_into_words_and_punctuation_marks(text: str, tokens: list[str]) -> None:
+def test_text_is_split_into_words_and_punctuation_marks(text, tokens):
     assert TOKEN.findall(text) == tokens
 
 
 # Made-up content
 
 
-def content(text: str, kind: str = "same word") -> Tensor:
+def content(text, kind="same word"):
     """The content of three heads, [heads, query, key]."""
     reading = Words().read(text, kind, num_heads=3, longest=48)
     return attention_trace(reading.query, reading.key, None, causal=False).content[0]
@@ -60,17 +59,17 @@ def content(text: str, kind: str = "same word") -> Tensor:
         pytest.param(0, 3, id="an equal word in another case"),
     ],
 )
-def test_equal_words_have_content_two_at_any_distance(query: int, key: int) -> None:
+def test_equal_words_have_content_two_at_any_distance(query, key):
     values = content("The cat saw the other cat")
     assert values[:, query, key].tolist() == pytest.approx([2.0, 2.0, 2.0], abs=1e-5)
 
 
-def test_composed_and_decomposed_accents_are_the_same_word() -> None:
+def test_composed_and_decomposed_accents_are_the_same_word():
     values = content(f"\u00e9t\u00e9 {DECOMPOSED}")
     assert values[0, 0, 1] == pytest.approx(2.0, abs=1e-5)
 
 
-def test_different_words_have_random_content_that_deviates_by_one_half() -> None:
+def test_different_words_have_random_content_that_deviates_by_one_half():
     values = content(" ".join(f"word{number}" for number in range(48)))[0]
     is_other_word = ~torch.eye(48, dtype=torch.bool)
     of_others = values[is_other_word]
@@ -78,37 +77,37 @@ def test_different_words_have_random_content_that_deviates_by_one_half() -> None
     assert float(of_others.std()) == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_random_content_is_the_same_on_every_machine() -> None:
+def test_the_random_content_is_the_same_on_every_machine():
     values = content("to be or not")[0, 2].tolist()
     assert values == pytest.approx([-0.9998, 0.6452, 2, 0.0971], abs=1e-4)
 
 
-def test_the_content_is_the_same_in_every_head() -> None:
+def test_the_content_is_the_same_in_every_head():
     first, second, third = content("to be or not")
     assert torch.equal(first, second)
     assert torch.equal(first, third)
 
 
-def test_equal_content_is_0_for_every_pair() -> None:
+def test_equal_content_is_0_for_every_pair():
     assert not content("a b c", "equal").any()
 
 
 # Reading
 
 
-def test_a_text_is_cut_to_the_longest_number_of_words() -> None:
+def test_a_text_is_cut_to_the_longest_number_of_words():
     reading = Words().read("a " * 50, "same word", num_heads=4, longest=48)
     assert len(reading.tokens) == 48
     assert reading.query.shape[2] == reading.key.shape[2] == 48
     assert reading.total == 50
 
 
-def test_unknown_content_is_named() -> None:
+def test_unknown_content_is_named():
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
         Words().read("a", "layer 9", num_heads=8, longest=48)
 
 
-def test_a_text_must_have_a_word() -> None:
+def test_a_text_must_have_a_word():
     with pytest.raises(ValueError, match="text must have at least one word, got ''"):
         Words().read("", "same word", num_heads=8, longest=48)
 
@@ -120,35 +119,35 @@ any_seed = pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
 
 
 @any_seed
-def test_shuffling_keeps_the_words(seed: int) -> None:
+def test_shuffling_keeps_the_words(seed):
     shuffled = shuffle_words(TEXT, seed)
     assert shuffled != TEXT
     assert sorted(shuffled.split()) == sorted(TEXT.split())
 
 
 @any_seed
-def test_shuffling_keeps_the_last_word(seed: int) -> None:
+def test_shuffling_keeps_the_last_word(seed):
     assert shuffle_words(TEXT, seed).split()[-1] == "cat"
 
 
 @any_seed
-def test_shuffling_keeps_the_white_space(seed: int) -> None:
+def test_shuffling_keeps_the_white_space(seed):
     spaces = [character for character in shuffle_words(TEXT, seed) if character.isspace()]
     assert spaces == [character for character in TEXT if character.isspace()]
 
 
 @any_seed
-def test_a_seed_gives_the_same_order_each_time(seed: int) -> None:
+def test_a_seed_gives_the_same_order_each_time(seed):
     assert shuffle_words(TEXT, seed) == shuffle_words(TEXT, seed)
 
 
-def test_seeds_give_different_orders() -> None:
+def test_seeds_give_different_orders():
     orders = {shuffle_words(TEXT, seed) for seed in range(20)}
     assert len(orders) > 15
 
 
 @any_seed
-def test_two_words_before_the_last_are_always_exchanged(seed: int) -> None:
+def test_two_words_before_the_last_are_always_exchanged(seed):
     assert shuffle_words("a b c", seed) == "b a c"
 
 
@@ -163,5 +162,5 @@ def test_two_words_before_the_last_are_always_exchanged(seed: int) -> None:
         pytest.param("a a a b", id="equal words before the last"),
     ],
 )
-def test_a_text_without_another_order_stays_as_it_is(text: str, seed: int) -> None:
+def test_a_text_without_another_order_stays_as_it_is(text, seed):
     assert shuffle_words(text, seed) == text

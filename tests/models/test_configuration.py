@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import pytest
 
@@ -31,21 +30,21 @@ from alibi_viz.slopes import SCHEMES
         ),
     ],
 )
-def test_a_wrong_setting_is_named(fields: dict[str, Any], message: str) -> None:
+def test_a_wrong_setting_is_named(fields, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         TransformerConfig(**fields)
 
 
 @pytest.mark.parametrize("num_heads", [1, 6, 64])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_largest_factor_gives_finite_slopes(scheme: str, num_heads: int) -> None:
+def test_the_largest_factor_gives_finite_slopes(scheme, num_heads):
     config = TransformerConfig(
         d_model=384, num_heads=num_heads, scheme=scheme, slope_scale=3.4028e38
     )
     assert bool(config.slopes().isfinite().all())
 
 
-def test_what_only_a_position_method_asks_for_is_checked_when_the_model_is_made() -> None:
+def test_what_only_a_position_method_asks_for_is_checked_when_the_model_is_made():
     config = TransformerConfig(position="rotary", d_model=12, num_heads=4)
     with pytest.raises(ValueError, match="head_dim must be even, got 3"):
         Transformer(config)

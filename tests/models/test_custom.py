@@ -2,12 +2,9 @@
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, SelfAttention, register_method
@@ -22,11 +19,11 @@ class PerHead(Position):
 
     config_fields = ("num_heads",)
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, num_heads):
         super().__init__()
         self.slopes = torch.nn.Parameter(torch.ones(num_heads))
 
-    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+    def bias(self, query_length, key_length, x=None):
         keys = torch.arange(key_length)
         queries = keys[key_length - query_length :]
         steps_back = keys - queries[:, None]
@@ -36,7 +33,7 @@ class PerHead(Position):
 class Steeper(Alibi):
     """Changes the bias itself."""
 
-    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+    def bias(self, query_length, key_length, x=None):
         return 2 * super().bias(query_length, key_length)
 
 
@@ -44,81 +41,81 @@ class Gentler(Alibi):
     """Changes the slopes only."""
 
     @property
-    def slopes(self) -> Tensor:
+    def slopes(self):
         return super().slopes / 2
 
 
-def law_with_slope(slope: float) -> Any:
+def law_with_slope(slope):
     """A law named "constant_slope", defined again at each call."""
 
-    def constant_slope(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    def constant_slope(distance, head, num_heads):
         return -slope * distance
 
     return constant_slope
 
 
-def position_in(model: Any) -> Any:
+def position_in(model):
     return model.transformer.position
 
 
-def bias_of_the_last_of_three_tokens(model: Any) -> list[float]:
+def bias_of_the_last_of_three_tokens(model):
     """In the first head."""
-    bias: list[float] = position_in(model).bias(1, 3)[0, 0].tolist()
+    bias = position_in(model).bias(1, 3)[0, 0].tolist()
     return bias
 
 
 # Names
 
 
-def test_a_function_is_known_by_its_name() -> None:
+def test_a_function_is_known_by_its_name():
     assert register_method(root) == "root"
     assert method_names() == [*POSITIONS, "root"]
     assert custom_method("root") is root
 
 
-def test_the_docstring_of_a_law_is_its_summary() -> None:
+def test_the_docstring_of_a_law_is_its_summary():
     register_method(root)
     assert position_class("root").summary() == "Bias -sqrt(d) / 2h."
 
 
-def test_a_class_is_known_by_its_name() -> None:
+def test_a_class_is_known_by_its_name():
     assert register_method(PerHead) == "PerHead"
     assert position_class("PerHead") is PerHead
     assert custom_method("PerHead") is PerHead
 
 
-def test_a_built_in_method_keeps_its_name() -> None:
+def test_a_built_in_method_keeps_its_name():
     assert register_method("alibi") == "alibi"
     assert register_method(Alibi) == "alibi"
     assert custom_method("alibi") is None
 
 
-def test_own_methods_are_not_among_the_built_in_ones() -> None:
+def test_own_methods_are_not_among_the_built_in_ones():
     built_in = list(POSITIONS)
     register_method(root)
     assert list(POSITIONS) == built_in
 
 
-def test_a_later_definition_of_the_same_name_replaces_the_first() -> None:
+def test_a_later_definition_of_the_same_name_replaces_the_first():
     register_method(law_with_slope(1.0))
     register_method(law_with_slope(2.0))
     assert bias_of_the_last_of_three_tokens(lab.make_model("constant_slope")) == [-4, -2, 0]
 
 
-def test_a_replaced_law_stays_in_the_models_that_it_made() -> None:
+def test_a_replaced_law_stays_in_the_models_that_it_made():
     model = lab.make_model(law_with_slope(1.0))
     register_method(law_with_slope(2.0))
     assert bias_of_the_last_of_three_tokens(model) == [-2, -1, 0]
 
 
-def test_the_last_definition_is_the_last_in_menus() -> None:
+def test_the_last_definition_is_the_last_in_menus():
     register_method(law_with_slope(1.0))
     register_method(PerHead)
     register_method(law_with_slope(2.0))
     assert method_names()[-2:] == ["PerHead", "constant_slope"]
 
 
-def test_a_law_that_is_registered_again_keeps_its_place() -> None:
+def test_a_law_that_is_registered_again_keeps_its_place():
     law = law_with_slope(1.0)
     register_method(law)
     register_method(PerHead)
@@ -126,11 +123,11 @@ def test_a_law_that_is_registered_again_keeps_its_place() -> None:
     assert method_names()[-2:] == ["constant_slope", "PerHead"]
 
 
-def without_a_name() -> Any:
+def without_a_name():
     return lambda distance, head, num_heads: distance
 
 
-def root_under_the_name_of_alibi() -> Any:
+def root_under_the_name_of_alibi():
     """A function with the code of `root`."""
     return type(root)(root.__code__, {}, "alibi")
 
@@ -170,7 +167,7 @@ def root_under_the_name_of_alibi() -> Any:
         ),
     ],
 )
-def test_what_is_no_method_is_refused(method: Any, error: type[Exception], message: str) -> None:
+def test_what_is_no_method_is_refused(method, error, message):
     with pytest.raises(error, match=message):
         register_method(method)
 
@@ -178,7 +175,7 @@ def test_what_is_no_method_is_refused(method: Any, error: type[Exception], messa
 # Laws of the distance
 
 
-def test_a_law_gives_the_bias_of_every_pair() -> None:
+def test_a_law_gives_the_bias_of_every_pair():
     register_method(root)
     model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
     bias = position_in(model).bias(3, 5)
@@ -190,10 +187,10 @@ def test_a_law_gives_the_bias_of_every_pair() -> None:
         torch.testing.assert_close(bias[head - 1], torch.tensor(expected))
 
 
-def test_a_decorated_law_is_called_with_its_decoration() -> None:
-    def times(factor: float, law: Any) -> Any:
+def test_a_decorated_law_is_called_with_its_decoration():
+    def times(factor, law):
         @functools.wraps(law)
-        def multiplied(*arguments: Any) -> Tensor:
+        def multiplied(*arguments):
             return factor * law(*arguments)
 
         return multiplied
@@ -202,22 +199,22 @@ def test_a_decorated_law_is_called_with_its_decoration() -> None:
     assert bias_of_the_last_of_three_tokens(model) == pytest.approx([-2 * math.sqrt(2), -2, 0])
 
 
-def test_a_table_of_biases_is_a_law_up_to_its_end() -> None:
-    def tabled(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def test_a_table_of_biases_is_a_law_up_to_its_end():
+    def tabled(distance, head, num_heads):
         return torch.linspace(0, -5, 200)[distance]
 
     logits = lab.make_model(tabled)(torch.zeros(1, 200, dtype=torch.long))
     assert bool(logits.isfinite().all())
 
 
-def test_source_text_of_a_law_is_that_of_its_definition() -> None:
+def test_source_text_of_a_law_is_that_of_its_definition():
     source = source_text(law_with_slope(1.0))
     assert source.startswith("def constant_slope(distance: Tensor")
     assert "return -slope * distance" in source
 
 
-def test_a_law_from_a_console_has_no_source_text() -> None:
-    names: dict[str, Any] = {"__name__": "__main__"}
+def test_a_law_from_a_console_has_no_source_text():
+    names = {"__name__": "__main__"}
     exec("def typed(distance, head, num_heads):\n    return -1.0 * distance\n", names)
     assert source_text(names["typed"]) == ""
 
@@ -232,22 +229,20 @@ def test_a_law_from_a_console_has_no_source_text() -> None:
         pytest.param(laws.window, [0, 31, 32], [0, 0, -math.inf], id="window"),
     ],
 )
-def test_a_built_in_law_has_these_values_in_head_3_of_8(
-    law: Any, distances: list[int], expected: list[float]
-) -> None:
+def test_a_built_in_law_has_these_values_in_head_3_of_8(law, distances, expected):
     """The slope of that head is 1 / 8."""
     bias = law(torch.tensor(distances), 3, 8)
     torch.testing.assert_close(bias, torch.tensor(expected))
 
 
 @pytest.mark.parametrize("name", laws.__all__)
-def test_a_built_in_law_works_on_the_device_of_the_distance(name: str) -> None:
+def test_a_built_in_law_works_on_the_device_of_the_distance(name):
     distance = torch.arange(5, device="meta")
     assert getattr(laws, name)(distance, 3, 8).is_meta
 
 
 @pytest.mark.parametrize("name", laws.__all__)
-def test_a_built_in_law_refuses_a_number_of_heads_that_is_no_integer(name: str) -> None:
+def test_a_built_in_law_refuses_a_number_of_heads_that_is_no_integer(name):
     with pytest.raises(TypeError, match=r"num_heads must be an integer, got 2\.0"):
         getattr(laws, name)(torch.arange(5), 1, 2.0)
 
@@ -256,13 +251,13 @@ every_built_in_law = pytest.mark.parametrize("name", laws.__all__)
 
 
 @every_built_in_law
-def test_a_built_in_law_makes_a_model(name: str) -> None:
+def test_a_built_in_law_makes_a_model(name):
     model = lab.make_model(getattr(laws, name))
     assert bool(model(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
 
 
 @every_built_in_law
-def test_a_built_in_law_is_defined_in_head_80(name: str) -> None:
+def test_a_built_in_law_is_defined_in_head_80(name):
     """Where a window of 2^82 tokens doesn't fit into int64."""
     law = getattr(laws, name)
     assert bool(law(torch.arange(40), 80, 80).isfinite().all())
@@ -270,7 +265,7 @@ def test_a_built_in_law_is_defined_in_head_80(name: str) -> None:
 
 @every_built_in_law
 @pytest.mark.parametrize("head", [0, 9, -1])
-def test_a_built_in_law_refuses_a_head_out_of_range(name: str, head: int) -> None:
+def test_a_built_in_law_refuses_a_head_out_of_range(name, head):
     law = getattr(laws, name)
     with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
         law(torch.arange(40), head, 8)
@@ -279,43 +274,43 @@ def test_a_built_in_law_refuses_a_head_out_of_range(name: str, head: int) -> Non
 # Laws that can't be used, each named after its mistake
 
 
-def too_short(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def too_short(distance, head, num_heads):
     return distance[:3]
 
 
-def nothing(distance: Tensor, head: int, num_heads: int) -> None:
+def nothing(distance, head, num_heads):
     return None
 
 
-def of_bools(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def of_bools(distance, head, num_heads):
     return distance > 3
 
 
-def trainable(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def trainable(distance, head, num_heads):
     return -torch.nn.Parameter(torch.ones(())) * distance
 
 
-def infinite_at_zero(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def infinite_at_zero(distance, head, num_heads):
     return 1.0 / distance
 
 
-def without_the_own_token(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def without_the_own_token(distance, head, num_heads):
     return -1 / distance.float()
 
 
-def undefined_beyond_40(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def undefined_beyond_40(distance, head, num_heads):
     return torch.where(distance > 40, torch.nan, 0.0)
 
 
-def random(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def random(distance, head, num_heads):
     return -torch.rand(len(distance))
 
 
-def without_num_heads(distance: Tensor, head: int) -> Tensor:
+def without_num_heads(distance, head):
     return distance
 
 
-def for_two_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def for_two_heads(distance, head, num_heads):
     return -torch.tensor([0.5, 0.25])[head - 1] * distance
 
 
@@ -334,7 +329,7 @@ def for_two_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
         (for_two_heads, "head 3 of 4: IndexError"),
     ],
 )
-def test_a_law_that_cannot_be_used_is_named_with_the_value(law: Any, message: str) -> None:
+def test_a_law_that_cannot_be_used_is_named_with_the_value(law, message):
     with pytest.raises(ValueError, match=f"law '{law.__name__}'.*{message}"):
         lab.make_model(law)
 
@@ -342,16 +337,16 @@ def test_a_law_that_cannot_be_used_is_named_with_the_value(law: Any, message: st
 # Classes
 
 
-def test_a_class_gets_the_settings_that_it_names() -> None:
+def test_a_class_gets_the_settings_that_it_names():
     model = LanguageModel(TransformerConfig(position=register_method(PerHead), num_heads=4))
     assert position_in(model).slopes.shape == (4,)
 
 
-def test_a_class_takes_its_settings_by_name_in_any_order() -> None:
+def test_a_class_takes_its_settings_by_name_in_any_order():
     class Swapped(Position):
         config_fields = ("num_heads", "max_length")
 
-        def __init__(self, max_length: int, num_heads: int) -> None:
+        def __init__(self, max_length, num_heads):
             super().__init__()
             self.sizes = (max_length, num_heads)
 
@@ -359,21 +354,19 @@ def test_a_class_takes_its_settings_by_name_in_any_order() -> None:
     assert position_in(model).sizes == (40, 4)
 
 
-def test_a_class_of_your_own_is_trained() -> None:
+def test_a_class_of_your_own_is_trained():
     model = lab.make_model(PerHead)
     model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
     assert bool(position_in(model).slopes.grad.any())
 
 
-def test_all_other_weights_start_as_with_a_built_in_method() -> None:
+def test_all_other_weights_start_as_with_a_built_in_method():
     own_weights = lab.make_model(PerHead).head.weight
     assert torch.equal(own_weights, lab.make_model("alibi").head.weight)
 
 
 @pytest.mark.parametrize(("method", "factor"), [(Steeper, 2.0), (Gentler, 0.5)])
-def test_a_subclass_of_alibi_attends_with_its_own_bias(
-    method: Callable[[int], Alibi], factor: float
-) -> None:
+def test_a_subclass_of_alibi_attends_with_its_own_bias(method, factor):
     query, key, value = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
     position = method(2)
     expected = Alibi(2, slopes=factor * alibi_slopes(2))
@@ -384,24 +377,24 @@ def test_a_subclass_of_alibi_attends_with_its_own_bias(
     )
 
 
-def test_a_subclass_of_alibi_with_other_slopes_takes_padding() -> None:
+def test_a_subclass_of_alibi_with_other_slopes_takes_padding():
     x = torch.ones(1, 2, 8)
     mask = torch.tensor([[True, True]])
     assert SelfAttention(Gentler(2), 8, 2)(x, key_padding_mask=mask).shape == x.shape
 
 
-def test_a_subclass_of_alibi_with_another_bias_takes_no_padding() -> None:
+def test_a_subclass_of_alibi_with_another_bias_takes_no_padding():
     x = torch.ones(1, 2, 8)
     mask = torch.tensor([[True, True]])
     with pytest.raises(TypeError, match="only ALiBi takes one, not Steeper"):
         SelfAttention(Steeper(2), 8, 2)(x, key_padding_mask=mask)
 
 
-def test_a_class_that_looks_ahead_is_refused() -> None:
+def test_a_class_that_looks_ahead_is_refused():
     class Ahead(Position):
         """Lets every query see every key."""
 
-        def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
+        def attend(self, query, key, value, **_):
             return (query @ key.mT).softmax(-1) @ value
 
     with pytest.raises(
@@ -417,7 +410,7 @@ class Changing(Position):
     supports_cache = False
 
 
-def test_a_method_that_supports_no_cache_generates_without_one() -> None:
+def test_a_method_that_supports_no_cache_generates_without_one():
     texts = lab.make_model(Changing).generate(torch.arange(9)[None], 2)
     assert texts.shape == (1, 11)
 
@@ -425,12 +418,12 @@ def test_a_method_that_supports_no_cache_generates_without_one() -> None:
 NO_CACHE = "'Changing' supports no cache, because new tokens move earlier ones"
 
 
-def test_a_method_that_supports_no_cache_refuses_to_generate_with_one() -> None:
+def test_a_method_that_supports_no_cache_refuses_to_generate_with_one():
     with pytest.raises(ValueError, match=NO_CACHE):
         lab.make_model(Changing).generate(torch.arange(9)[None], 2, use_cache=True)
 
 
-def test_a_method_that_supports_no_cache_refuses_one_that_it_is_given() -> None:
+def test_a_method_that_supports_no_cache_refuses_one_that_it_is_given():
     model = lab.make_model(Changing)
     caches = [KeyValueCache() for _ in model.transformer.blocks]
     with pytest.raises(ValueError, match=NO_CACHE):

@@ -3,11 +3,11 @@
 Some parameters start at zero, so those of the position methods are moved at random first.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from alibi_viz import LanguageModel, Transformer, TransformerConfig
 from alibi_viz.models import POSITIONS, SelfAttention
@@ -26,8 +26,8 @@ every_encoder = pytest.mark.parametrize(
 )
 
 
-def config(name: str, **fields: Any) -> TransformerConfig:
-    settings: dict[str, Any] = {
+def config(name, **fields):
+    settings = {
         "num_layers": 2,
         "d_model": WIDTH,
         "num_heads": HEADS,
@@ -39,15 +39,15 @@ def config(name: str, **fields: Any) -> TransformerConfig:
     return TransformerConfig(**settings | fields)
 
 
-def generator(seed: int = 0) -> torch.Generator:
+def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def tokens_of(batch: int, length: int) -> Tensor:
+def tokens_of(batch, length):
     return torch.randint(VOCABULARY, (batch, length), generator=generator(1))
 
 
-def move_position_parameters(module: nn.Module) -> None:
+def move_position_parameters(module):
     random = generator()
     for part in module.modules():
         if isinstance(part, Position):
@@ -55,21 +55,21 @@ def move_position_parameters(module: nn.Module) -> None:
                 parameter.data.add_(0.3 * torch.randn(parameter.shape, generator=random))
 
 
-def language_model(name: str, **fields: Any) -> LanguageModel:
+def language_model(name, **fields):
     torch.manual_seed(0)
     model = LanguageModel(config(name, **fields))
     move_position_parameters(model)
     return model.eval()
 
 
-def stack_of(name: str, **fields: Any) -> Transformer:
+def stack_of(name, **fields):
     torch.manual_seed(0)
     stack = Transformer(config(name, **fields))
     move_position_parameters(stack)
     return stack.eval()
 
 
-def position_of(name: str, **fields: int) -> Position:
+def position_of(name, **fields):
     torch.manual_seed(0)
     position = POSITIONS[name].from_config(config(name, **fields))
     move_position_parameters(position)
@@ -85,7 +85,7 @@ class Inputs(NamedTuple):
     x: Tensor  # the input of the layer
 
 
-def inputs(queries: int, keys: int) -> Inputs:
+def inputs(queries, keys):
     random = generator(10 * queries + keys)
     query = torch.randn(2, HEADS, queries, HEAD_DIM, generator=random)
     key = torch.randn(2, HEADS, keys, HEAD_DIM, generator=random)
@@ -98,7 +98,7 @@ def inputs(queries: int, keys: int) -> Inputs:
 
 
 @every_method
-def test_all_other_parameters_are_those_of_a_model_without_positions(name: str) -> None:
+def test_all_other_parameters_are_those_of_a_model_without_positions(name):
     """So `lab.make_model` can start all methods from equal weights."""
     shapes = {}
     for key, values in LanguageModel(config(name)).state_dict().items():
@@ -109,7 +109,7 @@ def test_all_other_parameters_are_those_of_a_model_without_positions(name: str) 
 
 
 @every_method
-def test_all_parameters_get_gradients(name: str) -> None:
+def test_all_parameters_get_gradients(name):
     model = language_model(name).train()
     model(tokens_of(4, LENGTH)).logsumexp(-1).sum().backward()
     untrained = []
@@ -120,7 +120,7 @@ def test_all_parameters_get_gradients(name: str) -> None:
 
 
 @every_method
-def test_only_the_forget_gate_has_parameters_in_each_layer(name: str) -> None:
+def test_only_the_forget_gate_has_parameters_in_each_layer(name):
     first, second = Transformer(config(name)).blocks
     is_shared = first.attention.position is second.attention.position
     assert is_shared == (name != "forget")
@@ -132,7 +132,7 @@ def test_only_the_forget_gate_has_parameters_in_each_layer(name: str) -> None:
 @every_method
 @pytest.mark.parametrize("length", [0, 1, 17, LENGTH, LENGTH + 1, 3 * LENGTH, 16 * LENGTH + 1])
 @torch.no_grad()
-def test_logits_are_finite_at_any_length_that_is_defined(name: str, length: int) -> None:
+def test_logits_are_finite_at_any_length_that_is_defined(name, length):
     model = language_model(name)
     if not model.is_defined_at(length):
         with pytest.raises(ValueError, match=f"not defined beyond .*{length}"):
@@ -144,14 +144,14 @@ def test_logits_are_finite_at_any_length_that_is_defined(name: str, length: int)
 
 
 @every_method
-def test_only_learned_positions_and_xpos_have_a_longest_text(name: str) -> None:
+def test_only_learned_positions_and_xpos_have_a_longest_text(name):
     longest = {"learned": LENGTH, "xpos": 32 * LENGTH}
     assert position_of(name).max_length == longest.get(name)
 
 
 @every_method
 @pytest.mark.parametrize("keys", [0, 4])
-def test_no_queries_give_an_empty_output(name: str, keys: int) -> None:
+def test_no_queries_give_an_empty_output(name, keys):
     position = position_of(name)
     query, key, value, x = inputs(0, keys)
     output = position.attend(query, key, value, causal=True, x=x)
@@ -159,7 +159,7 @@ def test_no_queries_give_an_empty_output(name: str, keys: int) -> None:
 
 
 @every_method
-def test_more_queries_than_keys_are_refused(name: str) -> None:
+def test_more_queries_than_keys_are_refused(name):
     position = position_of(name)
     query, key, value, x = inputs(3, 3)
     with pytest.raises(ValueError, match=r"key_length=2|at most"):
@@ -171,7 +171,7 @@ def test_more_queries_than_keys_are_refused(name: str) -> None:
 
 @every_method
 @torch.no_grad()
-def test_a_decoder_does_not_depend_on_later_tokens(name: str) -> None:
+def test_a_decoder_does_not_depend_on_later_tokens(name):
     x = inputs(10, 10).x
     changed = torch.cat((x[:, :6], -x[:, 6:]), dim=1)
     stack = stack_of(name)
@@ -180,7 +180,7 @@ def test_a_decoder_does_not_depend_on_later_tokens(name: str) -> None:
 
 @every_encoder
 @torch.no_grad()
-def test_an_encoder_depends_on_later_tokens(name: str) -> None:
+def test_an_encoder_depends_on_later_tokens(name):
     x = inputs(10, 10).x
     changed = torch.cat((x[:, :6], -x[:, 6:]), dim=1)
     stack = stack_of(name, causal=False)
@@ -189,7 +189,7 @@ def test_an_encoder_depends_on_later_tokens(name: str) -> None:
 
 @every_encoder
 @torch.no_grad()
-def test_an_encoder_depends_on_the_order_unless_it_has_no_positions(name: str) -> None:
+def test_an_encoder_depends_on_the_order_unless_it_has_no_positions(name):
     x = inputs(10, 10).x
     order = torch.randperm(10, generator=generator())
     stack = stack_of(name, causal=False)
@@ -199,7 +199,7 @@ def test_an_encoder_depends_on_the_order_unless_it_has_no_positions(name: str) -
 
 @every_method
 @torch.no_grad()
-def test_a_decoder_depends_on_the_order(name: str) -> None:
+def test_a_decoder_depends_on_the_order(name):
     x = inputs(10, 10).x
     order = torch.randperm(10, generator=generator())
     stack = stack_of(name)
@@ -208,7 +208,7 @@ def test_a_decoder_depends_on_the_order(name: str) -> None:
 
 @every_method
 @torch.no_grad()
-def test_the_last_positions_alone_have_the_same_output(name: str) -> None:
+def test_the_last_positions_alone_have_the_same_output(name):
     x = inputs(10, 10).x
     stack = stack_of(name)
     torch.testing.assert_close(stack(x, last=4), stack(x)[:, -4:], atol=1e-5, rtol=1e-4)
@@ -216,7 +216,7 @@ def test_the_last_positions_alone_have_the_same_output(name: str) -> None:
 
 @every_method
 @pytest.mark.parametrize("heads", [1, 2])
-def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name: str, heads: int) -> None:
+def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name, heads):
     """A bias for one head would be broadcast to all."""
     position = position_of(name, num_heads=heads)
     if not position.has_bias:
@@ -227,17 +227,17 @@ def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name: str, 
         SelfAttention(position, WIDTH, HEADS)
 
 
-def test_only_xpos_is_for_decoders_only() -> None:
+def test_only_xpos_is_for_decoders_only():
     decoder_only = [name for name, method in POSITIONS.items() if method.decoder_only]
     assert decoder_only == ["xpos"]
 
 
-def test_a_method_for_decoders_only_refuses_an_encoder() -> None:
+def test_a_method_for_decoders_only_refuses_an_encoder():
     with pytest.raises(ValueError, match="is for decoders only: causal must be True, got False"):
         Transformer(config("xpos", causal=False))
 
 
-def test_a_method_for_decoders_only_refuses_attention_to_later_tokens() -> None:
+def test_a_method_for_decoders_only_refuses_attention_to_later_tokens():
     position = position_of("xpos")
     query, key, value, _ = inputs(4, 4)
     with pytest.raises(ValueError, match="causal must be True"):
@@ -247,7 +247,7 @@ def test_a_method_for_decoders_only_refuses_attention_to_later_tokens() -> None:
 
 
 @every_method
-def test_absolute_methods_alone_change_token_vectors(name: str) -> None:
+def test_absolute_methods_alone_change_token_vectors(name):
     position = position_of(name)
     added = position.embed(torch.zeros(1, 9, WIDTH))
     assert bool((added != 0).any()) == position.is_absolute
@@ -255,7 +255,7 @@ def test_absolute_methods_alone_change_token_vectors(name: str) -> None:
 
 
 @every_method
-def test_a_token_in_front_leaves_the_other_weights_in_proportion(name: str) -> None:
+def test_a_token_in_front_leaves_the_other_weights_in_proportion(name):
     """Up to a quarter of the training length: FIRE divides by the position beyond it."""
     position = position_of(name, max_length=64)
     query, key, _, x = inputs(9, 9)
@@ -271,7 +271,7 @@ def test_a_token_in_front_leaves_the_other_weights_in_proportion(name: str) -> N
 
 @every_method
 @torch.no_grad()
-def test_decoding_with_a_cache_gives_the_logits_of_one_pass(name: str) -> None:
+def test_decoding_with_a_cache_gives_the_logits_of_one_pass(name):
     model = language_model(name)
     tokens = tokens_of(2, 12)
     cache = model.transformer.new_cache()
@@ -281,7 +281,7 @@ def test_decoding_with_a_cache_gives_the_logits_of_one_pass(name: str) -> None:
 
 @every_method
 @torch.no_grad()
-def test_decoding_goes_on_after_tokens_were_removed(name: str) -> None:
+def test_decoding_goes_on_after_tokens_were_removed(name):
     model = language_model(name)
     tokens = tokens_of(2, 12)
     caches = model.transformer.new_cache()
@@ -294,7 +294,7 @@ def test_decoding_goes_on_after_tokens_were_removed(name: str) -> None:
 
 @every_method
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_cache_changes_no_generated_text(name: str, temperature: float) -> None:
+def test_a_cache_changes_no_generated_text(name, temperature):
     model = language_model(name)
     prompt = tokens_of(2, 4)
     texts = []
@@ -314,7 +314,7 @@ LENGTHS = pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 5), (1, 6), 
 
 @every_method
 @LENGTHS
-def test_the_output_is_the_weights_times_the_values(name: str, queries: int, keys: int) -> None:
+def test_the_output_is_the_weights_times_the_values(name, queries, keys):
     """Statistics read `weights`, while models call `attend`."""
     position = position_of(name)
     query, key, value, x = inputs(queries, keys)
@@ -325,7 +325,7 @@ def test_the_output_is_the_weights_times_the_values(name: str, queries: int, key
 
 @every_method
 @LENGTHS
-def test_the_weights_follow_from_the_bias(name: str, queries: int, keys: int) -> None:
+def test_the_weights_follow_from_the_bias(name, queries, keys):
     """Figures read `bias`."""
     position = position_of(name)
     query, key, _, x = inputs(queries, keys)
@@ -344,7 +344,7 @@ def test_the_weights_follow_from_the_bias(name: str, queries: int, keys: int) ->
 
 
 @every_method
-def test_extreme_content_gives_finite_outputs_and_gradients(name: str) -> None:
+def test_extreme_content_gives_finite_outputs_and_gradients(name):
     length = 300 if name != "learned" else LENGTH
     position = position_of(name)
     query, key, value, x = inputs(length, length)
@@ -356,7 +356,7 @@ def test_extreme_content_gives_finite_outputs_and_gradients(name: str) -> None:
 
 
 @every_method
-def test_heads_that_share_a_key_head_attend_as_with_copies_of_it(name: str) -> None:
+def test_heads_that_share_a_key_head_attend_as_with_copies_of_it(name):
     num_heads = 4
     width = num_heads * HEAD_DIM
     position = position_of(name, num_heads=num_heads, d_model=width)
@@ -370,13 +370,13 @@ def test_heads_that_share_a_key_head_attend_as_with_copies_of_it(name: str) -> N
     torch.testing.assert_close(shared(x), copied(x))
 
 
-def two_copies(weight: Tensor) -> Tensor:
+def two_copies(weight):
     """Each head [head_dim, width] of a projection twice, one after the other."""
     return weight.unflatten(0, (-1, HEAD_DIM)).repeat_interleave(2, dim=0).flatten(0, 1)
 
 
 @every_method
-def test_dropout_drops_weights_and_scales_the_others(name: str) -> None:
+def test_dropout_drops_weights_and_scales_the_others(name):
     position = position_of(name)
     query, key, value, x = inputs(30, 30)
     ones = torch.ones_like(value)  # without dropout, each output is the sum of weights, 1
@@ -395,7 +395,7 @@ def test_dropout_drops_weights_and_scales_the_others(name: str) -> None:
     ],
 )
 @torch.no_grad()
-def test_a_stack_works_in_other_dtypes(name: str, dtype: torch.dtype, tolerance: float) -> None:
+def test_a_stack_works_in_other_dtypes(name, dtype, tolerance):
     stack = stack_of(name)
     x = inputs(9, 9).x
     expected = stack(x)
@@ -405,7 +405,7 @@ def test_a_stack_works_in_other_dtypes(name: str, dtype: torch.dtype, tolerance:
 
 
 @pytest.mark.parametrize("name", ["t5", "kerple-log", "fire"])
-def test_texts_that_share_a_bias_need_no_weights_in_memory(name: str) -> None:
+def test_texts_that_share_a_bias_need_no_weights_in_memory(name):
     """torch's blockwise kernel on CPUs takes a mask [1, heads, query, key], but not [heads, query,
     key]."""
     texts = 64

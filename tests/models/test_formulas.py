@@ -3,12 +3,10 @@
 import cmath
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from scipy.special import expit as sigmoid
-from torch import Tensor
 
 from alibi_viz import alibi_slopes
 from alibi_viz.models.positions.absolute import Learned, Sinusoidal
@@ -44,44 +42,44 @@ Case = tuple[Position, Formula]
 # Biases
 
 
-def alibi() -> Case:
-    def bias(head: int, i: int, j: int) -> float:
+def alibi():
+    def bias(head, i, j):
         return -SLOPES[head] * abs(i - j)
 
     return Alibi(HEADS), bias
 
 
-def learned_alibi() -> Case:
+def learned_alibi():
     """After training has doubled all slopes."""
     position = Alibi(HEADS, learned=True)
     (log_slopes,) = position.parameters()
     log_slopes.data += math.log(2)
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         return -2 * SLOPES[head] * abs(i - j)
 
     return position, bias
 
 
-def decay_in_bfloat16() -> Case:
+def decay_in_bfloat16():
     """At the training length of RetNet; the slopes are not rounded."""
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         return abs(i - j) * math.log(1 - 2 ** (-5 - head))
 
     return Decay(HEADS).bfloat16(), bias
 
 
-def decay_in_64_tokens() -> Case:
+def decay_in_64_tokens():
     """A 32nd of RetNet's 2,048, so the distance counts 32 times."""
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         return 32 * abs(i - j) * math.log(1 - 2 ** (-5 - head))
 
     return Decay(HEADS, 64), bias
 
 
-def kerple_log() -> Case:
+def kerple_log():
     """With two parameters below 0.01, where they are clamped."""
     torch.manual_seed(0)
     position = KerpleLog(HEADS)
@@ -90,19 +88,19 @@ def kerple_log() -> Case:
     p = [0.01, position.p[1].item(), position.p[2].item()]
     a = [position.a[0].item(), 0.01, position.a[2].item()]
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         return -p[head] * math.log(1 + a[head] * abs(i - j))
 
     return position, bias
 
 
-def t5_with(trained_length: int, max_distance: int) -> Case:
+def t5_with(trained_length, max_distance):
     """The buckets of T5's code, whose last one begins below `max_distance`."""
     torch.manual_seed(0)
     position = T5Buckets(HEADS, trained_length)
     values = position.values.weight.tolist()  # [bucket, head]
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         distance = abs(i - j)
         if distance < 16:
             return values[distance][head]
@@ -113,15 +111,15 @@ def t5_with(trained_length: int, max_distance: int) -> Case:
     return position, bias
 
 
-def t5_of_its_paper() -> Case:
+def t5_of_its_paper():
     return t5_with(trained_length=512, max_distance=128)
 
 
-def t5_in_128_tokens() -> Case:
+def t5_in_128_tokens():
     return t5_with(trained_length=128, max_distance=32)
 
 
-def fire() -> Case:
+def fire():
     """Trained on 32 tokens, so tau starts at 8, and c at 0.1."""
     torch.manual_seed(0)
     position = Fire(HEADS, 32)
@@ -132,7 +130,7 @@ def fire() -> Case:
     weights_out = second_layer.weight.tolist()
     biases_out = second_layer.bias.tolist()
 
-    def bias(head: int, i: int, j: int) -> float:
+    def bias(head, i, j):
         ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, j, 8))
         output = biases_out[head]
         for weight_in, bias_in, weight_out in zip(
@@ -159,7 +157,7 @@ def fire() -> Case:
     ],
 )
 @pytest.mark.parametrize(("queries", "keys"), [(0, 0), (1, 1), (5, 5), (1, 140), (40, 40)])
-def test_bias_equals_its_formula(case: Callable[[], Case], queries: int, keys: int) -> None:
+def test_bias_equals_its_formula(case, queries, keys):
     position, formula = case()
     bias = position.bias(queries, keys)
     assert bias is not None
@@ -175,13 +173,13 @@ every_short_length = pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 
 
 
 @every_short_length
-def test_a_t5_bucket_holds_neighboring_distances(length: int) -> None:
+def test_a_t5_bucket_holds_neighboring_distances(length):
     buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000))
     assert bool((buckets.diff() >= 0).all())
 
 
 @every_short_length
-def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
+def test_no_distance_falls_into_an_untrained_t5_bucket(length):
     """A quarter of the training length is enough to meet them all."""
     buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000)).tolist()
     in_training = buckets[: max(length, 2)]
@@ -189,18 +187,18 @@ def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
 
 
 @every_short_length
-def test_far_distances_fall_into_the_last_t5_bucket(length: int) -> None:
+def test_far_distances_fall_into_the_last_t5_bucket(length):
     position = T5Buckets(1, 4 * length)
     assert position.bucket(torch.tensor([5000])).tolist() == [position.num_buckets - 1]
 
 
-def test_t5_biases_start_small() -> None:
+def test_t5_biases_start_small():
     torch.manual_seed(0)
     values = T5Buckets(300, 512).values.weight
     assert values.std().item() == pytest.approx(0.02, rel=0.05)
 
 
-def test_parameters_of_kerple_start_below_2_and_1() -> None:
+def test_parameters_of_kerple_start_below_2_and_1():
     torch.manual_seed(0)
     position = KerpleLog(3000)
     for parameter, largest in ((position.p, 2), (position.a, 1)):
@@ -208,7 +206,7 @@ def test_parameters_of_kerple_start_below_2_and_1() -> None:
         assert parameter.max().item() == pytest.approx(largest, abs=0.02)
 
 
-def test_parameters_of_kerple_go_on_learning_where_they_are_clamped() -> None:
+def test_parameters_of_kerple_go_on_learning_where_they_are_clamped():
     position = KerpleLog(HEADS)
     position.a.data[:] = -1
     position.p.data[:] = -1
@@ -222,14 +220,14 @@ def test_parameters_of_kerple_go_on_learning_where_they_are_clamped() -> None:
 # The forget gate
 
 
-def forget_gate() -> Forget:
+def forget_gate():
     forget = Forget(5, alibi_slopes(HEADS))
     torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
     return forget
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(4, 4), (1, 6), (3, 7)])
-def test_forget_bias_is_the_sum_of_log_gates_after_the_key(queries: int, keys: int) -> None:
+def test_forget_bias_is_the_sum_of_log_gates_after_the_key(queries, keys):
     forget = forget_gate()
     x = normal(2, keys, 5, dtype=torch.float32)
     bias = forget.bias(queries, keys, x)
@@ -243,24 +241,24 @@ def test_forget_bias_is_the_sum_of_log_gates_after_the_key(queries: int, keys: i
             )
 
 
-def test_forget_needs_the_input_of_the_layer() -> None:
+def test_forget_needs_the_input_of_the_layer():
     with pytest.raises(ValueError, match=r"a forget gate reads the layer's input, .* got None"):
         forget_gate().bias(3, 7, None)
 
 
-def test_forget_needs_the_input_at_every_key() -> None:
+def test_forget_needs_the_input_at_every_key():
     with pytest.raises(ValueError, match=r"reads the layer's input, .* got shape \[2, 6, 5\]"):
         forget_gate().bias(3, 7, torch.zeros(2, 6, 5))
 
 
-def test_forget_starts_as_alibi() -> None:
+def test_forget_starts_as_alibi():
     forget = Forget(5, alibi_slopes(HEADS))
     x = normal(1, 20, 5, dtype=torch.float32)
     expected = Alibi(HEADS).bias(20, 20)
     torch.testing.assert_close(forget.bias(20, 20, x)[0], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_forget_tells_neighbors_apart_after_20000_tokens() -> None:
+def test_forget_tells_neighbors_apart_after_20000_tokens():
     """The sum over 20,000 tokens is large. Rounding it would lose the difference between two
     neighbors; powers of two would not be rounded."""
     slopes = torch.tensor([0.3, 0.1, 0.01])
@@ -275,7 +273,7 @@ def test_forget_tells_neighbors_apart_after_20000_tokens() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 7, 1999])
-def test_sinusoidal_equals_the_formula_of_the_paper(position: int) -> None:
+def test_sinusoidal_equals_the_formula_of_the_paper(position):
     width = 10
     row = Sinusoidal(width).table(torch.tensor([position]))[0]
     expected = []
@@ -285,18 +283,18 @@ def test_sinusoidal_equals_the_formula_of_the_paper(position: int) -> None:
     assert row.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_sinusoidal_of_an_odd_width_ends_with_a_sine() -> None:
+def test_sinusoidal_of_an_odd_width_ends_with_a_sine():
     row = Sinusoidal(5).table(torch.tensor([3]))[0]
     assert row[-1].item() == pytest.approx(math.sin(3 / 10000 ** (4 / 5)), abs=1e-6)
 
 
-def test_sinusoidal_adds_its_table_to_the_token_vectors() -> None:
+def test_sinusoidal_adds_its_table_to_the_token_vectors():
     position = Sinusoidal(6)
     tokens = normal(2, 3, 6, dtype=torch.float32)
     assert torch.equal(position.embed(tokens), tokens + position.table(torch.arange(3)))
 
 
-def test_learned_adds_rows_of_its_table_from_the_start_position() -> None:
+def test_learned_adds_rows_of_its_table_from_the_start_position():
     position = Learned(4, 3)
     tokens = normal(2, 2, 4, dtype=torch.float32)
     table = position.table.weight
@@ -304,13 +302,13 @@ def test_learned_adds_rows_of_its_table_from_the_start_position() -> None:
     assert torch.equal(position.embed(tokens, start=1), tokens + table[1:])
 
 
-def test_learned_is_not_defined_beyond_its_table() -> None:
+def test_learned_is_not_defined_beyond_its_table():
     position = Learned(4, 3)
     with pytest.raises(ValueError, match="not defined beyond max_length=3, got length 4"):
         position.embed(torch.zeros(1, 1, 4), start=3)
 
 
-def test_learned_positions_start_small() -> None:
+def test_learned_positions_start_small():
     torch.manual_seed(0)
     assert Learned(64, 512).table.weight.std().item() == pytest.approx(0.02, rel=0.02)
 
@@ -319,13 +317,13 @@ def test_learned_positions_start_small() -> None:
 
 
 def rotated(
-    vectors: Tensor,
-    first: int,
+    vectors,
+    first,
     *,
-    base: float = 10000.0,
-    slower: tuple[float, float, float] = (1.0, 1.0, 1.0),
-    scale: float = 1.0,
-) -> Tensor:
+    base=10000.0,
+    slower=(1.0, 1.0, 1.0),
+    scale=1.0,
+):
     """Vectors at the positions first, first + 1, ..., as complex numbers.
 
     `slower` says how many times slower each pair turns.
@@ -342,7 +340,7 @@ def rotated(
 
 
 @pytest.mark.parametrize("position", [0, 1, 100_000])
-def test_rotary_turns_pairs_exactly_also_far_away(position: int) -> None:
+def test_rotary_turns_pairs_exactly_also_far_away(position):
     """An angle of 100,000 in float32 would be wrong by up to 0.004."""
     vectors = normal(1, 2, 1, DIM)
     at = torch.tensor([position])
@@ -352,7 +350,7 @@ def test_rotary_turns_pairs_exactly_also_far_away(position: int) -> None:
 
 # Trained on 8 tokens, in which only the fastest pair turns once
 S = 3.0  # at 24 tokens
-RULES: dict[str, dict[str, Any]] = {
+RULES = {
     "plain": {},
     "pi": {"slower": (S, S, S)},
     "ntk": {"base": 10000 * S ** (DIM / (DIM - 2))},
@@ -361,7 +359,7 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("rule", SCALING_RULES)
-def test_angles_follow_the_rule_beyond_the_training_length(rule: str) -> None:
+def test_angles_follow_the_rule_beyond_the_training_length(rule):
     query = normal(1, 2, 3, DIM)
     key = normal(1, 2, 24, DIM, seed=1)
     new_query, new_key = ScaledRotary(DIM, rule, 8).transform(query, key)
@@ -372,7 +370,7 @@ def test_angles_follow_the_rule_beyond_the_training_length(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
-def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule: str) -> None:
+def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule):
     key = normal(1, 2, 9, DIM)
     _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
     assert not torch.allclose(new_key, rotated(key, 0), atol=1e-3)
@@ -380,14 +378,14 @@ def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule: st
 
 @pytest.mark.parametrize("length", [3, 8])
 @pytest.mark.parametrize("rule", SCALING_RULES)
-def test_no_rule_changes_angles_up_to_the_training_length(rule: str, length: int) -> None:
+def test_no_rule_changes_angles_up_to_the_training_length(rule, length):
     key = normal(1, 2, length, DIM)
     _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
     _, plain_key = Rotary(DIM).transform(key, key)
     assert torch.equal(new_key, plain_key)
 
 
-def test_rotary_is_the_same_when_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rotary_is_the_same_when_compiled(monkeypatch):
     """Then it keeps no table of cosines."""
     key = normal(1, 2, 9, DIM)
     _, expected = Rotary(DIM).transform(key, key)
@@ -400,7 +398,7 @@ def test_rotary_is_the_same_when_compiled(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("s", [1.5, 4.0, 16.0])
 @pytest.mark.parametrize(("head_dim", "trained_length"), [(16, 64), (64, 512), (128, 4096)])
-def test_yarn_equals_transformers(head_dim: int, trained_length: int, s: float) -> None:
+def test_yarn_equals_transformers(head_dim, trained_length, s):
     transformers = pytest.importorskip("transformers")
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: PLC0415  # after importorskip
 
@@ -422,7 +420,7 @@ def test_yarn_equals_transformers(head_dim: int, trained_length: int, s: float) 
 
 
 @pytest.mark.parametrize("trained_length", [1, 2, 6, 7])
-def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length: int) -> None:
+def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length):
     scaled = yarn_frequencies(8, trained_length, s=4.0)
     unscaled = yarn_frequencies(8, trained_length, s=1.0)
     assert (scaled / unscaled).tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
@@ -439,14 +437,12 @@ def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length: 
         pytest.param(6, "rerope", 0, "trained_length must be .* 1, got 0", id="length, rerope"),
     ],
 )
-def test_invalid_settings_of_rotary_positions_are_named(
-    head_dim: int, rule: str, trained_length: int, message: str
-) -> None:
+def test_invalid_settings_of_rotary_positions_are_named(head_dim, rule, trained_length, message):
     with pytest.raises(ValueError, match=message):
         rotary_with_rule(head_dim, rule, trained_length)
 
 
-def rectified_logit(query: Tensor, key: Tensor, distance: int, trained_length: int) -> float:
+def rectified_logit(query, key, distance, trained_length):
     """The logit of one query and key [DIM], by ReRoPE from a distance of L - 1 on."""
     farthest = trained_length - 1
     turning_distance = max(-farthest, min(distance, farthest))
@@ -467,8 +463,8 @@ def rectified_logit(query: Tensor, key: Tensor, distance: int, trained_length: i
 @pytest.mark.parametrize("query_length", [1, 5, 12])
 @pytest.mark.parametrize("trained_length", [1, 4, 11])
 def test_angles_of_rerope_stop_at_the_largest_distance_of_training(
-    trained_length: int, query_length: int, causal: bool
-) -> None:
+    trained_length, query_length, causal
+):
     length = 12
     query = normal(1, 2, query_length, DIM)
     key = normal(1, 2, length, DIM, seed=1)
@@ -486,14 +482,14 @@ def test_angles_of_rerope_stop_at_the_largest_distance_of_training(
 
 
 @pytest.mark.parametrize("length", [3, 8])
-def test_rerope_attends_as_plain_rotary_up_to_the_training_length(length: int) -> None:
+def test_rerope_attends_as_plain_rotary_up_to_the_training_length(length):
     query, key, value = normal(3, 2, 4, length, DIM)
     rectified = RectifiedRotary(DIM, 8).attend(query, key, value, causal=True)
     plain = Rotary(DIM).attend(query, key, value, causal=True)
     torch.testing.assert_close(rectified, plain, atol=1e-6, rtol=1e-5)
 
 
-def test_rerope_attends_with_its_own_logits() -> None:
+def test_rerope_attends_with_its_own_logits():
     """Four heads share two heads of keys and values."""
     query = normal(1, 4, 9, DIM)
     key, value = normal(2, 1, 2, 9, DIM, seed=1)
@@ -506,7 +502,7 @@ def test_rerope_attends_with_its_own_logits() -> None:
 
 
 @pytest.mark.parametrize(("i", "j"), [(5, 5), (6, 2), (100, 0), (2048, 1), (4096, 4000), (4096, 0)])
-def test_xpos_logits_are_rotary_logits_times_a_power(i: int, j: int) -> None:
+def test_xpos_logits_are_rotary_logits_times_a_power(i, j):
     """z_k^((i - j) / 512), with z_k = (2k / DIM + 0.4) / 1.4 for pair k."""
     query = normal(1, 1, 4097, DIM)
     key = normal(1, 1, 4097, DIM, seed=1)
@@ -535,7 +531,7 @@ each_longest_text = pytest.mark.parametrize(
 
 
 @each_longest_text
-def test_xpos_is_finite_at_its_longest_text(dtype: torch.dtype, longest: int) -> None:
+def test_xpos_is_finite_at_its_longest_text(dtype, longest):
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf -
     inf is NaN."""
     vectors = normal(2, 1, 1, longest, 16).to(dtype)
@@ -546,7 +542,7 @@ def test_xpos_is_finite_at_its_longest_text(dtype: torch.dtype, longest: int) ->
     assert bool((some_queries @ key[0, 0].mT).isfinite().all())
 
 
-def test_xpos_counts_positions_from_the_middle() -> None:
+def test_xpos_counts_positions_from_the_middle():
     """From the first token, the largest factor would be 3.5^64."""
     growth_at_the_ends = 3.5**32  # of pair 0: 1.4 / 0.4 for each 512 of 16,384 tokens
     ones = torch.ones(1, 1, 32768, 2)
@@ -557,7 +553,7 @@ def test_xpos_counts_positions_from_the_middle() -> None:
 
 
 @each_longest_text
-def test_xpos_is_not_defined_for_longer_texts(dtype: torch.dtype, longest: int) -> None:
+def test_xpos_is_not_defined_for_longer_texts(dtype, longest):
     vectors = torch.zeros(1, 1, longest + 1, 16, dtype=dtype)
     message = f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}"
     with pytest.raises(ValueError, match=message):

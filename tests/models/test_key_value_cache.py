@@ -3,13 +3,11 @@
 import math
 import re
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
 from alibi_viz.attention import KeyBall
@@ -21,7 +19,7 @@ normal = partial(cases.normal, dtype=torch.float32)
 # Appending
 
 
-def test_a_cache_returns_all_tokens_so_far() -> None:
+def test_a_cache_returns_all_tokens_so_far():
     cache = KeyValueCache()
     tokens = normal(20, 2, 3, 1, 4)  # one after the other
     for number, token in enumerate(tokens, start=1):
@@ -32,7 +30,7 @@ def test_a_cache_returns_all_tokens_so_far() -> None:
         assert cache.length == number
 
 
-def test_a_cache_grows_by_doubling() -> None:
+def test_a_cache_grows_by_doubling():
     cache = KeyValueCache()
     token = torch.zeros(2, 3, 1, 4)
     memory = set()
@@ -43,12 +41,12 @@ def test_a_cache_grows_by_doubling() -> None:
     assert memory == {bytes_of_a_token * capacity for capacity in (1, 2, 4, 8, 16, 32)}
 
 
-def test_a_cache_has_no_room_beyond_the_next_power_of_two() -> None:
+def test_a_cache_has_no_room_beyond_the_next_power_of_two():
     keys, _ = KeyValueCache().append(torch.zeros(1, 4, 4096, 8), torch.zeros(1, 4, 4096, 8))
     assert keys.untyped_storage().nbytes() == keys.nbytes
 
 
-def test_an_emptied_cache_takes_any_shapes() -> None:
+def test_an_emptied_cache_takes_any_shapes():
     cache = KeyValueCache()
     cache.append(torch.zeros(2, 3, 1, 4), torch.zeros(2, 3, 1, 4))
     cache.length = 0
@@ -56,7 +54,7 @@ def test_an_emptied_cache_takes_any_shapes() -> None:
     assert tokens.shape == (5, 7)
 
 
-def test_the_last_tokens_are_removed_by_a_smaller_length() -> None:
+def test_the_last_tokens_are_removed_by_a_smaller_length():
     cache = KeyValueCache()
     cache.append(torch.tensor([[1.0], [2.0], [3.0]]))
     cache.length = 1
@@ -74,9 +72,7 @@ def test_the_last_tokens_are_removed_by_a_smaller_length() -> None:
         pytest.param(2.0, TypeError, "length must be an integer, got 2.0", id="a float"),
     ],
 )
-def test_a_length_that_the_cache_can_not_have_is_refused(
-    length: Any, error: type[Exception], message: str
-) -> None:
+def test_a_length_that_the_cache_can_not_have_is_refused(length, error, message):
     cache = KeyValueCache()
     cache.append(torch.zeros(3, 4))
     with pytest.raises(error, match=re.escape(message)):
@@ -105,9 +101,7 @@ FITTING = "tensors appended to the cache must be [2, 3, 1, 4] of torch.float32 o
         ),
     ],
 )
-def test_tensors_that_do_not_fit_leave_the_cache_unchanged(
-    tensors: tuple[Tensor, ...], message: str
-) -> None:
+def test_tensors_that_do_not_fit_leave_the_cache_unchanged(tensors, message):
     cache = KeyValueCache()
     cache.append(TOKEN, TOKEN)
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -126,9 +120,7 @@ APPENDED = "tensors appended to the cache must be one or more, each [..., length
         pytest.param((torch.zeros(3),), ValueError, APPENDED + "shape [3]", id="one axis"),
     ],
 )
-def test_what_is_no_tensor_of_tokens_is_not_appended(
-    tensors: tuple[Any, ...], error: type[Exception], message: str
-) -> None:
+def test_what_is_no_tensor_of_tokens_is_not_appended(tensors, error, message):
     cache = KeyValueCache()
     with pytest.raises(error, match=re.escape(message)):
         cache.append(*tensors)
@@ -138,7 +130,7 @@ def test_what_is_no_tensor_of_tokens_is_not_appended(
 # The ball of keys
 
 
-def test_an_empty_cache_has_no_ball() -> None:
+def test_an_empty_cache_has_no_ball():
     with pytest.raises(ValueError, match="an empty cache has no ball of keys"):
         KeyValueCache().key_ball()
 
@@ -151,7 +143,7 @@ def test_an_empty_cache_has_no_ball() -> None:
         pytest.param((TOKEN, TOKEN[..., :2]), "[2, 3, 1, 4], [2, 3, 1, 2]", id="other widths"),
     ],
 )
-def test_a_ball_needs_keys_and_values(tensors: tuple[Tensor, ...], shapes: str) -> None:
+def test_a_ball_needs_keys_and_values(tensors, shapes):
     cache = KeyValueCache()
     cache.append(*tensors)
     with pytest.raises(ValueError, match="needs a cache of keys and values") as error:
@@ -167,7 +159,7 @@ def test_a_ball_needs_keys_and_values(tensors: tuple[Tensor, ...], shapes: str) 
         max_size=6,
     )
 )
-def test_the_ball_contains_all_keys(steps: list[tuple[int, int, bool]]) -> None:
+def test_the_ball_contains_all_keys(steps):
     cache = KeyValueCache()
     for index, (added, removed, is_read) in enumerate(steps):
         further_away = 10.0**index  # than all keys before
@@ -182,12 +174,12 @@ def test_the_ball_contains_all_keys(steps: list[tuple[int, int, bool]]) -> None:
         cache.length = max(0, cache.length - removed)
 
 
-def lengths_measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def lengths_measured(monkeypatch):
     """To which each later call of `KeyBall.of` adds the number of its keys."""
-    lengths: list[int] = []
+    lengths = []
     measure = KeyBall.of
 
-    def record(key: Tensor, *rest: Any) -> KeyBall:
+    def record(key, *rest):
         lengths.append(key.shape[2])
         return measure(key, *rest)
 
@@ -195,7 +187,7 @@ def lengths_measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return lengths
 
 
-def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_token_is_measured_once(monkeypatch):
     lengths = lengths_measured(monkeypatch)
     cache = KeyValueCache()
     for added in (50, 1, 1, 7):
@@ -206,8 +198,8 @@ def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tokens_are_measured_together_when_the_ball_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     lengths = lengths_measured(monkeypatch)
     cache = KeyValueCache()
     for added in (5, 1, 1):
@@ -216,7 +208,7 @@ def test_tokens_are_measured_together_when_the_ball_is_read(
     assert lengths == [7]
 
 
-def test_tokens_are_measured_in_place_of_removed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_measured_in_place_of_removed_ones(monkeypatch):
     lengths = lengths_measured(monkeypatch)
     cache = KeyValueCache()
     cache.append(*normal(2, 1, 2, 50, 4))
@@ -227,7 +219,7 @@ def test_tokens_are_measured_in_place_of_removed_ones(monkeypatch: pytest.Monkey
     assert lengths == [50, 3]
 
 
-def test_a_cache_that_was_shortened_keeps_its_ball() -> None:
+def test_a_cache_that_was_shortened_keeps_its_ball():
     cache = KeyValueCache()
     cache.append(*normal(2, 1, 2, 50, 4))
     ball = cache.key_ball()
@@ -235,7 +227,7 @@ def test_a_cache_that_was_shortened_keeps_its_ball() -> None:
     assert cache.key_ball() is ball, "it still contains all keys"
 
 
-def test_a_third_tensor_has_no_part_in_the_ball() -> None:
+def test_a_third_tensor_has_no_part_in_the_ball():
     key, value, other = normal(3, 1, 2, 5, 4)
     with_other = KeyValueCache()
     with_other.append(key, value, other)
@@ -247,7 +239,7 @@ def test_a_third_tensor_has_no_part_in_the_ball() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("place", ["key", "value"])
-def test_nan_or_inf_makes_the_radius_of_its_head_infinite(place: str, bad: float) -> None:
+def test_nan_or_inf_makes_the_radius_of_its_head_infinite(place, bad):
     key, value = normal(2, 2, 3, 40, 4)
     cache = KeyValueCache()
     cache.append(key[:, :, :20], value[:, :, :20])
@@ -260,7 +252,7 @@ def test_nan_or_inf_makes_the_radius_of_its_head_infinite(place: str, bad: float
     assert is_infinite.nonzero().tolist() == [[1, 2]]
 
 
-def test_an_emptied_cache_forgets_an_infinite_radius() -> None:
+def test_an_emptied_cache_forgets_an_infinite_radius():
     cache = KeyValueCache()
     cache.append(torch.full((1, 1, 1, 2), math.nan), torch.zeros(1, 1, 1, 2))
     assert bool(cache.key_ball().radius.isinf().all())
@@ -272,16 +264,14 @@ def test_an_emptied_cache_forgets_an_infinite_radius() -> None:
 # Decoding within the spans
 
 
-def attend_within_the_spans(*args: Any, **options: Any) -> Tensor:
+def attend_within_the_spans(*args, **options):
     """`alibi_attention` that skips keys also where it doesn't pay off."""
     assert "key_ball" in options, "decoding passes on the ball of the cache"
     return alibi_attention(*args, **options, backend="windowed")
 
 
 @pytest.mark.parametrize("key_heads", [1, 4])
-def test_decoding_within_the_spans_equals_one_pass(
-    key_heads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decoding_within_the_spans_equals_one_pass(key_heads, monkeypatch):
     torch.manual_seed(0)
     attention = AlibiSelfAttention(32, num_heads=4, num_key_heads=key_heads)
     x = normal(2, 1500, 32)
@@ -301,8 +291,8 @@ def test_decoding_within_the_spans_equals_one_pass(
 
 
 def test_another_continuation_within_the_spans_equals_one_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     torch.manual_seed(0)
     attention = AlibiSelfAttention(32, num_heads=4)
     x = normal(2, 1500, 32)
@@ -319,7 +309,7 @@ def test_another_continuation_within_the_spans_equals_one_pass(
     torch.testing.assert_close(output, whole[:, 1200:], atol=2e-6, rtol=1e-5)
 
 
-def test_one_token_reads_only_the_keys_within_the_spans() -> None:
+def test_one_token_reads_only_the_keys_within_the_spans():
     """NaN in all other keys and values, put there once the ball is known, does not reach the
     output."""
     slopes = torch.tensor([0.5, 0.25, 0.0, 0.25])
@@ -335,7 +325,7 @@ def test_one_token_reads_only_the_keys_within_the_spans() -> None:
     torch.testing.assert_close(output, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_autocast_does_not_use_the_ball_of_keys_before_they_are_rounded() -> None:
+def test_autocast_does_not_use_the_ball_of_keys_before_they_are_rounded():
     """Near 1000 bfloat16 has steps of 4: keys 1000 and 1002.1 differ by 2.1, but by 4 once they are
     rounded."""
     key = torch.full((1, 1, 2000, 64), 1000.0)
@@ -361,7 +351,7 @@ QUERY = normal(1, 2, 1, 1024)
 KEY = normal(1, 2, 4096, 1024)
 
 
-def test_a_ball_lets_auto_skip_keys() -> None:
+def test_a_ball_lets_auto_skip_keys():
     assert choose_backend(QUERY, KEY, SLOPES).name == "mask"
     ball = KeyBall.of(KEY, KEY)
     assert choose_backend(QUERY, KEY, SLOPES, key_ball=lambda: ball).name == "windowed"
@@ -390,8 +380,6 @@ def test_a_ball_lets_auto_skip_keys() -> None:
         ),
     ],
 )
-def test_a_ball_that_does_not_fit_the_keys_is_refused(
-    key_ball: Any, error: type[Exception], message: str
-) -> None:
+def test_a_ball_that_does_not_fit_the_keys_is_refused(key_ball, error, message):
     with pytest.raises(error, match=message):
         alibi_attention(QUERY, KEY, KEY, SLOPES, backend="windowed", key_ball=key_ball)

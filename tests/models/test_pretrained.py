@@ -2,8 +2,6 @@
 `lab.modify`."""
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,8 +17,8 @@ from tests.pretrained_models import FAMILIES, small_model
 LENGTH = 24
 TOKENS = torch.randint(0, 256, (2, LENGTH), generator=torch.Generator().manual_seed(0))
 
-NO_CHANGE: dict[str, Any] = {}
-EVERYTHING: dict[str, Any] = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
+NO_CHANGE = {}
+EVERYTHING = {"slopes": [0.5, 1.0, 2.0, 0.0], "window": 6, "sinks": 2}
 CHANGES = {
     "as loaded": NO_CHANGE,
     "steeper": {"slopes": 1.5},
@@ -37,7 +35,7 @@ as_loaded_and_changed = pytest.mark.parametrize(
 )
 
 
-def padding_masks() -> dict[str, Tensor]:
+def padding_masks():
     """Which tokens are real, 1 or 0, [batch, length]."""
     full = torch.ones(2, LENGTH, dtype=torch.long)
 
@@ -65,12 +63,12 @@ class Change(NamedTuple):
     window: int = LENGTH
     sinks: int = 0
 
-    def factor(self, head: int) -> float:
+    def factor(self, head):
         if isinstance(self.slopes, list):
             return self.slopes[head]
         return self.slopes
 
-    def distance(self, query: int, key: int) -> int | None:
+    def distance(self, query, key):
         """The distance of a pair of real tokens in the bias; None if it isn't visible."""
         distance = query - key
         if distance < self.window:
@@ -82,9 +80,7 @@ class Change(NamedTuple):
         return min(distance, self.window + sinks_after_it)
 
 
-def reference_weights(
-    query: Tensor, key: Tensor, slopes: Tensor, mask: Tensor, change: Change
-) -> Tensor:
+def reference_weights(query, key, slopes, mask, change):
     """Weights [batch, heads, query, key] in float64, logit by logit; zeros for padding."""
     batch, heads, length, head_dim = query.shape
     content = query.double() @ key.double().mT / math.sqrt(head_dim)
@@ -106,7 +102,7 @@ def reference_weights(
     return weights
 
 
-def own_slopes(name: str, model: Any, layer: Any) -> Tensor:
+def own_slopes(name, model, layer):
     """The slopes of a layer for the usual scale of q . k."""
     slopes = family_of(model).slopes(layer)
     if name == "falcon eager":
@@ -123,16 +119,16 @@ class Seen(NamedTuple):
 
 
 @torch.no_grad()
-def seen_by_layers(model: Any, mask: Tensor) -> list[Seen]:
+def seen_by_layers(model, mask):
     family = family_of(model)
     layers = family.layers(model)
-    hidden: list[Tensor] = []
-    mixed: list[Tensor] = []
+    hidden = []
+    mixed = []
 
-    def keep_hidden(_module: Any, inputs: tuple[Tensor, ...]) -> None:
+    def keep_hidden(_module, inputs):
         hidden.append(inputs[0])
 
-    def keep_mixed(_module: Any, inputs: tuple[Tensor, ...]) -> None:
+    def keep_mixed(_module, inputs):
         mixed.append(inputs[0])
 
     for layer in layers:
@@ -145,7 +141,7 @@ def seen_by_layers(model: Any, mask: Tensor) -> list[Seen]:
 # Attention
 
 
-def has_a_reference(name: str, change: dict[str, Any], mask_name: str) -> bool:
+def has_a_reference(name, change, mask_name):
     """Not MPT's bias, one for the whole batch, which counts gaps and can't move sinks by row."""
     if name != "mpt" or mask_name == "full":
         return True
@@ -162,7 +158,7 @@ for name in FAMILIES:
 
 
 @torch.no_grad()
-def assert_equals_reference(name: str, model: Any, change: dict[str, Any], mask: Tensor) -> None:
+def assert_equals_reference(name, model, change, mask):
     for layer, hidden, mixed in seen_by_layers(model, mask):
         query, key, value = family_of(model).project(layer, hidden)
         slopes = own_slopes(name, model, layer)
@@ -173,16 +169,14 @@ def assert_equals_reference(name: str, model: Any, change: dict[str, Any], mask:
 
 
 @pytest.mark.parametrize(("name", "change", "mask"), CASES)
-def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask: Tensor) -> None:
+def test_attention_equals_a_reference(name, change, mask):
     model = lab.modify(small_model(name), **change)
     assert_equals_reference(name, model, change, mask)
 
 
 @as_loaded_and_changed
 @pytest.mark.parametrize(("setting", "value"), [("clip_qkv", 0.5), ("softmax_scale", 0.1)])
-def test_attention_with_a_setting_of_some_mpt_models_equals_a_reference(
-    setting: str, value: float, change: dict[str, Any]
-) -> None:
+def test_attention_with_a_setting_of_some_mpt_models_equals_a_reference(setting, value, change):
     model = lab.modify(small_model("mpt"), **change)
     for layer in family_of(model).layers(model):
         setattr(layer, setting, value)
@@ -191,14 +185,14 @@ def test_attention_with_a_setting_of_some_mpt_models_equals_a_reference(
 
 @every_family
 @torch.no_grad()
-def test_slopes_are_those_of_the_bias_that_a_layer_receives(name: str) -> None:
+def test_slopes_are_those_of_the_bias_that_a_layer_receives(name):
     """The slopes of 12 heads are no powers of two, so Falcon's are rounded."""
     model = small_model(name, heads=12)
     family = family_of(model)
     layer = family.layers(model)[0]
-    received: list[dict[str, Any]] = []
+    received = []
 
-    def keep(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
+    def keep(_module, _args, inputs):
         received.append(inputs)
 
     layer.register_forward_pre_hook(keep, with_kwargs=True)
@@ -210,7 +204,7 @@ def test_slopes_are_those_of_the_bias_that_a_layer_receives(name: str) -> None:
 
 
 @torch.no_grad()
-def test_multi_query_attention_has_the_same_key_for_each_head() -> None:
+def test_multi_query_attention_has_the_same_key_for_each_head():
     model = small_model("falcon multi-query")
     family = family_of(model)
     _, key, _ = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
@@ -219,7 +213,7 @@ def test_multi_query_attention_has_the_same_key_for_each_head() -> None:
 
 @every_family
 @torch.no_grad()
-def test_query_key_and_value_have_all_heads(name: str) -> None:
+def test_query_key_and_value_have_all_heads(name):
     model = small_model(name)
     family = family_of(model)
     query, key, value = family.project(family.layers(model)[0], torch.ones(1, 3, 64))
@@ -230,9 +224,7 @@ def test_query_key_and_value_have_all_heads(name: str) -> None:
 
 @as_loaded_and_changed
 @every_family
-def test_fused_attention_gives_every_layer_the_same_input(
-    name: str, change: dict[str, Any]
-) -> None:
+def test_fused_attention_gives_every_layer_the_same_input(name, change):
     model = lab.modify(small_model(name), **change)
     fused = attention_inputs(model, TOKENS)
     expected = [seen.hidden for seen in seen_by_layers(model, MASKS["full"])]
@@ -242,13 +234,13 @@ def test_fused_attention_gives_every_layer_the_same_input(
 LAST_QUERIES = 5
 
 
-def distance_of_last_queries() -> Tensor:
+def distance_of_last_queries():
     """From each query to each key, int64 [query, key]."""
     positions = torch.arange(LENGTH)
     return positions[-LAST_QUERIES:, None] - positions
 
 
-def weights_of_last_queries(name: str, model: Any) -> list[Tensor]:
+def weights_of_last_queries(name, model):
     """Of a model changed in everything: for each layer [batch, heads, query, key]."""
     change = Change(**EVERYTHING)
     of_layers = []
@@ -262,7 +254,7 @@ def weights_of_last_queries(name: str, model: Any) -> list[Tensor]:
 
 @every_family
 @torch.no_grad()
-def test_mean_distance_is_that_of_the_reference(name: str) -> None:
+def test_mean_distance_is_that_of_the_reference(name):
     model = lab.modify(small_model(name), **EVERYTHING)
     stats = pretrained_stats(model, TOKENS, trained=8, queries=LAST_QUERIES)
     of_layers = weights_of_last_queries(name, model)
@@ -273,7 +265,7 @@ def test_mean_distance_is_that_of_the_reference(name: str) -> None:
 
 @every_family
 @torch.no_grad()
-def test_weight_beyond_the_training_length_is_that_of_the_reference(name: str) -> None:
+def test_weight_beyond_the_training_length_is_that_of_the_reference(name):
     trained = 5  # the window of 6 shows one key beyond it, and the sinks are further
     model = lab.modify(small_model(name), **EVERYTHING)
     stats = pretrained_stats(model, TOKENS, trained=trained, queries=LAST_QUERIES)
@@ -285,10 +277,10 @@ def test_weight_beyond_the_training_length_is_that_of_the_reference(name: str) -
 
 # Decoding
 
-TWICE: list[dict[str, Any]] = [{"window": 4}, {"window": 2, "sinks": 1}]
+TWICE = [{"window": 4}, {"window": 2, "sinks": 1}]
 
 
-def generated_logits(model: Any, mask: Tensor, *, use_cache: bool) -> Tensor:
+def generated_logits(model, mask, *, use_cache):
     """Of eight new tokens."""
     generated = model.generate(
         TOKENS,
@@ -312,9 +304,7 @@ def generated_logits(model: Any, mask: Tensor, *, use_cache: bool) -> Tensor:
     ],
 )
 @every_family
-def test_generating_with_a_cache_gives_the_same_logits(
-    name: str, changes: list[dict[str, Any]]
-) -> None:
+def test_generating_with_a_cache_gives_the_same_logits(name, changes):
     model = small_model(name)
     for change in changes:
         model = lab.modify(model, **change)
@@ -328,19 +318,19 @@ def test_generating_with_a_cache_gives_the_same_logits(
 # What stays as it is
 
 
-def changed_in_bfloat16(name: str) -> Any:
+def changed_in_bfloat16(name):
     return lab.modify(small_model(name).to(torch.bfloat16), 0.5, window=4, sinks=1)
 
 
 @every_family
 @torch.no_grad()
-def test_logits_in_half_precision_are_finite(name: str) -> None:
+def test_logits_in_half_precision_are_finite(name):
     logits = changed_in_bfloat16(name)(TOKENS).logits
     assert bool(logits.isfinite().all())
 
 
 @every_family
-def test_gradients_in_half_precision_are_finite(name: str) -> None:
+def test_gradients_in_half_precision_are_finite(name):
     model = changed_in_bfloat16(name)
     model(TOKENS).logits.float().sum().backward()
     gradients = {
@@ -353,11 +343,11 @@ def test_gradients_in_half_precision_are_finite(name: str) -> None:
         assert bool(gradient.isfinite().all()), parameter_name
 
 
-def look_at_the_statistics(model: Any) -> None:
+def look_at_the_statistics(model):
     pretrained_stats(model, TOKENS, trained=8)
 
 
-def look_at_the_inputs(model: Any) -> None:
+def look_at_the_inputs(model):
     attention_inputs(model, TOKENS)
 
 
@@ -365,7 +355,7 @@ each_look = pytest.mark.parametrize("look", [look_at_the_statistics, look_at_the
 
 
 @each_look
-def test_looking_into_a_model_keeps_the_mode_of_each_module(look: Callable[[Any], None]) -> None:
+def test_looking_into_a_model_keeps_the_mode_of_each_module(look):
     model = small_model("bloom").train()
     model.transformer.h[0].eval()
     modes = {name: module.training for name, module in model.named_modules()}
@@ -374,22 +364,22 @@ def test_looking_into_a_model_keeps_the_mode_of_each_module(look: Callable[[Any]
 
 
 @each_look
-def test_looking_into_a_model_leaves_no_hook_behind(look: Callable[[Any], None]) -> None:
+def test_looking_into_a_model_leaves_no_hook_behind(look):
     model = small_model("bloom")
     look(model)
     hooked = [name for name, module in model.named_modules() if module._forward_pre_hooks]
     assert hooked == []
 
 
-def gpt2() -> Any:
+def gpt2():
     return small_model("gpt2")
 
 
-def linear_layer() -> torch.nn.Module:
+def linear_layer():
     return torch.nn.Linear(1, 1)
 
 
-def falcon_with_rotary_positions() -> Any:
+def falcon_with_rotary_positions():
     model = small_model("falcon sdpa")
     model.config.alibi = False
     return model
@@ -412,9 +402,7 @@ def falcon_with_rotary_positions() -> Any:
     ],
 )
 @pytest.mark.parametrize("use", [family_of, lab.modify, look_at_the_statistics])
-def test_other_models_are_refused_with_the_reason(
-    make: Callable[[], Any], message: str, use: Callable[[Any], object]
-) -> None:
+def test_other_models_are_refused_with_the_reason(make, message, use):
     model = make()
     with pytest.raises(ValueError, match=message):
         use(model)
@@ -428,14 +416,14 @@ class WithAlibiBias(PreTrainedModel):
 
     config_class = PreTrainedConfig
 
-    def __init__(self, config: PreTrainedConfig) -> None:
+    def __init__(self, config):
         super().__init__(config)
         self.bias = AlibiBias(2)
         self.linear = torch.nn.Linear(1, 1)
         self.post_init()
 
 
-def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path: Path) -> None:
+def test_slopes_have_values_in_a_model_that_transformers_loads(tmp_path):
     """`from_pretrained` builds a model on the meta device, where tensors have no values, and then
     reads its parameters from the file. Slopes are not in the file, so our module computes them."""
     WithAlibiBias(PreTrainedConfig()).save_pretrained(tmp_path)

@@ -3,7 +3,6 @@
 import copy
 import pickle
 import re
-from typing import Any
 
 import pytest
 import torch
@@ -35,8 +34,8 @@ X = torch.zeros(2, 5, 24)
         ),
     ],
 )
-def test_a_wrong_setting_is_named(arguments: dict[str, Any], message: str) -> None:
-    valid: dict[str, Any] = {"d_model": 24, "num_heads": 6}
+def test_a_wrong_setting_is_named(arguments, message):
+    valid = {"d_model": 24, "num_heads": 6}
     with pytest.raises(ValueError, match=re.escape(message)):
         AlibiSelfAttention(**valid | arguments)
 
@@ -70,28 +69,26 @@ def test_a_wrong_setting_is_named(arguments: dict[str, Any], message: str) -> No
         ),
     ],
 )
-def test_a_wrong_input_is_named(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_a_wrong_input_is_named(arguments, error, message):
     attention = AlibiSelfAttention(24, 6)
     with pytest.raises(error, match=re.escape(message)):
         attention(**{"x": X} | arguments)
 
 
-def test_only_alibi_takes_padding() -> None:
+def test_only_alibi_takes_padding():
     attention = SelfAttention(Rotary(8), 24, 3)
     is_real = torch.ones(2, 5, dtype=torch.bool)
     with pytest.raises(TypeError, match=r"key_padding_mask must be None, .*, not Rotary"):
         attention(X, key_padding_mask=is_real)
 
 
-def test_an_encoder_has_no_cache() -> None:
+def test_an_encoder_has_no_cache():
     attention = AlibiSelfAttention(24, 6, causal=False)
     with pytest.raises(ValueError, match="an encoder has no cache"):
         attention(X, KeyValueCache())
 
 
-def test_an_encoder_ignores_padding() -> None:
+def test_an_encoder_ignores_padding():
     torch.manual_seed(0)
     attention = AlibiSelfAttention(24, 3, causal=False).double()
     x = torch.randn(1, 9, 24, dtype=torch.float64)
@@ -103,7 +100,7 @@ def test_an_encoder_ignores_padding() -> None:
     assert not torch.allclose(unmasked, without_padding, atol=1e-3), "the mask has an effect"
 
 
-def test_dropout_acts_in_training_only() -> None:
+def test_dropout_acts_in_training_only():
     torch.manual_seed(0)
     attention = AlibiSelfAttention(24, 3, dropout=0.5)
     x = torch.randn(2, 9, 24)
@@ -112,21 +109,21 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(attention(x), attention(x))
 
 
-def test_slopes_can_be_given() -> None:
+def test_slopes_can_be_given():
     slopes = torch.tensor([0.4, 0.2, 0.1])
     assert torch.equal(AlibiSelfAttention(24, 3, slopes=slopes).slopes, slopes)
 
 
-def test_slopes_stay_float32_in_a_half_precision_layer() -> None:
+def test_slopes_stay_float32_in_a_half_precision_layer():
     assert torch.equal(AlibiSelfAttention(24, 3).half().slopes, alibi_slopes(3))
 
 
-def test_learned_slopes_start_at_those_of_the_scheme() -> None:
+def test_learned_slopes_start_at_those_of_the_scheme():
     attention = AlibiSelfAttention(24, 3, learned_slopes=True)
     torch.testing.assert_close(attention.slopes, alibi_slopes(3))
 
 
-def test_learned_slopes_get_gradients() -> None:
+def test_learned_slopes_get_gradients():
     torch.manual_seed(0)
     attention = AlibiSelfAttention(24, 3, learned_slopes=True)
     attention(torch.randn(2, 9, 24)).square().sum().backward()
@@ -136,7 +133,7 @@ def test_learned_slopes_get_gradients() -> None:
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
-def test_a_file_of_a_layer_does_not_contain_the_cached_bias(causal: bool) -> None:
+def test_a_file_of_a_layer_does_not_contain_the_cached_bias(causal):
     attention = AlibiSelfAttention(32, 4, causal=causal)
     size = len(pickle.dumps(attention))
     attention.position.bias(500, 500)  # 4 MiB
@@ -144,7 +141,7 @@ def test_a_file_of_a_layer_does_not_contain_the_cached_bias(causal: bool) -> Non
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
-def test_copies_of_a_layer_compute_the_same(causal: bool) -> None:
+def test_copies_of_a_layer_compute_the_same(causal):
     attention = AlibiSelfAttention(32, 4, causal=causal)
     x = torch.randn(1, 9, 32)
     expected = attention(x)
@@ -152,7 +149,7 @@ def test_copies_of_a_layer_compute_the_same(causal: bool) -> None:
     assert torch.equal(copy.deepcopy(attention)(x), expected)
 
 
-def test_a_copy_of_a_layer_with_a_cached_bias_has_the_same_bias() -> None:
+def test_a_copy_of_a_layer_with_a_cached_bias_has_the_same_bias():
     position = AlibiSelfAttention(32, 4).position
     bias = position.bias(500, 500)
     assert torch.equal(copy.deepcopy(position).bias(500, 500), bias)
@@ -162,7 +159,7 @@ WRONG_MASK = torch.ones(2, 4, dtype=torch.bool)  # another length than any input
 
 
 @torch.no_grad()
-def test_an_error_leaves_an_empty_cache_empty() -> None:
+def test_an_error_leaves_an_empty_cache_empty():
     attention = AlibiSelfAttention(24, 3).eval()
     cache = KeyValueCache()
     three_texts = torch.randn(3, 5, 24)
@@ -174,7 +171,7 @@ def test_an_error_leaves_an_empty_cache_empty() -> None:
 
 
 @torch.no_grad()
-def test_an_error_leaves_the_tokens_in_a_cache() -> None:
+def test_an_error_leaves_the_tokens_in_a_cache():
     attention = AlibiSelfAttention(24, 3).eval()
     cache = KeyValueCache()
     x = torch.randn(2, 6, 24)

@@ -2,11 +2,9 @@
 
 import math
 import re
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig
 from alibi_viz.models import POSITIONS
@@ -14,8 +12,8 @@ from alibi_viz.models import POSITIONS
 PROMPT = torch.zeros(1, 4, dtype=torch.long)
 
 
-def small_model(**fields: Any) -> LanguageModel:
-    settings: dict[str, Any] = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
+def small_model(**fields):
+    settings = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
     settings.update(fields)
     torch.manual_seed(0)
     return LanguageModel(TransformerConfig(**settings)).eval()
@@ -24,16 +22,16 @@ def small_model(**fields: Any) -> LanguageModel:
 # The model
 
 
-def test_token_vectors_start_on_the_scale_of_sinusoids() -> None:
+def test_token_vectors_start_on_the_scale_of_sinusoids():
     assert small_model().embedding.weight.std().item() == pytest.approx(0.5, rel=0.05)
 
 
-def test_logits_have_no_bias() -> None:
+def test_logits_have_no_bias():
     assert small_model().head.bias is None
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32], ids=str)
-def test_tokens_can_have_any_integer_dtype(dtype: torch.dtype) -> None:
+def test_tokens_can_have_any_integer_dtype(dtype):
     model = small_model()
     tokens = torch.tensor([[0, 7, 100]])
     assert torch.equal(model(tokens.to(dtype)), model(tokens))
@@ -68,7 +66,7 @@ def test_tokens_can_have_any_integer_dtype(dtype: torch.dtype) -> None:
         ),
     ],
 )
-def test_wrong_tokens_are_named(tokens: Any, error: type[Exception], message: str) -> None:
+def test_wrong_tokens_are_named(tokens, error, message):
     with pytest.raises(error, match=re.escape(message)):
         small_model()(tokens)
 
@@ -112,12 +110,12 @@ X = torch.zeros(2, 5, 24)
         ),
     ],
 )
-def test_a_wrong_input_of_the_stack_is_named(x: Any, error: type[Exception], message: str) -> None:
+def test_a_wrong_input_of_the_stack_is_named(x, error, message):
     with pytest.raises(error, match=re.escape(message)):
         small_model().transformer(x)
 
 
-def test_autocast_casts_an_input_of_the_stack() -> None:
+def test_autocast_casts_an_input_of_the_stack():
     stack = small_model().transformer
     with torch.autocast("cpu", torch.bfloat16):
         assert stack(X.bfloat16()).shape == X.shape
@@ -128,7 +126,7 @@ ON_META.append(pytest.param({"learned_slopes": True}, id="learned slopes"))
 
 
 @pytest.mark.parametrize("fields", ON_META)
-def test_a_model_on_the_meta_device_works_once_it_has_weights(fields: dict[str, Any]) -> None:
+def test_a_model_on_the_meta_device_works_once_it_has_weights(fields):
     expected = small_model(**fields)
     with torch.device("meta"):
         model = LanguageModel(expected.config).eval()
@@ -138,7 +136,7 @@ def test_a_model_on_the_meta_device_works_once_it_has_weights(fields: dict[str, 
 
 
 @pytest.mark.parametrize("fields", ON_META)
-def test_a_model_on_the_meta_device_can_be_assigned_weights(fields: dict[str, Any]) -> None:
+def test_a_model_on_the_meta_device_can_be_assigned_weights(fields):
     expected = small_model(**fields)
     with torch.device("meta"):
         model = LanguageModel(expected.config).eval()
@@ -150,7 +148,7 @@ def test_a_model_on_the_meta_device_can_be_assigned_weights(fields: dict[str, An
 
 
 @torch.no_grad()
-def test_an_error_in_the_last_block_leaves_the_caches_of_all() -> None:
+def test_an_error_in_the_last_block_leaves_the_caches_of_all():
     model = small_model(num_layers=3)
     caches = model.transformer.new_cache()
     tokens = torch.arange(6)[None]
@@ -161,9 +159,9 @@ def test_an_error_in_the_last_block_leaves_the_caches_of_all() -> None:
 
 
 @torch.no_grad()
-def test_each_block_needs_a_cache() -> None:
+def test_each_block_needs_a_cache():
     model = small_model(num_layers=3)
-    caches: Any = model.transformer.new_cache()
+    caches = model.transformer.new_cache()
     for too_few in ([], caches[:2]):
         with pytest.raises(ValueError, match="cache must be a list of 3 caches"):
             model(PROMPT, too_few)
@@ -178,7 +176,7 @@ def test_each_block_needs_a_cache() -> None:
         pytest.param([3, 3], "one with int", id="numbers"),
     ],
 )
-def test_what_is_no_list_of_caches_is_refused(cache: Any, got: str) -> None:
+def test_what_is_no_list_of_caches_is_refused(cache, got):
     message = f"cache must be a list of 2 caches, see new_cache, got {got}"
     with pytest.raises(TypeError, match=message):
         small_model()(PROMPT, cache)
@@ -187,7 +185,7 @@ def test_what_is_no_list_of_caches_is_refused(cache: Any, got: str) -> None:
 # Generated text
 
 
-def test_generate_returns_int64_after_the_given_tokens() -> None:
+def test_generate_returns_int64_after_the_given_tokens():
     prompt = torch.tensor([[0, 7]], dtype=torch.uint8)
     texts = small_model().generate(prompt, 3)
     assert texts.dtype == torch.int64
@@ -195,7 +193,7 @@ def test_generate_returns_int64_after_the_given_tokens() -> None:
     assert texts[:, :2].tolist() == [[0, 7]]
 
 
-def test_generate_takes_the_most_likely_token_at_temperature_0() -> None:
+def test_generate_takes_the_most_likely_token_at_temperature_0():
     model = small_model()
     text = torch.randint(256, (2, 4), generator=torch.Generator().manual_seed(0))
     generated = model.generate(text, 3, temperature=0)
@@ -206,14 +204,14 @@ def test_generate_takes_the_most_likely_token_at_temperature_0() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-40, 1e-50])
-def test_generate_treats_a_tiny_temperature_as_0(temperature: float) -> None:
+def test_generate_treats_a_tiny_temperature_as_0(temperature):
     """In float32, 1 / 1e-40 is infinite and 1e-50 is 0."""
     model = small_model()
     greedy = model.generate(PROMPT, 5, temperature=0)
     assert torch.equal(model.generate(PROMPT, 5, temperature=temperature), greedy)
 
 
-def with_two_tokens(lead: float) -> LanguageModel:
+def with_two_tokens(lead):
     """A model whose logit of token 1 after the token 0 is ahead by `lead`."""
     model = small_model(vocabulary=2)
     logits = model(torch.zeros(1, 1, dtype=torch.long))[0, 0].detach()
@@ -221,7 +219,7 @@ def with_two_tokens(lead: float) -> LanguageModel:
     return model
 
 
-def texts_after_token_0(model: LanguageModel, temperature: float, count: int) -> Tensor:
+def texts_after_token_0(model, temperature, count):
     prompts = torch.zeros(count, 1, dtype=torch.long)
     generator = torch.Generator().manual_seed(0)
     texts = model.generate(prompts, 1, temperature=temperature, generator=generator)
@@ -229,14 +227,14 @@ def texts_after_token_0(model: LanguageModel, temperature: float, count: int) ->
 
 
 @pytest.mark.parametrize(("temperature", "lead"), [(1.0, 2.0), (0.5, 4.0), (4.0, 0.5)])
-def test_samples_follow_the_softmax_over_the_temperature(temperature: float, lead: float) -> None:
+def test_samples_follow_the_softmax_over_the_temperature(temperature, lead):
     """With a lead of 2 / temperature, token 1 has the share sigmoid(lead)."""
     sampled = texts_after_token_0(with_two_tokens(lead=2), temperature, count=4000)
     expected = 1 / (1 + math.exp(-lead))
     assert sampled.double().mean().item() == pytest.approx(expected, abs=0.02)
 
 
-def test_generate_does_not_overflow_at_a_low_temperature() -> None:
+def test_generate_does_not_overflow_at_a_low_temperature():
     """The logits divided by 1e-36 are infinite in float32."""
     sampled = texts_after_token_0(with_two_tokens(lead=2000), temperature=1e-36, count=100)
     assert bool((sampled == 1).all())
@@ -295,15 +293,13 @@ def test_generate_does_not_overflow_at_a_low_temperature() -> None:
         ),
     ],
 )
-def test_a_wrong_argument_of_generate_is_named(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    valid: dict[str, Any] = {"tokens": PROMPT, "new_tokens": 1}
+def test_a_wrong_argument_of_generate_is_named(arguments, error, message):
+    valid = {"tokens": PROMPT, "new_tokens": 1}
     with pytest.raises(error, match=re.escape(message)):
         small_model().generate(**valid | arguments)
 
 
-def test_an_encoder_generates_without_a_cache() -> None:
+def test_an_encoder_generates_without_a_cache():
     model = small_model(causal=False)
     text = model.generate(PROMPT, 3, temperature=0)
     for length in (4, 5, 6):
@@ -311,14 +307,14 @@ def test_an_encoder_generates_without_a_cache() -> None:
         assert torch.equal(text[:, length], most_likely)
 
 
-def test_an_encoder_has_no_cache_to_generate_with() -> None:
+def test_an_encoder_has_no_cache_to_generate_with():
     message = r"an encoder has no cache, .* or generate\(\.\.\., use_cache=False\)"
     with pytest.raises(ValueError, match=message):
         small_model(causal=False).generate(PROMPT, 1, use_cache=True)
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_generate_reads_as_many_tokens_as_have_positions(use_cache: bool) -> None:
+def test_generate_reads_as_many_tokens_as_have_positions(use_cache):
     """The last new token is not read."""
     model = small_model(position="learned", max_length=8)
     assert model.generate(PROMPT, 5, use_cache=use_cache).shape == (1, 9)

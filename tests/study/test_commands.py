@@ -1,7 +1,6 @@
 """`python -m alibi_viz.study`: what its commands print, and what they pass on."""
 
 import json
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -14,13 +13,13 @@ from alibi_viz.train.results import read_records
 ADAMW = PUBLISHED / "adamw.jsonl.gz"
 
 
-def verdict_lines(output: str) -> list[str]:
+def verdict_lines(output):
     return [line for line in output.splitlines() if line.startswith("- ")]
 
 
 def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     assert main(["claims"]) == 0
     table = study.verdict_table(study.published_results(by_block=True))
     shown = capsys.readouterr().out
@@ -34,7 +33,7 @@ def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(
     assert shown.endswith(f"{study.conclusion(table)}\n")
 
 
-def test_claims_about_a_file_are_judged_by_its_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_about_a_file_are_judged_by_its_blocks(capsys):
     main(["claims"])
     published = set(verdict_lines(capsys.readouterr().out))
     assert main(["claims", str(ADAMW)]) == 0
@@ -43,7 +42,7 @@ def test_claims_about_a_file_are_judged_by_its_blocks(capsys: pytest.CaptureFixt
 
 
 @pytest.fixture
-def results_of_mine(tmp_path: Path) -> Path:
+def results_of_mine(tmp_path):
     """A folder with one run on another text than the published ones, which diverged."""
     record = read_records(ADAMW)[0]
     record["run"]["steps"] = 123  # a run of no setting
@@ -53,9 +52,7 @@ def results_of_mine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_claims_about_a_text_of_your_own_say_so(
-    results_of_mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_claims_about_a_text_of_your_own_say_so(results_of_mine, capsys):
     assert main(["claims", str(results_of_mine)]) == 0
     shown = capsys.readouterr()
     assert "these results are about another text than the published ones: of mine" in shown.err
@@ -63,9 +60,7 @@ def test_claims_about_a_text_of_your_own_say_so(
     assert "too few seeds have all results: 1 of" in shown.out
 
 
-def test_claims_names_runs_that_diverged(
-    results_of_mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_claims_names_runs_that_diverged(results_of_mine, capsys):
     main(["claims", str(results_of_mine)])
     assert ", seed 0, is left out: it diverged\n" in capsys.readouterr().err
 
@@ -85,12 +80,12 @@ def test_claims_names_runs_that_diverged(
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    arguments,
+    message,
+    tmp_path,
+    capsys,
+    monkeypatch,
+):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -98,14 +93,12 @@ def test_bad_input_is_one_line_and_exits_with_2(
     assert message in line
 
 
-def test_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_exits_with_130(monkeypatch):
     monkeypatch.setattr(study, "retrain", Mock(side_effect=KeyboardInterrupt))
     assert main(["--workers", "1"]) == 130
 
 
-def test_options_reach_the_study(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_reach_the_study(monkeypatch, capsys):
     retrain = Mock(return_value=study.published_results().head(0))
     monkeypatch.setattr(study, "retrain", retrain)
     options = ["--claim", "ALiBi holds", "--setting", "AdamW", "--seeds", "2", "--out", "runs"]
@@ -114,9 +107,7 @@ def test_options_reach_the_study(
     assert "There are no results on any claim." in capsys.readouterr().out
 
 
-def test_only_the_claims_asked_for_are_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_claims_asked_for_are_printed(monkeypatch, capsys):
     results = study.published_results(by_block=True)
     main_setting = results[results["setting"] == "main"]
     monkeypatch.setattr(study, "retrain", Mock(return_value=main_setting))
@@ -131,9 +122,7 @@ def test_only_the_claims_asked_for_are_printed(
     ("command", "function"),
     [("report", "write_report"), ("models", "train_published_models")],
 )
-def test_folder_reaches_what_writes_into_it(
-    command: str, function: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_reaches_what_writes_into_it(command, function, monkeypatch):
     write = Mock()
     monkeypatch.setattr(study, function, write)
     assert main([command, "--out", "folder"]) == 0

@@ -1,8 +1,6 @@
 """Verdicts follow from the results and their intervals."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +14,14 @@ from alibi_viz.study.judge import holm, standard_error
 LENGTH = 8
 
 
-def claim(**settings: Any) -> study.Claim:
+def claim(**settings):
     """A claim about the loss of alibi at the training length."""
     words = {"name": "It holds", "text": "It does.", "source": "a test"}
     terms = {"plus": [study.Term("alibi", 1)]}
     return study.Claim(**(words | terms | settings))
 
 
-def results(*values: float, label: str = "alibi", **cells: Any) -> pd.DataFrame:
+def results(*values, label="alibi", **cells):
     """One value per seed, by default of the loss at the training length."""
     row = dict.fromkeys(COLUMNS, "") | {
         "task": "text",
@@ -41,7 +39,7 @@ def results(*values: float, label: str = "alibi", **cells: Any) -> pd.DataFrame:
     return results_table(rows)
 
 
-def judge_one(table: pd.DataFrame, judged: study.Claim) -> study.Verdict:
+def judge_one(table, judged):
     (verdict,) = study.judge(table, [judged])
     return verdict
 
@@ -65,13 +63,13 @@ AT_MOST_HALF = claim(at_most=0.5)
         pytest.param((0.9, 0.9), "can't tell", "can't tell", id="too few seeds"),
     ],
 )
-def test_the_whole_interval_decides(values: Sequence[float], at_least: str, at_most: str) -> None:
+def test_the_whole_interval_decides(values, at_least, at_most):
     table = results(*values)
     assert judge_one(table, AT_LEAST_HALF).verdict == at_least
     assert judge_one(table, AT_MOST_HALF).verdict == at_most
 
 
-def test_the_margin_is_the_distance_to_the_threshold() -> None:
+def test_the_margin_is_the_distance_to_the_threshold():
     assert claim(at_least=1.0).margin(1.5) == 0.5
     assert claim(at_most=1.0).margin(1.5) == -0.5
 
@@ -83,7 +81,7 @@ def test_the_margin_is_the_distance_to_the_threshold() -> None:
         pytest.param({"at_most": 0}, "needs at most +0.00", id="two digits"),
     ],
 )
-def test_the_threshold_is_said_with_its_digits(threshold: dict[str, float], needs: str) -> None:
+def test_the_threshold_is_said_with_its_digits(threshold, needs):
     assert judge_one(results(1, 1, 1), claim(**threshold)).numbers.endswith(needs)
 
 
@@ -92,7 +90,7 @@ def test_the_threshold_is_said_with_its_digits(threshold: dict[str, float], need
 EIGHT_SEEDS = np.array([0.6, 0.7, 0.99, 0.8, 0.65, 0.9, 0.72, 0.81])
 
 
-def test_without_blocks_the_interval_is_that_of_student() -> None:
+def test_without_blocks_the_interval_is_that_of_student():
     verdict = judge_one(results(*EIGHT_SEEDS), AT_LEAST_HALF)
     mean = EIGHT_SEEDS.mean()
     error_of_mean = scipy.stats.sem(EIGHT_SEEDS)
@@ -100,7 +98,7 @@ def test_without_blocks_the_interval_is_that_of_student() -> None:
     assert (verdict.low, verdict.high) == pytest.approx(expected)
 
 
-def test_without_blocks_p_is_that_of_student() -> None:
+def test_without_blocks_p_is_that_of_student():
     verdict = judge_one(results(*EIGHT_SEEDS), AT_LEAST_HALF)
     assert verdict.p == pytest.approx(scipy.stats.ttest_1samp(EIGHT_SEEDS, 0.5).pvalue)
 
@@ -112,15 +110,15 @@ def test_without_blocks_p_is_that_of_student() -> None:
         pytest.param((0.5, 0.5, 0.5), 1, id="at the threshold"),
     ],
 )
-def test_without_spread_p_is_0_or_1(values: Sequence[float], p: float) -> None:
+def test_without_spread_p_is_0_or_1(values, p):
     assert judge_one(results(*values), AT_LEAST_HALF).p == p
 
 
-def test_with_too_few_seeds_p_is_1() -> None:
+def test_with_too_few_seeds_p_is_1():
     assert judge_one(results(0.9, 0.9), AT_LEAST_HALF).p == 1
 
 
-def test_the_standard_error_is_that_of_a_bootstrap_over_both_seeds_and_blocks() -> None:
+def test_the_standard_error_is_that_of_a_bootstrap_over_both_seeds_and_blocks():
     seeds = 5
     blocks = 7
     random = np.random.default_rng(1)
@@ -147,7 +145,7 @@ DIFFERENCE = claim(
 )
 
 
-def in_block(block: int, *values: float, **cells: Any) -> pd.DataFrame:
+def in_block(block, *values, **cells):
     """One value per seed, at 16 times the training length in a block of the text."""
     return results(*values, x=16 * LENGTH, **cells).assign(block=block)
 
@@ -162,23 +160,23 @@ ROTARY = [
 ]
 
 
-def test_a_difference_is_taken_in_the_same_seed_and_block() -> None:
+def test_a_difference_is_taken_in_the_same_seed_and_block():
     verdict = judge_one(pd.concat([*ALIBI, *ROTARY]), DIFFERENCE)
     assert verdict.values.tolist() == [[1.0, 2.0], [1.1, 2.1], [0.9, 1.9]]
 
 
-def test_the_mean_is_that_of_all_seeds_and_blocks() -> None:
+def test_the_mean_is_that_of_all_seeds_and_blocks():
     verdict = judge_one(pd.concat([*ALIBI, *ROTARY]), DIFFERENCE)
     assert verdict.mean == pytest.approx(1.5)
 
 
-def test_a_seed_that_one_term_lacks_is_left_out() -> None:
+def test_a_seed_that_one_term_lacks_is_left_out():
     fourth_seed = [rows.iloc[:1].assign(seed=3) for rows in ROTARY]
     verdict = judge_one(pd.concat([*ALIBI, *ROTARY, *fourth_seed]), DIFFERENCE)
     assert verdict.values.tolist() == [[1.0, 2.0], [1.1, 2.1], [0.9, 1.9]]
 
 
-def test_terms_with_different_numbers_of_blocks_are_compared_by_their_means() -> None:
+def test_terms_with_different_numbers_of_blocks_are_compared_by_their_means():
     first_block_of_rotary = ROTARY[0]
     verdict = judge_one(pd.concat([*ALIBI, first_block_of_rotary]), DIFFERENCE)
     assert verdict.values.tolist() == [[1.5], [1.6], [1.4]]
@@ -240,20 +238,20 @@ SEVERAL_STEPS = pd.concat(
         ),
     ],
 )
-def test_without_its_results_one_can_not_tell_and_why(table: pd.DataFrame, reason: str) -> None:
+def test_without_its_results_one_can_not_tell_and_why(table, reason):
     verdict = judge_one(table, AT_LEAST_HALF)
     assert verdict.verdict == "can't tell"
     assert verdict.numbers == reason
 
 
-def test_the_values_are_no_part_of_the_text_of_a_verdict() -> None:
+def test_the_values_are_no_part_of_the_text_of_a_verdict():
     assert "values" not in repr(judge_one(ENOUGH, AT_LEAST_HALF))
 
 
 # One setting of several
 
 
-def test_only_the_rows_of_the_setting_are_judged() -> None:
+def test_only_the_rows_of_the_setting_are_judged():
     table = pd.concat(
         [
             results(0.9, 0.9, 0.9).assign(setting="main"),
@@ -275,16 +273,14 @@ def test_only_the_rows_of_the_setting_are_judged() -> None:
         ("needles", 1),
     ],
 )
-def test_claims_are_judged_where_models_are_trained_on_what_they_are_about(
-    setting: str, number: int
-) -> None:
+def test_claims_are_judged_where_models_are_trained_on_what_they_are_about(setting, number):
     assert len(study.judge(ENOUGH, setting=setting)) == number
 
 
 # Slopes scaled to L
 
 
-def test_the_same_claim_is_about_scaled_slopes() -> None:
+def test_the_same_claim_is_about_scaled_slopes():
     window = claim(
         plus=[study.Term("rotary", 16, "window")], minus=[study.Term("alibi", 16)], at_most=0.05
     )
@@ -308,14 +304,14 @@ def test_the_same_claim_is_about_scaled_slopes() -> None:
         ),
     ],
 )
-def test_other_claims_have_no_version_with_scaled_slopes(terms: dict[str, Any]) -> None:
+def test_other_claims_have_no_version_with_scaled_slopes(terms):
     assert claim(**terms, at_least=0).with_scaled_slopes() is None
 
 
 # All claims in a table
 
 
-def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes() -> None:
+def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes():
     table = pd.concat(
         [
             results(0.9, 0.8, 0.9, x=LENGTH),
@@ -333,7 +329,7 @@ def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes() -> None:
     ]
 
 
-def test_settings_come_in_their_declared_order_with_their_factor() -> None:
+def test_settings_come_in_their_declared_order_with_their_factor():
     table = pd.concat(
         [
             ENOUGH.assign(setting="mine"),
@@ -346,17 +342,17 @@ def test_settings_come_in_their_declared_order_with_their_factor() -> None:
     assert in_order == [["main", ""], ["AdamW", "optimizer"], ["mine", ""]]
 
 
-def test_results_without_settings_are_judged_on_all_claims() -> None:
+def test_results_without_settings_are_judged_on_all_claims():
     verdicts = study.verdict_table(ENOUGH)
     assert verdicts["setting"].unique().tolist() == ["these results"]
     assert verdicts["claim"].tolist() == [claim.name for claim in study.CLAIMS]
 
 
-def test_without_results_there_is_no_verdict() -> None:
+def test_without_results_there_is_no_verdict():
     assert study.verdict_table(results().head(0)).empty
 
 
-def test_a_single_claim_with_results_needs_no_correction() -> None:
+def test_a_single_claim_with_results_needs_no_correction():
     needle = pd.concat(
         [
             results(0.9, 0.8, 0.9, task="needle", question="needle", x=LENGTH),
@@ -368,7 +364,7 @@ def test_a_single_claim_with_results_needs_no_correction() -> None:
     assert tested["holm"].tolist() == tested["p"].tolist()
 
 
-def test_a_claim_without_results_has_no_corrected_p() -> None:
+def test_a_claim_without_results_has_no_corrected_p():
     table = study.verdict_table(results(0.9, 0.9, 0.9))
     untested = table["low"].isna()
     assert table["holm"].isna().tolist() == untested.tolist()
@@ -377,12 +373,12 @@ def test_a_claim_without_results_has_no_corrected_p() -> None:
 # Holm's correction
 
 
-def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
+def test_holm_multiplies_the_smallest_most_and_keeps_the_order():
     corrected = holm([0.01, 0.02, 0.9, 0.02, 0.8])
     assert corrected.tolist() == pytest.approx([0.05, 0.08, 1, 0.08, 1])
 
 
-def test_holm_of_nothing_is_nothing() -> None:
+def test_holm_of_nothing_is_nothing():
     assert holm([]).tolist() == []
 
 
@@ -398,33 +394,33 @@ def test_holm_of_nothing_is_nothing() -> None:
         pytest.param({"at_least": 0, "plus": []}, id="no terms"),
     ],
 )
-def test_a_claim_needs_terms_and_one_threshold(settings: dict[str, Any]) -> None:
+def test_a_claim_needs_terms_and_one_threshold(settings):
     with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):
         claim(**settings)
 
 
-def test_what_was_known_is_one_of_three_words() -> None:
+def test_what_was_known_is_one_of_three_words():
     with pytest.raises(ValueError, match=r"known must be among blind, .* got 'guessed'"):
         claim(at_least=0, known="guessed")
 
 
-def test_only_claims_can_be_judged() -> None:
+def test_only_claims_can_be_judged():
     with pytest.raises(TypeError, match=r"claims must be a list of Claim objects, got \[1\]"):
         study.judge(ENOUGH, [1])  # type: ignore[list-item]
 
 
-def test_missing_columns_are_named() -> None:
+def test_missing_columns_are_named():
     table = ENOUGH.drop(columns=["task", "seed"])
     message = r"results must have the columns origin, .*, text; task, seed are missing"
     with pytest.raises(ValueError, match=message):
         study.judge(table)
 
 
-def test_an_unknown_setting_is_named() -> None:
+def test_an_unknown_setting_is_named():
     with pytest.raises(ValueError, match=r"setting must be one of main, .* got 'novels'"):
         study.judge(ENOUGH.assign(setting="main"), setting="novels")
 
 
-def test_an_unknown_question_is_named() -> None:
+def test_an_unknown_question_is_named():
     with pytest.raises(ValueError, match=r"question must be one of .* got 'why'"):
         claim(at_least=0, question="why")

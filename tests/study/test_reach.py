@@ -1,7 +1,6 @@
 """How far a claim reaches, and which factor it hangs on."""
 
 import math
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,18 +13,18 @@ NOT_SEEN = "not seen here"
 OPEN = "can't tell"
 
 
-def verdicts(*cells: tuple[str, str, str, str], claim: str = "A", **others: Any) -> pd.DataFrame:
+def verdicts(*cells, claim="A", **others):
     """A table of verdicts on one claim: (setting, factor, slopes, verdict) for each."""
     rows = []
     for setting, factor, slopes, verdict in cells:
-        row: dict[str, Any] = dict.fromkeys(VERDICT_COLUMNS, "")
+        row = dict.fromkeys(VERDICT_COLUMNS, "")
         row |= {"claim": claim, "setting": setting, "factor": factor, "slopes": slopes}
         row |= {"verdict": verdict, "low": 0.1, "known": "blind", "p": 0.01, "holm": 0.02}
         rows.append(row | others)
     return pd.DataFrame(rows, columns=[*VERDICT_COLUMNS, "holm"])
 
 
-def reach_of(*cells: tuple[str, str, str, str]) -> Any:
+def reach_of(*cells):
     """The row of the only claim."""
     (row,) = study.reach_table(verdicts(*cells)).itertuples()
     return row
@@ -102,15 +101,13 @@ SCALED_SEEN = ("main", "", "scaled to L", SEEN)
         ),
     ],
 )
-def test_the_verdicts_in_all_settings_say_how_far_a_claim_reaches(
-    cells: list[tuple[str, str, str, str]], reach: str, hangs_on: tuple[str, ...]
-) -> None:
+def test_the_verdicts_in_all_settings_say_how_far_a_claim_reaches(cells, reach, hangs_on):
     row = reach_of(*cells)
     assert row.reach == reach
     assert row.hangs_on == hangs_on
 
 
-def test_verdicts_are_counted() -> None:
+def test_verdicts_are_counted():
     row = reach_of(
         MAIN_SEEN,
         SCALED_SEEN,
@@ -120,7 +117,7 @@ def test_verdicts_are_counted() -> None:
     assert (row.seen, row.not_seen, row.open) == (2, 1, 1)
 
 
-def test_exceptions_name_the_settings_that_differ_from_most() -> None:
+def test_exceptions_name_the_settings_that_differ_from_most():
     row = reach_of(
         MAIN_SEEN,
         SCALED_SEEN,
@@ -131,7 +128,7 @@ def test_exceptions_name_the_settings_that_differ_from_most() -> None:
     assert row.exceptions == ("not seen here: 2 heads; can't tell: AdamW with scaled slopes")
 
 
-def test_exceptions_with_all_scaled_slopes_are_said_in_short() -> None:
+def test_exceptions_with_all_scaled_slopes_are_said_in_short():
     row = reach_of(
         MAIN_SEEN,
         ("main", "", "scaled to L", NOT_SEEN),
@@ -142,13 +139,13 @@ def test_exceptions_with_all_scaled_slopes_are_said_in_short() -> None:
     assert row.exceptions == "not seen here: slopes scaled to L"
 
 
-def test_a_verdict_without_results_counts_for_nothing() -> None:
+def test_a_verdict_without_results_counts_for_nothing():
     table = pd.concat([verdicts(MAIN_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)])
     (row,) = study.reach_table(table).itertuples()
     assert row.reach == "seen in all"
 
 
-def test_claims_stay_in_the_order_of_the_table() -> None:
+def test_claims_stay_in_the_order_of_the_table():
     table = pd.concat([verdicts(MAIN_SEEN, claim="B"), verdicts(MAIN_SEEN, claim="A")])
     assert study.reach_table(table)["claim"].tolist() == ["B", "A"]
 
@@ -157,7 +154,7 @@ def test_claims_stay_in_the_order_of_the_table() -> None:
 
 
 @pytest.fixture
-def three_claims() -> pd.DataFrame:
+def three_claims():
     hangs = [MAIN_SEEN, ("AdamW", "optimizer", "official", NOT_SEEN)]
     return pd.concat(
         [
@@ -169,23 +166,23 @@ def three_claims() -> pd.DataFrame:
     )
 
 
-def test_the_conclusion_counts_what_survives_the_correction(three_claims: pd.DataFrame) -> None:
+def test_the_conclusion_counts_what_survives_the_correction(three_claims):
     words = study.conclusion(three_claims)
     assert "Of these 4 intervals, 3 exclude their threshold." in words
     assert "After Holm's correction for testing all of them at once, 1 still do." in words
 
 
-def test_the_conclusion_says_how_far_claims_reach(three_claims: pd.DataFrame) -> None:
+def test_the_conclusion_says_how_far_claims_reach(three_claims):
     words = study.conclusion(three_claims)
     assert "Of 3 claims, 1 are seen in all settings, and 1 hang on one." in words
 
 
-def test_the_conclusion_says_what_was_known_before(three_claims: pd.DataFrame) -> None:
+def test_the_conclusion_says_what_was_known_before(three_claims):
     assert study.conclusion(three_claims).endswith("2 blind and 1 known before.")
 
 
 def test_without_any_interval_the_conclusion_is_that_there_are_no_results(
-    three_claims: pd.DataFrame,
-) -> None:
+    three_claims,
+):
     no_interval = three_claims.assign(low=math.nan)
     assert study.conclusion(no_interval) == "There are no results on any claim."

@@ -1,9 +1,6 @@
 """The published runs and models, and how they are made again."""
 
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,7 +10,6 @@ from alibi_viz import lab, study
 from alibi_viz.study import SETTINGS, Setting, records
 from alibi_viz.study.records import table_by_setting
 from alibi_viz.train.results import read_records
-from alibi_viz.train.saved_models import SavedRun
 from tests.tables import SMALL
 
 # The published runs
@@ -22,24 +18,24 @@ each_setting = pytest.mark.parametrize("name", SETTINGS)
 
 
 @each_setting
-def test_published_records_are_the_runs_of_today(name: str) -> None:
+def test_published_records_are_the_runs_of_today(name):
     published = [record["run"] for record in records.published_records([name])]
     assert published == [run.settings() for run in SETTINGS[name].runs()]
 
 
 @each_setting
-def test_no_published_run_failed(name: str) -> None:
+def test_no_published_run_failed(name):
     for record in records.published_records([name]):
         assert record["error"] is None, record["run"]["label"]
 
 
 @each_setting
-def test_published_runs_name_the_commit_that_made_them(name: str) -> None:
+def test_published_runs_name_the_commit_that_made_them(name):
     for record in records.published_records([name]):
         assert len(record["made_with"]["commit"]) == 12, "a clean checkout"
 
 
-def test_runs_of_your_own_are_in_no_setting_of_the_study(tmp_path: Path) -> None:
+def test_runs_of_your_own_are_in_no_setting_of_the_study(tmp_path):
     run = lab.Run("none", length=16, steps=4, longest=2, targets=1024, model=SMALL)
     table = table_by_setting(lab.sweep([run], progress=False), "mine")
     assert set(table["setting"]) == {"these results"}
@@ -49,7 +45,7 @@ def test_runs_of_your_own_are_in_no_setting_of_the_study(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def tiny_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny_study(monkeypatch):
     """A study of two settings with two tiny models each."""
     common = {"length": 16, "longest": 2, "targets": 1024, "model": SMALL}
     settings = {}
@@ -59,20 +55,20 @@ def tiny_study(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "SETTINGS", settings)
 
 
-def runs_in(folder: Path) -> list[tuple[str, int, int]]:
+def runs_in(folder):
     """(label, steps, seed) of the finished runs in a folder, sorted."""
     runs = [record["run"] for record in read_records(folder)]
     return sorted((run["label"], run["steps"], run["seed"]) for run in runs)
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_all_settings_are_trained(tmp_path: Path) -> None:
+def test_all_settings_are_trained(tmp_path):
     study.retrain(out=tmp_path)
     assert runs_in(tmp_path) == list(product(["alibi", "none"], [4, 5], [0, 1]))
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_results_have_a_row_for_each_seed_length_and_block(tmp_path: Path) -> None:
+def test_results_have_a_row_for_each_seed_length_and_block(tmp_path):
     results = study.retrain(settings=["tiny"], out=tmp_path, seeds=1)
     longer = results[(results["question"] == "longer sequences") & (results["label"] == "none")]
     assert longer["x"].unique().tolist() == [16, 32]
@@ -82,23 +78,21 @@ def test_results_have_a_row_for_each_seed_length_and_block(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_a_claim_trains_its_models_in_the_main_setting(tmp_path: Path) -> None:
+def test_a_claim_trains_its_models_in_the_main_setting(tmp_path):
     study.retrain(["ALiBi holds"], out=tmp_path, seeds=2)
     assert runs_in(tmp_path) == [("alibi", 4, 0), ("alibi", 4, 1)]
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_a_claim_trains_its_models_in_the_settings_asked_for(tmp_path: Path) -> None:
+def test_a_claim_trains_its_models_in_the_settings_asked_for(tmp_path):
     study.retrain(["Positions aren't needed"], ["longer"], out=tmp_path, seeds=1)
     assert runs_in(tmp_path) == [("alibi", 5, 0), ("none", 5, 0)]
 
 
-def test_a_claim_about_alibi_is_trained_with_both_kinds_of_slopes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    trained: list[lab.Run] = []
+def test_a_claim_about_alibi_is_trained_with_both_kinds_of_slopes(monkeypatch, tmp_path):
+    trained = []
 
-    def sweep(runs: list[lab.Run], *_: object, **__: object) -> Iterator[dict[str, object]]:
+    def sweep(runs, *_, **__):
         trained.extend(runs)
         return iter(())
 
@@ -113,7 +107,7 @@ def test_a_claim_about_alibi_is_trained_with_both_kinds_of_slopes(
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_records_are_published_in_a_file_for_each_setting(tmp_path: Path) -> None:
+def test_records_are_published_in_a_file_for_each_setting(tmp_path):
     study.retrain(out=tmp_path / "out", publish=tmp_path / "new", seeds=2)
     for name, steps in (("tiny", 4), ("longer", 5)):
         runs = [record["run"] for record in read_records(tmp_path / "new" / f"{name}.jsonl.gz")]
@@ -126,9 +120,7 @@ def test_records_are_published_in_a_file_for_each_setting(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("tiny_study")
-def test_a_second_call_trains_nothing_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_call_trains_nothing_again(tmp_path, monkeypatch):
     first = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
     monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
     second = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
@@ -152,9 +144,7 @@ def test_a_second_call_trains_nothing_again(
         ),
     ],
 )
-def test_bad_arguments_are_refused_before_any_training(
-    arguments: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_arguments_are_refused_before_any_training(arguments, message, tmp_path, monkeypatch):
     monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
     with pytest.raises(ValueError, match=message):
         study.retrain(**arguments, out=tmp_path)
@@ -164,7 +154,7 @@ def test_bad_arguments_are_refused_before_any_training(
 # The published models
 
 
-def losses(saved: SavedRun) -> "pd.Series[float]":
+def losses(saved):
     """The saved losses of the model as it was trained, by length."""
     rows = saved.results
     rows = rows[rows["question"] == "longer sequences"]
@@ -173,7 +163,7 @@ def losses(saved: SavedRun) -> "pd.Series[float]":
 
 
 @pytest.mark.parametrize("name", study.PUBLISHED_MODELS)
-def test_a_published_model_has_the_losses_that_are_saved_with_it(name: str) -> None:
+def test_a_published_model_has_the_losses_that_are_saved_with_it(name):
     saved = study.published_model(name)
     length = saved.settings["length"]
     measured = lab.loss_by_length(saved.model, lab.load_text(), [length, 4 * length])
@@ -182,13 +172,13 @@ def test_a_published_model_has_the_losses_that_are_saved_with_it(name: str) -> N
         assert loss == pytest.approx(expected[x], abs=1e-3), x
 
 
-def test_an_unknown_model_is_named() -> None:
+def test_an_unknown_model_is_named():
     with pytest.raises(ValueError, match="alibi-large, got 'elsewhere'"):
         study.published_model("elsewhere")
 
 
 @pytest.fixture(scope="module")
-def folder_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder_of_models(tmp_path_factory):
     """A folder in which the published models have been trained again: here a tiny one."""
     folder = tmp_path_factory.mktemp("models")
     tiny = lab.Run("rotary", steps=5, longest=2, targets=2048, variants=(), model=SMALL)
@@ -198,7 +188,7 @@ def folder_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         yield folder
 
 
-def test_a_model_is_trained_with_its_settings(folder_of_models: Path) -> None:
+def test_a_model_is_trained_with_its_settings(folder_of_models):
     saved = lab.load_run(folder_of_models / "rotary")
     expected = lab.make_model("rotary", max_length=64, **SMALL)
     for _ in lab.train(expected, lab.load_text(), steps=5):
@@ -209,19 +199,17 @@ def test_a_model_is_trained_with_its_settings(folder_of_models: Path) -> None:
     )
 
 
-def test_a_model_is_tested_up_to_its_longest_length(folder_of_models: Path) -> None:
+def test_a_model_is_tested_up_to_its_longest_length(folder_of_models):
     saved = lab.load_run(folder_of_models / "rotary")
     assert losses(saved).index.tolist() == [64, 128]
 
 
-def test_a_model_is_tested_after_its_last_step(folder_of_models: Path) -> None:
+def test_a_model_is_tested_after_its_last_step(folder_of_models):
     saved = lab.load_run(folder_of_models / "rotary")
     assert set(saved.results["step"]) == {5}
 
 
-def test_models_that_are_there_are_refused_before_any_training(
-    folder_of_models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_are_there_are_refused_before_any_training(folder_of_models, monkeypatch):
     monkeypatch.setattr(records, "load_text", pytest.fail)
     with pytest.raises(FileExistsError, match="rotary"):
         study.train_published_models(folder_of_models)

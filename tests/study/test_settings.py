@@ -23,19 +23,19 @@ FIELDS = {
 }
 
 
-def main_setting(setting: Setting) -> Setting:
+def main_setting(setting):
     """The setting without a factor that has models of the same kind."""
     kind = "text" if setting.task == "python reference" else setting.task
     return next(other for other in SETTINGS.values() if not other.factor and other.task == kind)
 
 
 @each_setting
-def test_a_setting_says_why_it_belongs_to_the_study(setting: Setting) -> None:
+def test_a_setting_says_why_it_belongs_to_the_study(setting):
     assert setting.reason.endswith(".")
 
 
 @each_setting
-def test_a_setting_changes_only_its_factor(setting: Setting) -> None:
+def test_a_setting_changes_only_its_factor(setting):
     if not setting.factor:
         return
     originals = {model.label: model.settings() for model in main_setting(setting).models}
@@ -48,13 +48,13 @@ def test_a_setting_changes_only_its_factor(setting: Setting) -> None:
         assert changed - {"variants"}
 
 
-def test_main_settings_have_eight_seeds_and_the_others_five() -> None:
+def test_main_settings_have_eight_seeds_and_the_others_five():
     for setting in SETTINGS.values():
         assert setting.seeds == (5 if setting.factor else 8), setting.name
 
 
 @each_setting
-def test_every_run_knows_its_setting_also_after_it_was_saved(setting: Setting) -> None:
+def test_every_run_knows_its_setting_also_after_it_was_saved(setting):
     for run in setting.runs():
         saved = json.loads(json.dumps(run.settings()))
         assert setting_of(saved) == setting.name
@@ -63,23 +63,23 @@ def test_every_run_knows_its_setting_also_after_it_was_saved(setting: Setting) -
 @pytest.mark.parametrize(
     "change", [{"steps": 401}, {"label": "mine"}, {"targets": 1024}, {"variants": None}]
 )
-def test_another_run_belongs_to_no_setting(change: dict[str, object]) -> None:
+def test_another_run_belongs_to_no_setting(change):
     run = SETTINGS[MAIN].runs()[0]
     assert setting_of(replace(run, **change).settings()) == ""
 
 
-def test_runs_are_ordered_by_seed() -> None:
+def test_runs_are_ordered_by_seed():
     setting = Setting("tiny", "", "A test.", 2, (lab.Run("alibi"), lab.Run("none")))
     runs = [(run.label, run.seed) for run in setting.runs()]
     assert runs == [("alibi", 0), ("none", 0), ("alibi", 1), ("none", 1)]
 
 
-def test_fewer_seeds_and_models_can_be_chosen() -> None:
+def test_fewer_seeds_and_models_can_be_chosen():
     runs = SETTINGS[MAIN].runs(seeds=1, labels=["rotary", "alibi"])
     assert [(run.label, run.seed) for run in runs] == [("alibi", 0), ("rotary", 0)]
 
 
-def test_files_have_different_names_without_spaces() -> None:
+def test_files_have_different_names_without_spaces():
     names = [setting.file_name for setting in SETTINGS.values()]
     assert len(set(names)) == len(names)
     assert "pythons-reference.jsonl.gz" in names

@@ -2,14 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
@@ -28,7 +25,7 @@ WITH_ALIBI = ("alibi", *PRETRAINED)
 class RectifiedRotary10(RectifiedRotary):
     """ReRoPE as a method of its own, as if trained on 10 tokens."""
 
-    def __init__(self, head_dim: int) -> None:
+    def __init__(self, head_dim):
         super().__init__(head_dim, trained_length=10)
 
 
@@ -38,7 +35,7 @@ some_of_ours_and_every_pretrained = pytest.mark.parametrize(
 )
 
 
-def new_model(name: str) -> Any:
+def new_model(name):
     """A model with four heads, ours or a pretrained one. Ours are as if trained on 10 tokens."""
     if name in POSITIONS:
         return lab.make_model(name, max_length=10, num_heads=4, d_model=64).eval()
@@ -46,20 +43,20 @@ def new_model(name: str) -> Any:
 
 
 @cache
-def model_of(name: str) -> Any:
+def model_of(name):
     """The same, for all tests that leave it as it is."""
     return new_model(name)
 
 
 @torch.inference_mode()
-def logits(model: Any) -> Tensor:
+def logits(model):
     output = model.eval()(TOKENS)
     return getattr(output, "logits", output)
 
 
-def bias_of(model: Any, queries: int, keys: int) -> Tensor:
+def bias_of(model, queries, keys):
     """The bias of our model, [heads, query, key]; zeros if it has none."""
-    bias: Tensor | None = model.transformer.position.bias(queries, keys)
+    bias = model.transformer.position.bias(queries, keys)
     if bias is None:
         return torch.zeros(1, queries, keys)
     return bias
@@ -69,7 +66,7 @@ def bias_of(model: Any, queries: int, keys: int) -> Tensor:
 
 
 @some_of_ours_and_every_pretrained
-def test_the_original_is_unchanged(name: str) -> None:
+def test_the_original_is_unchanged(name):
     model = model_of(name)
     before = logits(model)
     changed = lab.modify(model, 3.0, window=4, sinks=1)
@@ -78,20 +75,20 @@ def test_the_original_is_unchanged(name: str) -> None:
 
 
 @some_of_ours_and_every_pretrained
-def test_a_copy_without_a_change_computes_the_same(name: str) -> None:
+def test_a_copy_without_a_change_computes_the_same(name):
     model = model_of(name)
     torch.testing.assert_close(logits(lab.modify(model)), logits(model))
 
 
 @some_of_ours_and_every_pretrained
-def test_a_change_without_an_effect_computes_the_same(name: str) -> None:
+def test_a_change_without_an_effect_computes_the_same(name):
     model = model_of(name)
     unchanged = lab.modify(model, 1.0, window=LENGTH, sinks=2)
     torch.testing.assert_close(logits(unchanged), logits(model), atol=1e-5, rtol=1e-5)
 
 
 @some_of_ours_and_every_pretrained
-def test_every_weight_is_shared(name: str) -> None:
+def test_every_weight_is_shared(name):
     model = model_of(name)
     changed = lab.modify(model, 3.0, window=4, sinks=1)
     assert {id(weight) for weight in changed.parameters()} == {
@@ -100,7 +97,7 @@ def test_every_weight_is_shared(name: str) -> None:
 
 
 @some_of_ours_and_every_pretrained
-def test_the_copy_has_a_training_mode_of_its_own(name: str) -> None:
+def test_the_copy_has_a_training_mode_of_its_own(name):
     model = new_model(name)
     changed = lab.modify(model, 3.0, window=4, sinks=1)
     changed.eval()
@@ -110,7 +107,7 @@ def test_the_copy_has_a_training_mode_of_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["alibi", "bloom"])
-def test_the_copy_of_a_compiled_model_is_changed(name: str) -> None:
+def test_the_copy_of_a_compiled_model_is_changed(name):
     compiled = torch.compile(model_of(name), backend="eager")
     logits(compiled)
     expected = logits(lab.modify(model_of(name), 0.0))
@@ -130,12 +127,12 @@ def test_the_copy_of_a_compiled_model_is_changed(name: str) -> None:
         pytest.param(torch.tensor(2.0), id="a tensor"),
     ],
 )
-def test_multiplied_slopes_equal_a_model_with_those_slopes(factors: Any) -> None:
+def test_multiplied_slopes_equal_a_model_with_those_slopes(factors):
     steep = lab.make_model("alibi", slope_scale=2.0, max_length=10, num_heads=4, d_model=64)
     torch.testing.assert_close(logits(lab.modify(model_of("alibi"), factors)), logits(steep))
 
 
-def test_each_head_has_a_factor_of_its_own() -> None:
+def test_each_head_has_a_factor_of_its_own():
     original = bias_of(model_of("alibi"), 9, 9)
     changed = bias_of(lab.modify(model_of("alibi"), [0, 1, 2, 0.5]), 9, 9)
     assert torch.equal(changed[0], torch.zeros(9, 9))
@@ -145,11 +142,11 @@ def test_each_head_has_a_factor_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["alibi", "forget"])
-def test_factor_0_drops_the_bias_of_every_layer(name: str) -> None:
+def test_factor_0_drops_the_bias_of_every_layer(name):
     torch.testing.assert_close(logits(lab.modify(model_of(name), 0)), logits(model_of("none")))
 
 
-def test_a_factor_of_0_shows_no_key_that_the_law_hides() -> None:
+def test_a_factor_of_0_shows_no_key_that_the_law_hides():
     """0 times -inf would be NaN."""
     windowed = lab.make_model(laws.window, num_heads=4, d_model=64)
     bias = bias_of(lab.modify(windowed, 0), 1, 10)
@@ -158,14 +155,14 @@ def test_a_factor_of_0_shows_no_key_that_the_law_hides() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_ALIBI)
-def test_interpolated_slopes_are_multiplied_by_the_ratio_of_lengths(name: str) -> None:
+def test_interpolated_slopes_are_multiplied_by_the_ratio_of_lengths(name):
     model = model_of(name)
     interpolated = lab.modify(model, "interpolate", trained_length=10)
     torch.testing.assert_close(logits(interpolated), logits(lab.modify(model, 10 / LENGTH)))
 
 
 @pytest.mark.parametrize("name", WITH_ALIBI)
-def test_slopes_are_not_interpolated_up_to_the_training_length(name: str) -> None:
+def test_slopes_are_not_interpolated_up_to_the_training_length(name):
     model = model_of(name)
     interpolated = lab.modify(model, "interpolate", trained_length=LENGTH)
     torch.testing.assert_close(logits(interpolated), logits(model))
@@ -173,7 +170,7 @@ def test_slopes_are_not_interpolated_up_to_the_training_length(name: str) -> Non
 
 @pytest.mark.parametrize("name", PRETRAINED)
 @torch.no_grad()
-def test_interpolation_counts_no_padding(name: str) -> None:
+def test_interpolation_counts_no_padding(name):
     model = lab.modify(model_of(name), "interpolate", trained_length=8)
     six_tokens = TOKENS[:, :6]
     padding = torch.zeros(1, 18, dtype=torch.long)
@@ -187,7 +184,7 @@ def test_interpolation_counts_no_padding(name: str) -> None:
 
 
 @every_position
-def test_a_window_masks_keys_further_back(position: str) -> None:
+def test_a_window_masks_keys_further_back(position):
     torch.manual_seed(0)
     model = lab.make_model(position, max_length=LENGTH, num_heads=4)
     original = model.transformer.position
@@ -211,7 +208,7 @@ def test_a_window_masks_keys_further_back(position: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["alibi", "none", "t5", "kerple-log", "fire"])
-def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method: str) -> None:
+def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method):
     window = 5
     length = 20
     model = lab.make_model(method)
@@ -233,7 +230,7 @@ def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method: str) 
                 assert bool((changed[:, query, key] == -math.inf).all())
 
 
-def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
+def test_mpt_with_sinks_refuses_sequences_of_different_lengths():
     is_real = torch.ones(2, 20, dtype=torch.long)
     is_real[0, :6] = 0
     changed = lab.modify(model_of("mpt"), window=4, sinks=2)
@@ -247,19 +244,19 @@ every_rule = pytest.mark.parametrize("rule", ["pi", "ntk", "yarn", "rerope"])
 
 
 @every_rule
-def test_rules_change_nothing_up_to_the_training_length(rule: str) -> None:
+def test_rules_change_nothing_up_to_the_training_length(rule):
     model = lab.make_model("rotary", max_length=LENGTH)
     changed = lab.modify(model, rotary=rule)
     torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
 
 
-def test_angles_stop_at_the_training_length_in_every_layer() -> None:
+def test_angles_stop_at_the_training_length_in_every_layer():
     model = lab.make_model(RectifiedRotary10, num_heads=4, d_model=64)
     changed = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
     torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-5)
 
 
-def test_a_window_keeps_the_angles_stopped() -> None:
+def test_a_window_keeps_the_angles_stopped():
     """A window of 20 sees keys on both sides of a distance of 10."""
     stopped = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
     windowed = lab.modify(stopped, window=20).transformer.position
@@ -273,14 +270,14 @@ def test_a_window_keeps_the_angles_stopped() -> None:
 
 
 @every_rule
-def test_rules_change_inputs_beyond_the_training_length(rule: str) -> None:
+def test_rules_change_inputs_beyond_the_training_length(rule):
     model = model_of("rotary")
     changed = lab.modify(model, rotary=rule, trained_length=20)
     assert not torch.allclose(logits(changed), logits(model))
 
 
 @every_rule
-def test_a_window_and_a_rule_act_together(rule: str) -> None:
+def test_a_window_and_a_rule_act_together(rule):
     ruled = lab.modify(model_of("rotary"), rotary=rule, trained_length=20)
     both = lab.modify(model_of("rotary"), window=4, rotary=rule, trained_length=20)
     assert not torch.allclose(logits(both), logits(ruled))
@@ -293,11 +290,11 @@ def test_a_window_and_a_rule_act_together(rule: str) -> None:
 FAR_SLOPES = [0.0, 0.5, 1.0, 2.0]
 
 
-def slopes_in_effect(name: str) -> Tensor:
+def slopes_in_effect(name):
     """The slopes by which the bias of a model with ALiBi falls, float32 [heads]."""
     model = model_of(name)
     if name == "alibi":
-        slopes: Tensor = model.transformer.position.slopes
+        slopes = model.transformer.position.slopes
         return slopes
     family = family_of(model)
     slopes = family.slopes(family.layers(model)[0])
@@ -306,7 +303,7 @@ def slopes_in_effect(name: str) -> Tensor:
 
 
 @pytest.mark.parametrize("position", ["alibi", "kerple-log", "t5", "fire", "forget"])
-def test_far_line_continues_the_bias_from_the_last_distance_of_training(position: str) -> None:
+def test_far_line_continues_the_bias_from_the_last_distance_of_training(position):
     length = 20
     farthest = 9  # in sequences of 10 tokens
     model = model_of(position)
@@ -327,14 +324,14 @@ def test_far_line_continues_the_bias_from_the_last_distance_of_training(position
 
 
 @pytest.mark.parametrize("position", ["none", "rotary", "xpos", "sinusoidal"])
-def test_far_line_of_a_method_without_a_bias_starts_at_zero(position: str) -> None:
+def test_far_line_of_a_method_without_a_bias_starts_at_zero(position):
     braked = lab.modify(model_of(position), far_slope=0.5)
     bias = bias_of(braked, 1, 13)[:, 0]
     expected = [-1.5, -1.0, -0.5] + [0.0] * 10
     assert bias.tolist() == [expected] * 4
 
 
-def test_far_line_falls_on_both_sides_for_encoders() -> None:
+def test_far_line_falls_on_both_sides_for_encoders():
     bias = bias_of(lab.modify(model_of("alibi"), far_slope=FAR_SLOPES), 13, 13)
     slopes = model_of("alibi").transformer.position.slopes
     three_beyond = -9 * slopes - 3 * torch.tensor(FAR_SLOPES)
@@ -343,26 +340,26 @@ def test_far_line_falls_on_both_sides_for_encoders() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_ALIBI)
-def test_a_far_line_as_steep_as_alibi_changes_nothing(name: str) -> None:
+def test_a_far_line_as_steep_as_alibi_changes_nothing(name):
     model = model_of(name)
     changed = lab.modify(model, far_slope=slopes_in_effect(name), trained_length=10)
     torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", [*WITH_ALIBI, "rotary", "none"])
-def test_a_very_steep_far_line_is_a_window_of_the_training_length(name: str) -> None:
+def test_a_very_steep_far_line_is_a_window_of_the_training_length(name):
     braked = lab.modify(model_of(name), far_slope=1e4, trained_length=10)
     windowed = lab.modify(model_of(name), window=10)
     torch.testing.assert_close(logits(braked), logits(windowed), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", PRETRAINED)
-def test_every_layer_of_a_pretrained_model_receives_the_far_line(name: str) -> None:
+def test_every_layer_of_a_pretrained_model_receives_the_far_line(name):
     changed = lab.modify(model_of(name), far_slope=0, trained_length=10)
     family = family_of(changed)
     biases = []
 
-    def keep(attention: Any, _args: Any, inputs: dict[str, Any]) -> None:
+    def keep(attention, _args, inputs):
         bias, _ = family.read(attention, inputs)
         biases.append(bias)
 
@@ -380,7 +377,7 @@ def test_every_layer_of_a_pretrained_model_receives_the_far_line(name: str) -> N
 
 @pytest.mark.parametrize("name", PRETRAINED)
 @torch.no_grad()
-def test_the_far_line_counts_no_padding(name: str) -> None:
+def test_the_far_line_counts_no_padding(name):
     model = lab.modify(model_of(name), far_slope=0, trained_length=4)
     twelve_tokens = TOKENS[:, :12]
     padding = torch.zeros(1, 18, dtype=torch.long)
@@ -390,14 +387,14 @@ def test_the_far_line_counts_no_padding(name: str) -> None:
     torch.testing.assert_close(output, model(twelve_tokens).logits, atol=1e-5, rtol=1e-4)
 
 
-def test_a_far_line_shows_no_key_that_the_law_hides() -> None:
+def test_a_far_line_shows_no_key_that_the_law_hides():
     windowed = lab.make_model(laws.window, max_length=4, num_heads=4, d_model=64)
     bias = bias_of(lab.modify(windowed, far_slope=0), 1, 10)
     first_head = bias[0, 0]  # which sees the last 8 tokens
     assert first_head.tolist() == [-math.inf] * 2 + [0] * 8
 
 
-def test_multiplied_slopes_end_where_the_far_line_begins() -> None:
+def test_multiplied_slopes_end_where_the_far_line_begins():
     changed = lab.modify(model_of("alibi"), 2.0, far_slope=1.0)
     slopes = model_of("alibi").transformer.position.slopes
     bias = bias_of(changed, 1, 14)[:, 0]
@@ -405,14 +402,14 @@ def test_multiplied_slopes_end_where_the_far_line_begins() -> None:
     torch.testing.assert_close(bias[:, 0], -2 * slopes * 9 - 4)  # at distance 13
 
 
-def test_sinks_have_the_bias_of_tokens_on_the_far_line() -> None:
+def test_sinks_have_the_bias_of_tokens_on_the_far_line():
     flat = lab.modify(model_of("alibi"), window=15, sinks=2, far_slope=0)
     slopes = model_of("alibi").transformer.position.slopes
     bias = bias_of(flat, 1, 30)[:, 0]
     torch.testing.assert_close(bias[:, :2], (-9 * slopes)[:, None].expand(4, 2))
 
 
-def test_stopped_angles_and_a_far_line_act_together() -> None:
+def test_stopped_angles_and_a_far_line_act_together():
     changed = lab.modify(model_of("rotary"), rotary="rerope", far_slope=0.5)
     query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
     attended = changed.transformer.position.attend(query, key, value, causal=True)
@@ -426,14 +423,14 @@ def test_stopped_angles_and_a_far_line_act_together() -> None:
 
 # Several changes
 
-CHANGES: list[dict[str, Any]] = [
+CHANGES = [
     {},
     {"slopes": [0, 0.5, 1, 2]},
     {"window": 9, "sinks": 3},
     {"window": 20},
 ]
-INTERPOLATE: dict[str, Any] = {"slopes": "interpolate", "trained_length": 10}
-ROTARY_CHANGES: list[dict[str, Any]] = [
+INTERPOLATE = {"slopes": "interpolate", "trained_length": 10}
+ROTARY_CHANGES = [
     {"window": 9},
     {"rotary": "yarn"},
     {"rotary": "rerope"},
@@ -441,7 +438,7 @@ ROTARY_CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def pairs_of_changes(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def pairs_of_changes(name):
     """Two changes of different things, in either order."""
     if name == "rotary":
         changes = ROTARY_CHANGES
@@ -455,7 +452,7 @@ def pairs_of_changes(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]
 
 
 @pytest.mark.parametrize("name", ["alibi", "kerple-log", "rotary", *PRETRAINED])
-def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
+def test_two_changes_in_either_order_are_both_at_once(name):
     model = model_of(name)
     for first, second in pairs_of_changes(name):
         one_after_the_other = lab.modify(lab.modify(model, **first), **second)
@@ -464,34 +461,34 @@ def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
         assert are_equal, f"{first} and then {second}"
 
 
-def test_slopes_halved_twice_are_a_quarter() -> None:
+def test_slopes_halved_twice_are_a_quarter():
     halved_twice = lab.modify(lab.modify(model_of("bloom"), 0.5), 0.5)
     quarter = lab.modify(model_of("bloom"), 0.25)
     torch.testing.assert_close(logits(halved_twice), logits(quarter))
 
 
 @pytest.mark.parametrize("name", WITH_ALIBI)
-def test_a_narrower_window_replaces_a_wider_one(name: str) -> None:
+def test_a_narrower_window_replaces_a_wider_one(name):
     wide = lab.modify(model_of(name), window=9, sinks=2)
     narrowed = lab.modify(wide, window=4, sinks=2)
     narrow = lab.modify(model_of(name), window=4, sinks=2)
     torch.testing.assert_close(logits(narrowed), logits(narrow))
 
 
-def test_a_later_rotary_rule_replaces_stopped_angles() -> None:
+def test_a_later_rotary_rule_replaces_stopped_angles():
     stopped = lab.modify(model_of("rotary"), rotary="rerope")
     replaced = lab.modify(stopped, rotary="yarn")
     yarn = lab.modify(model_of("rotary"), rotary="yarn")
     assert torch.equal(logits(replaced), logits(yarn))
 
 
-def test_a_later_factor_of_0_drops_the_far_line_of_a_method_without_a_bias() -> None:
+def test_a_later_factor_of_0_drops_the_far_line_of_a_method_without_a_bias():
     braked = lab.modify(model_of("rotary"), far_slope=1.0)
     dropped = lab.modify(braked, 0)
     torch.testing.assert_close(logits(dropped), logits(model_of("rotary")), atol=1e-5, rtol=1e-5)
 
 
-def test_a_wider_window_does_not_show_what_a_narrower_one_hides() -> None:
+def test_a_wider_window_does_not_show_what_a_narrower_one_hides():
     narrow = lab.modify(model_of("alibi"), window=4, sinks=1)
     widened = lab.modify(narrow, window=9, sinks=1)
     is_visible = bias_of(widened, 1, 20)[0, 0].isfinite()
@@ -523,16 +520,14 @@ class Peculiar(Position):
     ],
 )
 @pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary", "xpos"])
-def test_a_changed_method_says_of_itself_what_the_original_says(
-    method: str | type[Position], attribute: str
-) -> None:
+def test_a_changed_method_says_of_itself_what_the_original_says(method, attribute):
     model = lab.make_model(method)
     changed = lab.modify(model, window=9)
     expected = getattr(model.transformer.position, attribute)
     assert getattr(changed.transformer.position, attribute) == expected
 
 
-def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
+def test_a_changed_method_for_decoders_only_refuses_later_tokens():
     changed = lab.modify(model_of("xpos"), window=9).transformer.position
     with pytest.raises(ValueError, match="Xpos is for decoders only"):
         changed.attend(*torch.zeros(3, 1, 4, 5, 16), causal=False)
@@ -544,7 +539,7 @@ def test_a_changed_method_for_decoders_only_refuses_later_tokens() -> None:
 SWITCHES = ["angles stop", "far brake", "angles stop and far brake"]
 
 
-def variants_of(position: str) -> list[str]:
+def variants_of(position):
     return list(evaluation_variants(model_of(position), 8))
 
 
@@ -564,23 +559,23 @@ def variants_of(position: str) -> list[str]:
         ("xpos", ["window"]),
     ],
 )
-def test_variants_are_those_that_change_the_method(position: str, expected: list[str]) -> None:
+def test_variants_are_those_that_change_the_method(position, expected):
     assert variants_of(position) == expected
 
 
-def test_every_variant_has_its_name_in_the_table() -> None:
-    names: set[str] = set()
+def test_every_variant_has_its_name_in_the_table():
+    names = set()
     for position in POSITIONS:
         names.update(variants_of(position))
     assert names == set(VARIANTS)
 
 
-def test_rotary_heads_of_two_channels_have_no_ntk() -> None:
+def test_rotary_heads_of_two_channels_have_no_ntk():
     model = lab.make_model("rotary", d_model=16, num_heads=8)
     assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn", *SWITCHES]
 
 
-def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() -> None:
+def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight():
     variant = evaluation_variants(model_of("alibi"), 8)["window and sinks"]
     is_visible = bias_of(variant, 1, 20)[0, 0].isfinite()
     expected = [0, 1, 2, 3, 12, 13, 14, 15, 16, 17, 18, 19]
@@ -600,9 +595,7 @@ def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight() 
         ("alibi", "flat beyond L", ["far slope 0 beyond a distance of 7"]),
     ],
 )
-def test_switches_change_what_their_names_say(
-    position: str, variant: str, changes: list[str]
-) -> None:
+def test_switches_change_what_their_names_say(position, variant, changes):
     changed = evaluation_variants(model_of(position), 8)[variant]
     assert [str(change) for change in changes_of(changed)] == changes
 
@@ -617,7 +610,7 @@ def test_switches_change_what_their_names_say(
         pytest.param("rotary", {"rotary": "yarn"}, id="a rotary rule"),
     ],
 )
-def test_a_change_by_length_supports_no_cache(position: str, change: dict[str, Any]) -> None:
+def test_a_change_by_length_supports_no_cache(position, change):
     model = lab.modify(model_of(position), **change)
     assert model.generate(TOKENS, 1).shape == (1, LENGTH + 1)
     with pytest.raises(
@@ -627,7 +620,7 @@ def test_a_change_by_length_supports_no_cache(position: str, change: dict[str, A
 
 
 @pytest.mark.parametrize("rule", ["plain", "rerope"])
-def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule: str) -> None:
+def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule):
     model = lab.modify(model_of("rotary"), rotary=rule, trained_length=10)
     with_cache = model.generate(TOKENS, 6, temperature=0, use_cache=True)
     without_cache = model.generate(TOKENS, 6, temperature=0, use_cache=False)
@@ -635,7 +628,7 @@ def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule: str) -> None:
 
 
 @every_position
-def test_a_changed_model_decodes_with_a_cache(position: str) -> None:
+def test_a_changed_model_decodes_with_a_cache(position):
     model = lab.make_model(position, max_length=LENGTH)
     model = lab.modify(model, window=4, far_slope=1.0, trained_length=3)
     with_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=True)
@@ -644,7 +637,7 @@ def test_a_changed_model_decodes_with_a_cache(position: str) -> None:
 
 
 @every_position
-def test_a_changed_model_is_defined_where_the_method_is(position: str) -> None:
+def test_a_changed_model_is_defined_where_the_method_is(position):
     model = lab.modify(lab.make_model(position, max_length=LENGTH), window=4)
     assert model.is_defined_at(LENGTH)
     assert model.is_defined_at(LENGTH + 1) == (position != "learned")
@@ -673,12 +666,12 @@ def test_a_changed_model_is_defined_where_the_method_is(position: str) -> None:
     ],
     ids=str,
 )
-def test_a_change_is_described(change: dict[str, Any], words: list[str]) -> None:
+def test_a_change_is_described(change, words):
     changed = lab.modify(model_of("bloom"), **change)
     assert [str(change) for change in changes_of(changed)] == words
 
 
-def test_changes_are_described_in_their_order() -> None:
+def test_changes_are_described_in_their_order():
     twice = lab.modify(lab.modify(model_of("rotary"), window=9), rotary="pi")
     assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
@@ -697,7 +690,7 @@ per_head_mistakes = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("name", ["alibi", "bloom"])
 @per_head_mistakes
-def test_factors_that_do_not_fit_are_refused(name: str, value: Any) -> None:
+def test_factors_that_do_not_fit_are_refused(name, value):
     with pytest.raises(
         ValueError, match=r"slopes must be .* a number of at least 0, or one for each of 4 heads"
     ):
@@ -706,7 +699,7 @@ def test_factors_that_do_not_fit_are_refused(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["rotary", "alibi", "bloom"])
 @per_head_mistakes
-def test_far_slopes_that_do_not_fit_are_refused(name: str, value: Any) -> None:
+def test_far_slopes_that_do_not_fit_are_refused(name, value):
     with pytest.raises(
         ValueError, match=r"far_slope must be a number of at least 0, or one for each of 4 heads"
     ):
@@ -743,7 +736,7 @@ def test_far_slopes_that_do_not_fit_are_refused(name: str, value: Any) -> None:
     ],
     ids=str,
 )
-def test_a_number_out_of_range_is_named(name: str, change: dict[str, Any], message: str) -> None:
+def test_a_number_out_of_range_is_named(name, change, message):
     with pytest.raises((TypeError, ValueError), match=message):
         lab.modify(model_of(name), **change)
 
@@ -766,9 +759,7 @@ def test_a_number_out_of_range_is_named(name: str, change: dict[str, Any], messa
     ],
     ids=str,
 )
-def test_a_change_that_does_not_apply_is_refused(
-    name: str, change: dict[str, Any], message: str
-) -> None:
+def test_a_change_that_does_not_apply_is_refused(name, change, message):
     with pytest.raises(ValueError, match=message):
         lab.modify(model_of(name), **change)
 
@@ -776,15 +767,15 @@ def test_a_change_that_does_not_apply_is_refused(
 class WithItsOwnAttention(Position):
     """Returns zeros, whatever the bias is."""
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
+    def attend(self, query, key, value, **_):
         return 0 * value
 
 
-def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
+def test_a_method_with_an_attention_of_its_own_cannot_be_modified():
     model = lab.make_model(WithItsOwnAttention)
     with pytest.raises(ValueError, match="`attend` of their own can't be modified, got position"):
         lab.modify(model, window=4)
 
 
-def test_a_method_with_an_attention_of_its_own_has_no_variants() -> None:
+def test_a_method_with_an_attention_of_its_own_has_no_variants():
     assert evaluation_variants(lab.make_model(WithItsOwnAttention), 8) == {}

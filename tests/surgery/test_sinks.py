@@ -2,44 +2,43 @@
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz.surgery.sinks import move_sinks, visible_keys
 
 POSITIONS = torch.arange(6)
 
 
-def visible_to(query: int, window: int, sinks: int) -> list[int]:
+def visible_to(query, window, sinks):
     """The positions of six keys that a query sees."""
     visible = visible_keys(torch.tensor([query]), POSITIONS, window, sinks)
     return visible[0, 0].nonzero().flatten().tolist()
 
 
-def minus_position(keys: Tensor) -> Tensor:
+def minus_position(keys):
     """A bias that says which key it belongs to, [heads, 1, key]."""
     return -keys[None, None, :].float()
 
 
-def moved_row(query: int, window: int, sinks: int) -> list[float]:
+def moved_row(query, window, sinks):
     """The bias of six keys for one query, where key j has -j at first."""
     bias = minus_position(POSITIONS)
     moved = move_sinks(bias, torch.tensor([query]), POSITIONS, window, sinks)
     return moved[0, 0].tolist()
 
 
-def test_a_query_sees_the_sinks_and_its_window() -> None:
+def test_a_query_sees_the_sinks_and_its_window():
     assert visible_to(5, window=2, sinks=1) == [0, 4, 5]
 
 
-def test_without_sinks_a_query_sees_its_window() -> None:
+def test_without_sinks_a_query_sees_its_window():
     assert visible_to(5, window=2, sinks=0) == [4, 5]
 
 
-def test_the_window_of_an_encoder_lies_on_both_sides() -> None:
+def test_the_window_of_an_encoder_lies_on_both_sides():
     assert visible_to(3, window=2, sinks=1) == [0, 2, 3, 4]
 
 
-def test_sinks_get_the_bias_of_the_tokens_right_before_the_window() -> None:
+def test_sinks_get_the_bias_of_the_tokens_right_before_the_window():
     assert moved_row(5, window=2, sinks=2) == [-2, -3, -2, -3, -4, -5]
 
 
@@ -51,27 +50,27 @@ def test_sinks_get_the_bias_of_the_tokens_right_before_the_window() -> None:
         pytest.param(3, id="right before the window"),
     ],
 )
-def test_sinks_that_need_no_other_place_keep_their_bias(query: int) -> None:
+def test_sinks_that_need_no_other_place_keep_their_bias(query):
     assert moved_row(query, window=2, sinks=2) == [0, -1, -2, -3, -4, -5]
 
 
-def test_more_sinks_than_tokens_change_nothing() -> None:
+def test_more_sinks_than_tokens_change_nothing():
     assert moved_row(5, window=2, sinks=9) == [0, -1, -2, -3, -4, -5]
 
 
-def test_each_query_has_sinks_in_a_place_of_its_own() -> None:
+def test_each_query_has_sinks_in_a_place_of_its_own():
     bias = minus_position(POSITIONS)
     moved = move_sinks(bias, POSITIONS, POSITIONS, window=2, sinks=1)
     assert moved[0, :, 0].tolist() == [0, 0, 0, -1, -2, -3]
 
 
-def test_each_head_has_sinks_of_its_own_bias() -> None:
+def test_each_head_has_sinks_of_its_own_bias():
     bias = torch.cat((minus_position(POSITIONS), 10 * minus_position(POSITIONS)))
     moved = move_sinks(bias, torch.tensor([5]), POSITIONS, window=2, sinks=1)
     assert moved[:, 0, 0].tolist() == [-3, -30]
 
 
-def test_padding_takes_no_place() -> None:
+def test_padding_takes_no_place():
     """The first text has two tokens of padding before its first token."""
     keys = torch.tensor([[-1, -1, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])
     queries = keys[:, -1:]

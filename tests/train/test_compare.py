@@ -3,8 +3,6 @@
 import math
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,11 +12,11 @@ from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.train.compare import MethodComparison
 from tests.tables import AS_TRAINED, table
 
-TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
+TINY = {"length": 16, "steps": 3, "longest": 2, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text(tmp_path_factory):
     """A short text, because every test of a model takes time."""
     path = tmp_path_factory.mktemp("text") / "mine.txt"
     path.write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
@@ -26,12 +24,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparison(text: Path) -> MethodComparison:
+def comparison(text):
     out = text.parent / "deep" / "results"
     return lab.compare(["rotary", "alibi", laws.square_root], text=text, out=out, **TINY)
 
 
-def compared(values: dict[str, dict[int, list[float]]]) -> MethodComparison:
+def compared(values):
     """A comparison with these values: {label: {x: one per seed}}."""
     seeds = {
         name: [{x: v[n] for x, v in xs.items() if n < len(v)} for n in range(4)]
@@ -42,14 +40,14 @@ def compared(values: dict[str, dict[int, list[float]]]) -> MethodComparison:
     )
 
 
-def test_table_has_every_method_seed_and_length(comparison: MethodComparison) -> None:
+def test_table_has_every_method_seed_and_length(comparison):
     rows = comparison.rows
     assert set(rows["label"]) == {"rotary", "alibi", "square_root"}
     assert set(rows["seed"]) == {0, 1, 2}
     assert set(rows["x"]) == {16, 32}
 
 
-def test_summary_has_the_mean_over_seeds(comparison: MethodComparison) -> None:
+def test_summary_has_the_mean_over_seeds(comparison):
     rows = comparison.rows
     of_rotary = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]
     mean = of_rotary["value"].mean()
@@ -57,8 +55,8 @@ def test_summary_has_the_mean_over_seeds(comparison: MethodComparison) -> None:
 
 
 def test_there_is_one_verdict_for_each_pair_in_the_order_of_the_methods(
-    comparison: MethodComparison,
-) -> None:
+    comparison,
+):
     pairs = [verdict.partition(": ")[0] for verdict in comparison.verdicts]
     assert pairs == [
         "rotary against alibi",
@@ -68,24 +66,24 @@ def test_there_is_one_verdict_for_each_pair_in_the_order_of_the_methods(
 
 
 def test_axes_say_what_is_drawn(
-    comparison: MethodComparison,
-) -> None:
+    comparison,
+):
     axes = comparison.axes
     assert axes.title.endswith(": mean of 3 seeds, 95% t interval (bars), each seed (thin)")
     assert axes.ticks == {16: "16<br>L", 32: "32<br>2 L"}
 
 
-def test_axes_have_the_yardsticks_of_the_text(comparison: MethodComparison, text: Path) -> None:
+def test_axes_have_the_yardsticks_of_the_text(comparison, text):
     assert comparison.axes.yardsticks == lab.load_text(text).yardsticks
 
 
-def test_the_vertical_axis_includes_nothing_but_the_values() -> None:
+def test_the_vertical_axis_includes_nothing_but_the_values():
     of_one_value = compared({"alibi": {64: [5.0]}})
     figure = figures.curve_figure(of_one_value.rows, of_one_value.axes)
     assert figure.layout.yaxis2.range == (4.5, 5.5)
 
 
-def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
+def test_differences_are_paired_by_seed_and_decided_by_their_interval():
     first, second = (
         {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]},
         {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]},
@@ -119,9 +117,7 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
         ),  # the seed that is not defined is left out
     ],
 )
-def test_three_seeds_and_an_interval_without_zero_decide(
-    first: list[float], second: list[float], verdict: str
-) -> None:
+def test_three_seeds_and_an_interval_without_zero_decide(first, second, verdict):
     both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
     assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [
         ["b", verdict, min(3, len(first))]
@@ -130,16 +126,14 @@ def test_three_seeds_and_an_interval_without_zero_decide(
     assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
 
 
-def test_what_is_saved_is_read_back(comparison: MethodComparison, tmp_path: Path) -> None:
+def test_what_is_saved_is_read_back(comparison, tmp_path):
     comparison.save(tmp_path)
     read = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"value": [""]})
     pd.testing.assert_frame_equal(read.astype(lab.COLUMNS), comparison.table.reset_index(drop=True))
     assert (tmp_path / "verdicts.txt").read_text().splitlines() == comparison.verdicts
 
 
-def test_a_second_call_trains_only_what_is_missing(
-    comparison: MethodComparison, text: Path, monkeypatch: Any
-) -> None:
+def test_a_second_call_trains_only_what_is_missing(comparison, text, monkeypatch):
     out = text.parent / "deep" / "results"
     monkeypatch.setattr(
         sys.modules["alibi_viz.train.sweep"], "measure", lambda run: pytest.fail(f"{run} again")
@@ -151,10 +145,8 @@ def test_a_second_call_trains_only_what_is_missing(
     assert fewer.axes.title.endswith(": mean of 2 seeds, each seed (thin)")
 
 
-def test_a_seed_that_diverges_is_named_and_left_out(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
+def test_a_seed_that_diverges_is_named_and_left_out(text, monkeypatch):
+    def diverging(runs, *_, **__):
         first, second, third = map(lab.measure, runs)
         return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
 
@@ -168,10 +160,10 @@ def test_a_seed_that_diverges_is_named_and_left_out(
 
 
 @pytest.fixture(scope="module")
-def without_a_result(text: Path) -> MethodComparison:
+def without_a_result(text):
     """A comparison in which every run diverged."""
 
-    def diverging(runs: list[lab.Run], *_: object, **__: object) -> list[dict[str, Any]]:
+    def diverging(runs, *_, **__):
         return [{"run": run.settings(), "rows": [], "error": "the loss became nan"} for run in runs]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -180,7 +172,7 @@ def without_a_result(text: Path) -> MethodComparison:
         return lab.compare(["alibi", "none"], seeds=2, text=text, **TINY)
 
 
-def test_without_a_result_every_failure_is_named(without_a_result: MethodComparison) -> None:
+def test_without_a_result_every_failure_is_named(without_a_result):
     assert without_a_result.verdicts == [
         "alibi, seed 0, is left out: the loss became nan.",
         "none, seed 0, is left out: the loss became nan.",
@@ -189,13 +181,13 @@ def test_without_a_result_every_failure_is_named(without_a_result: MethodCompari
     ]
 
 
-def test_the_figure_without_a_result_says_so(without_a_result: MethodComparison) -> None:
+def test_the_figure_without_a_result_says_so(without_a_result):
     figure = figures.curve_figure(without_a_result.rows, without_a_result.axes)
     title = figure.layout.annotations[0].text
     assert title == "Loss on longer sequences: every run failed"
 
 
-def test_the_axis_without_a_result_is_left_to_plotly(without_a_result: MethodComparison) -> None:
+def test_the_axis_without_a_result_is_left_to_plotly(without_a_result):
     figure = figures.curve_figure(without_a_result.rows, without_a_result.axes)
     assert figure.layout.yaxis2.range == (None, None)
 
@@ -213,14 +205,14 @@ def test_the_axis_without_a_result_is_left_to_plotly(without_a_result: MethodCom
     ],
 )
 def test_what_can_not_be_compared_is_refused_before_anything_is_written(
-    methods: list[Any], settings: dict[str, Any], message: str, text: Path, tmp_path: Path
-) -> None:
+    methods, settings, message, text, tmp_path
+):
     with pytest.raises((TypeError, ValueError), match=message):
         lab.compare(methods, **{"text": text, "out": tmp_path / "out", **TINY, **settings})
     assert not (tmp_path / "out").exists()
 
 
-def test_a_text_that_was_learned_by_heart_is_said_before_the_verdicts() -> None:
+def test_a_text_that_was_learned_by_heart_is_said_before_the_verdicts():
     losses = {"alibi": [{64: 8.0, 128: 8.0}], "none": [{64: 4.7, 128: 4.7}]}
     longer = table("longer sequences", losses, length=64)
     training_losses = {"alibi": [{800: 2.0}], "none": [{800: 4.6}]}
@@ -234,10 +226,10 @@ def test_a_text_that_was_learned_by_heart_is_said_before_the_verdicts() -> None:
 
 
 def results(
-    label: str,
-    values: dict[int, list[float]],
-    variant: str = AS_TRAINED,
-    question: str = "longer sequences",
+    label,
+    values,
+    variant=AS_TRAINED,
+    question="longer sequences",
 ):
     seeds = [{x: each[n] for x, each in values.items()} for n in range(len(values[64]))]
     return table(question, {label: seeds}, length=64, variant=variant, task="text")
@@ -253,7 +245,7 @@ RESULTS = pd.concat(
 )
 
 
-def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
+def test_summary_has_means_with_intervals_and_the_number_of_seeds():
     table = lab.summary(RESULTS, "longer sequences")
     assert table.columns.tolist() == [64, 128, "seeds"]
     assert table.loc["alibi"].tolist() == ["2.100 ± 0.248", "2.000 ± 0.000", 3]
@@ -267,7 +259,7 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
 
 
 @pytest.mark.parametrize("column", ["task", "text", "length", "step"])
-def test_texts_and_settings_are_not_mixed(column: str) -> None:
+def test_texts_and_settings_are_not_mixed(column):
     other = RESULTS.assign(seed=9, **{column: 5 if column in ("length", "step") else "another"})
     cure = ", or label the models apart" if column in ("length", "step") else ""
     with pytest.raises(

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz.train.muon import Muon, orthogonalized
 
@@ -15,16 +14,16 @@ SHAPES = [
 ]
 
 
-def random_matrix(*shape: int, seed: int = 0) -> Tensor:
+def random_matrix(*shape, seed=0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def with_singular_values(values: Tensor, shape: tuple[int, int]) -> Tensor:
+def with_singular_values(values, shape):
     left, _, right = torch.linalg.svd(random_matrix(*shape), full_matrices=False)
     return left @ torch.diag(values) @ right
 
 
-def after_steps(matrix: Tensor, gradients: list[Tensor], **options: float) -> Tensor:
+def after_steps(matrix, gradients, **options):
     """The matrix after a step with each of the gradients."""
     weight = matrix.clone().requires_grad_()
     parts = options.pop("parts", 1)
@@ -39,7 +38,7 @@ def after_steps(matrix: Tensor, gradients: list[Tensor], **options: float) -> Te
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_all_singular_values_become_about_one(shape: tuple[int, int]) -> None:
+def test_all_singular_values_become_about_one(shape):
     matrix = with_singular_values(torch.linspace(10, 1, min(shape)), shape)
     values = torch.linalg.svdvals(orthogonalized(matrix))
     assert float(values.min()) > 0.5
@@ -47,7 +46,7 @@ def test_all_singular_values_become_about_one(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_singular_vectors_stay(shape: tuple[int, int]) -> None:
+def test_the_singular_vectors_stay(shape):
     matrix = random_matrix(*shape)
     left, _, right = torch.linalg.svd(matrix, full_matrices=False)
     values = left.mT @ orthogonalized(matrix) @ right.mT
@@ -55,18 +54,18 @@ def test_the_singular_vectors_stay(shape: tuple[int, int]) -> None:
     assert bool((values.diagonal() > 0).all())
 
 
-def test_the_length_of_a_matrix_does_not_matter() -> None:
+def test_the_length_of_a_matrix_does_not_matter():
     matrix = random_matrix(8, 8)
     torch.testing.assert_close(orthogonalized(1e-3 * matrix), orthogonalized(matrix))
 
 
-def test_matrices_in_a_batch_are_orthogonalized_one_by_one() -> None:
+def test_matrices_in_a_batch_are_orthogonalized_one_by_one():
     matrices = random_matrix(3, 16, 8)
     alone = torch.stack([orthogonalized(matrix) for matrix in matrices])
     torch.testing.assert_close(orthogonalized(matrices), alone)
 
 
-def test_zeros_stay_zeros() -> None:
+def test_zeros_stay_zeros():
     assert not orthogonalized(torch.zeros(4, 8)).any()
 
 
@@ -75,7 +74,7 @@ def test_zeros_stay_zeros() -> None:
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="older versions of torch have no Muon")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_steps_are_those_of_torch_but_for_the_rounding_of_bfloat16(shape: tuple[int, int]) -> None:
+def test_steps_are_those_of_torch_but_for_the_rounding_of_bfloat16(shape):
     matrix = random_matrix(*shape)
     gradients = [random_matrix(*shape, seed=seed) for seed in (1, 2, 3)]
     weight = matrix.clone().requires_grad_()
@@ -98,28 +97,28 @@ def test_steps_are_those_of_torch_but_for_the_rounding_of_bfloat16(shape: tuple[
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_step_is_about_as_long_as_one_of_adamw(shape: tuple[int, int]) -> None:
+def test_a_step_is_about_as_long_as_one_of_adamw(shape):
     matrix = torch.zeros(shape)
     update = after_steps(matrix, [random_matrix(*shape)], lr=0.01)
     root_mean_square = float(update.square().mean().sqrt())
     assert 0.1 < root_mean_square / 0.01 < 0.4
 
 
-def test_each_part_of_a_matrix_is_turned_on_its_own() -> None:
+def test_each_part_of_a_matrix_is_turned_on_its_own():
     gradient = random_matrix(24, 8)
     together = after_steps(torch.zeros(24, 8), [gradient], parts=3)
     one_by_one = [after_steps(torch.zeros(8, 8), [part]) for part in gradient.split(8)]
     torch.testing.assert_close(together, torch.cat(one_by_one))
 
 
-def test_weight_decay_shrinks_a_matrix() -> None:
+def test_weight_decay_shrinks_a_matrix():
     matrix = random_matrix(8, 8)
     no_gradient = torch.zeros(8, 8)
     shrunk = after_steps(matrix, [no_gradient], lr=0.5, weight_decay=0.2)
     torch.testing.assert_close(shrunk, 0.9 * matrix)
 
 
-def test_a_step_remembers_earlier_gradients() -> None:
+def test_a_step_remembers_earlier_gradients():
     first = random_matrix(8, 8)
     second = random_matrix(8, 8, seed=1)
     after_one = after_steps(torch.zeros(8, 8), [second], weight_decay=0)
@@ -128,7 +127,7 @@ def test_a_step_remembers_earlier_gradients() -> None:
     assert not torch.allclose(after_both - after_first, after_one, atol=1e-3)
 
 
-def test_a_frozen_matrix_stays() -> None:
+def test_a_frozen_matrix_stays():
     frozen = random_matrix(8, 8)
     trained = random_matrix(8, 8, seed=1).requires_grad_()
     optimizer = Muon([{"params": [frozen.requires_grad_(), trained]}], lr=0.1)
@@ -141,12 +140,12 @@ def test_a_frozen_matrix_stays() -> None:
 # What it refuses
 
 
-def test_it_refuses_a_vector() -> None:
+def test_it_refuses_a_vector():
     with pytest.raises(ValueError, match=r"matrices \[rows, columns\].*got shape \[8\]"):
         Muon([{"params": [torch.zeros(8, requires_grad=True)]}], lr=0.1)
 
 
-def test_it_refuses_a_matrix_that_does_not_have_so_many_parts() -> None:
+def test_it_refuses_a_matrix_that_does_not_have_so_many_parts():
     weight = torch.zeros(8, 8, requires_grad=True)
     with pytest.raises(ValueError, match=r"3 matrices.*got shape \[8, 8\]"):
         Muon([{"params": [weight], "parts": 3}], lr=0.1)

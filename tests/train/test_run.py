@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import pandas as pd
@@ -40,7 +40,7 @@ class ByHand(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def by_hand() -> ByHand:
+def by_hand():
     model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
     with limited_threads(1):
         losses = [row["value"] for row in lab.train(model, TEXT, **BY_HAND)]
@@ -49,25 +49,23 @@ def by_hand() -> ByHand:
 
 
 @pytest.fixture(scope="module")
-def rows() -> pd.DataFrame:
+def rows():
     """The table of the run above."""
     record = lab.measure(lab.Run("rotary", longest=4, model=SMALL, **BY_HAND))
     return record_table([record], "mine")
 
 
-def test_tests_are_those_of_the_trained_model(rows: pd.DataFrame, by_hand: ByHand) -> None:
+def test_tests_are_those_of_the_trained_model(rows, by_hand):
     assert curve(rows, "longer sequences") == pytest.approx(by_hand.tests, abs=1e-4)
 
 
-def test_training_loss_has_sixty_points_of_which_one_is_the_last_step(rows: pd.DataFrame) -> None:
+def test_training_loss_has_sixty_points_of_which_one_is_the_last_step(rows):
     points = curve(rows, TRAINING_LOSS)
     assert len(points) == 60
     assert list(points)[-1] == 90
 
 
-def test_point_of_the_training_loss_is_the_mean_of_the_steps_since_the_last(
-    rows: pd.DataFrame, by_hand: ByHand
-) -> None:
+def test_point_of_the_training_loss_is_the_mean_of_the_steps_since_the_last(rows, by_hand):
     points = curve(rows, TRAINING_LOSS)
     previous = 0
     for step, value in points.items():
@@ -86,22 +84,20 @@ def test_point_of_the_training_loss_is_the_mean_of_the_steps_since_the_last(
         ("text", TEXT.fingerprint),
     ],
 )
-def test_every_row_has_the_settings_of_its_run(
-    rows: pd.DataFrame, column: str, value: object
-) -> None:
+def test_every_row_has_the_settings_of_its_run(rows, column, value):
     assert set(rows[column]) == {value}
 
 
-def test_training_loss_is_a_row_of_its_own_step(rows: pd.DataFrame) -> None:
+def test_training_loss_is_a_row_of_its_own_step(rows):
     of_training = rows[rows["question"] == TRAINING_LOSS]
     assert of_training["step"].tolist() == of_training["x"].tolist()
 
 
-def test_tests_are_rows_of_the_last_step(rows: pd.DataFrame) -> None:
+def test_tests_are_rows_of_the_last_step(rows):
     assert set(rows.loc[rows["question"] != TRAINING_LOSS, "step"]) == {90}
 
 
-def test_model_is_tested_with_all_its_variants(rows: pd.DataFrame) -> None:
+def test_model_is_tested_with_all_its_variants(rows):
     assert set(rows["variant"]) == {
         "as trained",
         "window",
@@ -125,12 +121,12 @@ class Saved(NamedTuple):
     folder: Path
 
     @property
-    def rows(self) -> pd.DataFrame:
+    def rows(self):
         return lab.read_results(self.folder)
 
 
 @pytest.fixture(scope="module", params=["text", "python reference", "needle", "induction"])
-def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+def saved(request, tmp_path_factory):
     """A run on each task."""
     folder = tmp_path_factory.mktemp("saved")
     run = tiny_run(task=request.param, batch_size=2)
@@ -152,47 +148,47 @@ QUESTIONS = {
 }
 
 
-def test_run_answers_the_questions_of_its_task(saved: Saved) -> None:
+def test_run_answers_the_questions_of_its_task(saved):
     assert set(saved.rows["question"]) >= {TRAINING_LOSS, *QUESTIONS[saved.run.task]}
 
 
-def test_saved_run_is_read_as_the_table_of_its_record(saved: Saved) -> None:
+def test_saved_run_is_read_as_the_table_of_its_record(saved):
     pd.testing.assert_frame_equal(saved.rows, record_table([saved.record], saved.folder.name))
 
 
-def test_rows_name_the_task(saved: Saved) -> None:
+def test_rows_name_the_task(saved):
     assert set(saved.rows["task"]) == {saved.run.task}
 
 
-def test_rows_have_the_fingerprint_of_a_text_and_none_of_a_task(saved: Saved) -> None:
+def test_rows_have_the_fingerprint_of_a_text_and_none_of_a_task(saved):
     fingerprint = getattr(saved.run.source(), "fingerprint", "")
     assert set(saved.rows["text"]) == {fingerprint}
 
 
-def test_nothing_is_answered_twice(saved: Saved) -> None:
+def test_nothing_is_answered_twice(saved):
     assert not saved.rows.duplicated(["variant", "question", "x"]).any()
 
 
 # What else a run does as its settings say
 
 
-def test_equal_settings_give_equal_numbers() -> None:
+def test_equal_settings_give_equal_numbers():
     run = tiny_run(position="kerple-log")
     assert lab.measure(run)["rows"] == lab.measure(run)["rows"]
 
 
-def test_run_without_tests_has_its_training_loss_only() -> None:
+def test_run_without_tests_has_its_training_loss_only():
     run = tiny_run()
     of_training = [row for row in lab.measure(run)["rows"] if row["question"] == TRAINING_LOSS]
     assert lab.measure(replace(run, longest=0))["rows"] == of_training
 
 
-def test_sweep_shows_no_progress_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweep_shows_no_progress_unless_asked(capsys):
     list(lab.sweep([tiny_run(longest=0)], progress=False))
     assert capsys.readouterr().err == ""
 
 
-def test_progress_of_training_and_tests_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_training_and_tests_is_shown(capsys):
     list(lab.sweep([tiny_run()]))
     shown = capsys.readouterr().err
     assert "train alibi, seed 3:" in shown
@@ -200,28 +196,26 @@ def test_progress_of_training_and_tests_is_shown(capsys: pytest.CaptureFixture[s
 
 
 @pytest.fixture
-def own_text(tmp_path: Path) -> Path:
+def own_text(tmp_path):
     path = tmp_path / "text.txt"
     sentences = [f"to be or not to be, that is question {number}. " for number in range(300)]
     path.write_text("".join(sentences))
     return path
 
 
-def test_record_has_the_fingerprint_of_an_own_text(own_text: Path) -> None:
+def test_record_has_the_fingerprint_of_an_own_text(own_text):
     record = lab.measure(tiny_run(path=own_text, longest=0))
     assert record["text"] == lab.load_text(own_text).fingerprint
 
 
-def test_own_text_is_read_once(own_text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_text_is_read_once(own_text, monkeypatch):
     read = Mock(return_value=own_text.read_bytes())
     monkeypatch.setattr(Path, "read_bytes", read)
     lab.measure(tiny_run(path=own_text))
     read.assert_called_once()
 
 
-def test_own_text_that_is_too_short_is_refused_before_training(
-    own_text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_text_that_is_too_short_is_refused_before_training(own_text, monkeypatch):
     train = Mock()
     monkeypatch.setattr(training, "train", train)
     message = r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes"
@@ -243,7 +237,7 @@ class Blocks(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def in_blocks() -> Blocks:
+def in_blocks():
     run = tiny_run(position="rotary", targets=2048, variants=["yarn"], longest=4)
     with limited_threads(1):
         model = run.new_model(TEXT)
@@ -261,22 +255,22 @@ def in_blocks() -> Blocks:
     )
 
 
-def test_as_many_bytes_are_predicted_as_asked_for(in_blocks: Blocks) -> None:
+def test_as_many_bytes_are_predicted_as_asked_for(in_blocks):
     assert set(in_blocks.means["count"]) == {2048}
     measured = curve(in_blocks.means, "longer sequences")
     assert measured == pytest.approx(in_blocks.losses, abs=1e-4)
 
 
-def test_only_the_variants_asked_for_are_tested(in_blocks: Blocks) -> None:
+def test_only_the_variants_asked_for_are_tested(in_blocks):
     assert set(in_blocks.means["variant"]) == {"as trained", "yarn"}
 
 
-def test_there_are_sixteen_blocks_at_each_length(in_blocks: Blocks) -> None:
+def test_there_are_sixteen_blocks_at_each_length(in_blocks):
     number_of_blocks = in_blocks.blocks.groupby(["variant", "x"])["block"].nunique()
     assert set(number_of_blocks) == {16}
 
 
-def test_block_is_the_mean_of_a_sixteenth_of_the_bytes(in_blocks: Blocks) -> None:
+def test_block_is_the_mean_of_a_sixteenth_of_the_bytes(in_blocks):
     at_training_length = in_blocks.blocks.query("variant == 'as trained' and x == 16")
     expected = [float(block.mean()) for block in in_blocks.bits.chunk(16)]
     assert at_training_length["value"].tolist() == pytest.approx(expected, abs=1e-4)
@@ -293,17 +287,17 @@ def test_block_is_the_mean_of_a_sixteenth_of_the_bytes(in_blocks: Blocks) -> Non
         ("label", 3, "3"),
     ],
 )
-def test_settings_are_strings_whatever_was_given(name: str, given: object, kept: str) -> None:
+def test_settings_are_strings_whatever_was_given(name, given, kept):
     run = tiny_run(**{name: given})
     assert getattr(run, name) == kept
 
 
-def test_settings_are_the_same_after_a_journey_through_json() -> None:
+def test_settings_are_the_same_after_a_journey_through_json():
     settings = tiny_run(path="mine.txt", variants=("window",)).settings()
     assert json.loads(json.dumps(settings)) == settings
 
 
-def test_sizes_that_are_changed_afterwards_have_no_effect() -> None:
+def test_sizes_that_are_changed_afterwards_have_no_effect():
     sizes = {"d_model": 16}
     run = lab.Run("none", model=sizes)
     sizes["d_model"] = 32
@@ -344,7 +338,7 @@ def test_sizes_that_are_changed_afterwards_have_no_effect() -> None:
         ),
     ],
 )
-def test_run_that_would_fail_later_is_refused(settings: Any, message: str) -> None:
+def test_run_that_would_fail_later_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         lab.Run(**{"position": "none", **settings})
 
@@ -352,36 +346,36 @@ def test_run_that_would_fail_later_is_refused(settings: Any, message: str) -> No
 # Own laws
 
 
-def training_losses(run: lab.Run) -> list[float]:
+def training_losses(run):
     return [row["value"] for row in lab.measure(run)["rows"]]
 
 
-def test_runs_with_different_laws_of_one_name_train_their_own_law() -> None:
+def test_runs_with_different_laws_of_one_name_train_their_own_law():
     flat = tiny_run(position=steep(0.0), label="flat", longest=0)
     steeper = tiny_run(position=steep(9.0), label="steep", longest=0)
     assert training_losses(flat) != training_losses(steeper)
 
 
-def test_copy_of_a_run_keeps_its_law_although_the_name_is_taken_by_another() -> None:
+def test_copy_of_a_run_keeps_its_law_although_the_name_is_taken_by_another():
     flat = tiny_run(position=steep(0.0), label="flat", longest=0)
     expected = training_losses(flat)
     tiny_run(position=steep(9.0), label="steep")
     assert training_losses(replace(flat, label="a copy")) == expected
 
 
-def test_settings_keep_the_name_of_an_own_law() -> None:
+def test_settings_keep_the_name_of_an_own_law():
     settings = tiny_run(position=root).settings()
     assert settings["position"] == "root"
     assert settings["label"] == "root"
 
 
-def test_settings_keep_the_text_of_an_own_law() -> None:
+def test_settings_keep_the_text_of_an_own_law():
     source = tiny_run(position=root).settings()["custom"]["source"]
     assert source.startswith("def root(distance")
     assert "-0.5 * distance.float().sqrt() / head" in source
 
 
-def test_settings_of_a_run_changed_to_a_named_method_keep_no_text() -> None:
+def test_settings_of_a_run_changed_to_a_named_method_keep_no_text():
     run = tiny_run(position=root)
     assert "custom" not in replace(run, position="alibi").settings()
 
@@ -445,9 +439,7 @@ COMPRESSED = gzip.compress(b"{}\n", mtime=0)
         ),
     ],
 )
-def test_file_that_holds_no_results_is_named(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_file_that_holds_no_results_is_named(tmp_path, name, content, message):
     file = tmp_path / name
     file.write_bytes(content)
     with pytest.raises(ValueError, match=f"{message}.*") as error:
@@ -463,26 +455,26 @@ def test_file_that_holds_no_results_is_named(
         pytest.param(b"\xff\n", id="no UTF-8"),
     ],
 )
-def test_file_in_a_folder_that_holds_no_result_is_named(tmp_path: Path, content: bytes) -> None:
+def test_file_in_a_folder_that_holds_no_result_is_named(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"run\.json"):
         lab.read_results(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def line() -> str:
+def line():
     """The record of a method that is not defined beyond the training length, as JSON."""
     return json.dumps(lab.measure(tiny_run(position="learned")))
 
 
-def test_file_with_a_record_per_line_is_read(tmp_path: Path, line: str) -> None:
+def test_file_with_a_record_per_line_is_read(tmp_path, line):
     file = tmp_path / "runs.jsonl.gz"
     file.write_bytes(gzip.compress(f"{line}\n{line}\n".encode(), mtime=0))
     one = record_table([json.loads(line)], "runs.jsonl.gz")
     pd.testing.assert_frame_equal(lab.read_results(file), pd.concat([one, one], ignore_index=True))
 
 
-def test_value_that_is_not_defined_is_read_as_nan(tmp_path: Path, line: str) -> None:
+def test_value_that_is_not_defined_is_read_as_nan(tmp_path, line):
     file = tmp_path / "runs.jsonl"
     file.write_text(line)
     tested = curve(lab.read_results(file), "longer sequences")
@@ -491,13 +483,13 @@ def test_value_that_is_not_defined_is_read_as_nan(tmp_path: Path, line: str) -> 
     assert math.isnan(tested[32])
 
 
-def test_number_of_a_bad_line_is_told(tmp_path: Path, line: str) -> None:
+def test_number_of_a_bad_line_is_told(tmp_path, line):
     file = tmp_path / "runs.jsonl"
     file.write_text(f"{line}\nnull\n")
     with pytest.raises(ValueError, match="line 2 of "):
         lab.read_results(file)
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.read_results(tmp_path / "nowhere")

@@ -2,17 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import lab, laws, study
-from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.models import POSITIONS
 from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.train.saved_models import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from tests.custom_laws import root, steep
@@ -21,17 +17,17 @@ from tests.tables import SMALL, table
 TOKENS = torch.arange(30)[None]
 
 
-def small_model(position: Any = "alibi", **sizes: Any) -> LanguageModel:
+def small_model(position="alibi", **sizes):
     return lab.make_model(position, **SMALL, **sizes)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A saved run."""
     return lab.save_run(tmp_path / "saved", small_model(), settings={"steps": 3})
 
 
-def content(folder: Path) -> dict[str, bytes]:
+def content(folder):
     """Every file below a folder, by its path."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
@@ -41,7 +37,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, position: str) -> None:
+def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path, position):
     model = small_model(position, max_length=32).eval()
     with torch.no_grad():
         for weights in model.parameters():
@@ -53,20 +49,20 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
         assert torch.equal(loaded(TOKENS), model(TOKENS))
 
 
-def test_folders_above_are_made(tmp_path: Path) -> None:
+def test_folders_above_are_made(tmp_path):
     path = lab.save_run(tmp_path / "very" / "deep" / "run", small_model())
     assert lab.load_run(path).model.config.position == "alibi"
 
 
-def test_settings_are_loaded_as_saved(folder: Path) -> None:
+def test_settings_are_loaded_as_saved(folder):
     assert lab.load_run(folder).settings == {"steps": 3}
 
 
-def test_without_results_the_table_is_empty(folder: Path) -> None:
+def test_without_results_the_table_is_empty(folder):
     assert lab.load_run(folder).results.empty
 
 
-def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -> None:
+def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path):
     curves = [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]
     results = table("longer sequences", {"learned": curves})
     of_a_race = results.assign(tokens_per_second=math.nan)  # which has a column more
@@ -75,7 +71,7 @@ def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("method", ["rotary", 3])
-def test_another_method_than_that_of_the_run_is_refused(folder: Path, method: Any) -> None:
+def test_another_method_than_that_of_the_run_is_refused(folder, method):
     with pytest.raises(ValueError, match="method must be None for a run with 'alibi', got"):
         lab.load_run(folder, method)
 
@@ -83,7 +79,7 @@ def test_another_method_than_that_of_the_run_is_refused(folder: Path, method: An
 # What is not saved
 
 
-def test_nothing_is_overwritten(folder: Path) -> None:
+def test_nothing_is_overwritten(folder):
     before = content(folder)
     with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
         lab.save_run(folder, small_model("rotary"))
@@ -99,18 +95,14 @@ def test_nothing_is_overwritten(folder: Path) -> None:
         ),
     ],
 )
-def test_refused_settings_or_results_leave_nothing(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_refused_settings_or_results_leave_nothing(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         lab.save_run(tmp_path / "run", small_model(), **options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_while_writing_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_failure_while_writing_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr("alibi_viz.train.saved_models.save_model", fail)
@@ -119,23 +111,23 @@ def test_a_failure_while_writing_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def with_changed_slopes() -> LanguageModel:
+def with_changed_slopes():
     model = small_model()
     model.transformer.position.slopes.mul_(2)
     return model
 
 
-def with_tied_weights() -> LanguageModel:
+def with_tied_weights():
     model = small_model()
     model.head.weight = model.embedding.weight
     return model
 
 
-def in_float64() -> LanguageModel:
+def in_float64():
     return small_model().double()
 
 
-def of_a_replaced_law() -> LanguageModel:
+def of_a_replaced_law():
     model = small_model(steep(1.0))
     small_model(steep(2.0))  # takes the name
     return model
@@ -144,16 +136,14 @@ def of_a_replaced_law() -> LanguageModel:
 @pytest.mark.parametrize(
     "changed", [with_changed_slopes, with_tied_weights, in_float64, of_a_replaced_law]
 )
-def test_a_model_that_is_not_as_configured_is_not_saved(
-    tmp_path: Path, changed: Callable[[], LanguageModel]
-) -> None:
+def test_a_model_that_is_not_as_configured_is_not_saved(tmp_path, changed):
     with pytest.raises(ValueError, match="the model was changed by `lab"):
         lab.save_run(tmp_path / "run", changed())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("position", ["alibi", "rotary"])
-def test_a_model_changed_by_surgery_is_not_saved(tmp_path: Path, position: str) -> None:
+def test_a_model_changed_by_surgery_is_not_saved(tmp_path, position):
     variants = evaluation_variants(small_model(position), 8)
     assert variants
     for changed in variants.values():
@@ -164,7 +154,7 @@ def test_a_model_changed_by_surgery_is_not_saved(tmp_path: Path, position: str) 
 # Damaged runs
 
 
-def edit(folder: Path, *, removed: str = "", **changes: Any) -> None:
+def edit(folder, *, removed="", **changes):
     """Change or remove entries of the settings file."""
     path = folder / SETTINGS_FILE
     settings = {**json.loads(path.read_text()), **changes}
@@ -172,36 +162,36 @@ def edit(folder: Path, *, removed: str = "", **changes: Any) -> None:
     path.write_text(json.dumps(settings))
 
 
-def cut_settings(folder: Path) -> None:
+def cut_settings(folder):
     (folder / SETTINGS_FILE).write_text("{")
 
 
-def list_of_settings(folder: Path) -> None:
+def list_of_settings(folder):
     (folder / SETTINGS_FILE).write_text("[1]")
 
 
-def other_format(folder: Path) -> None:
+def other_format(folder):
     edit(folder, format="other")
 
 
-def cut_weights(folder: Path) -> None:
+def cut_weights(folder):
     path = folder / WEIGHTS_FILE
     path.write_bytes(path.read_bytes()[:-9])
 
 
-def unknown_position(folder: Path) -> None:
+def unknown_position(folder):
     edit(folder, config={"position": "warp"})
 
 
-def unknown_setting(folder: Path) -> None:
+def unknown_setting(folder):
     edit(folder, config={"position": "alibi", "color": 1})
 
 
-def no_results(folder: Path) -> None:
+def no_results(folder):
     edit(folder, removed="results")
 
 
-DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+DAMAGES = [
     (cut_settings, "is damaged"),
     (list_of_settings, "is damaged"),
     (other_format, "was not written by this version"),
@@ -213,16 +203,14 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_a_damaged_run_is_refused_with_the_reason(
-    folder: Path, damage: Callable[[Path], None], message: str
-) -> None:
+def test_a_damaged_run_is_refused_with_the_reason(folder, damage, message):
     damage(folder)
     with pytest.raises(BadRun, match=message):
         lab.load_run(folder)
 
 
 @pytest.mark.parametrize("damage", [damage for damage, _ in DAMAGES])
-def test_a_damaged_run_is_not_changed(folder: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_run_is_not_changed(folder, damage):
     damage(folder)
     before = content(folder)
     with pytest.raises(BadRun):
@@ -230,12 +218,12 @@ def test_a_damaged_run_is_not_changed(folder: Path, damage: Callable[[Path], Non
     assert content(folder) == before
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.load_run(tmp_path / "nowhere")
 
 
-def test_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
+def test_weights_that_are_nan_are_refused(tmp_path):
     model = small_model()
     model.head.weight.data[-1, -1] = math.nan  # one is enough
     path = lab.save_run(tmp_path / "run", model)
@@ -247,30 +235,30 @@ def test_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run_of_root(tmp_path: Path) -> Path:
+def run_of_root(tmp_path):
     """A saved run of the method `root`."""
     model = small_model(root)
     model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
     return lab.save_run(tmp_path / "mine", model)
 
 
-def test_a_run_is_loaded_with_its_own_method(run_of_root: Path) -> None:
+def test_a_run_is_loaded_with_its_own_method(run_of_root):
     assert lab.load_run(run_of_root, root).model.config.position == "root"
 
 
-def test_a_run_asks_for_its_own_method(run_of_root: Path) -> None:
+def test_a_run_asks_for_its_own_method(run_of_root):
     asks = r"was trained with a method of its own, 'root': call load_run\(path, root\)"
     with pytest.raises(BadRun, match=asks):
         lab.load_run(run_of_root)
 
 
-def test_a_method_of_another_name_is_refused(run_of_root: Path) -> None:
+def test_a_method_of_another_name_is_refused(run_of_root):
     with pytest.raises(BadRun, match="was trained with a method of its own, 'root'"):
         lab.load_run(run_of_root, laws.square_root)
 
 
-def test_a_method_whose_text_has_changed_is_refused(run_of_root: Path) -> None:
-    def changed(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def test_a_method_whose_text_has_changed_is_refused(run_of_root):
+    def changed(distance, head, num_heads):
         return -distance.float()
 
     changed.__name__ = "root"
@@ -278,12 +266,12 @@ def test_a_method_whose_text_has_changed_is_refused(run_of_root: Path) -> None:
         lab.load_run(run_of_root, changed)
 
 
-def test_what_is_no_method_is_refused(run_of_root: Path) -> None:
+def test_what_is_no_method_is_refused(run_of_root):
     with pytest.raises(TypeError, match="a position method must be a name, a function"):
         lab.load_run(run_of_root, 3)  # type: ignore[arg-type]
 
 
-def test_a_run_with_the_fingerprint_of_an_earlier_version_is_loaded(run_of_root: Path) -> None:
+def test_a_run_with_the_fingerprint_of_an_earlier_version_is_loaded(run_of_root):
     saved = {"source": "def root(...)\n# SCALE = 1", "fingerprint": "0123456789abcdef"}
     edit(run_of_root, custom=saved)
     assert lab.load_run(run_of_root, root).model.config.position == "root"

@@ -5,21 +5,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 import pytest
-from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS
-from alibi_viz.train.results import Record, read_records
+from alibi_viz.train.results import read_records
 from tests.custom_laws import steep
 from tests.tables import SMALL
 from tests.train.tiny_runs import endless, finite, runs, tiny_run
@@ -27,27 +25,27 @@ from tests.train.tiny_runs import endless, finite, runs, tiny_run
 DEADLINE = 120  # seconds until a test gives up waiting for processes: no result depends on them
 
 
-def numbers(records: Iterable[Record]) -> list[str]:
+def numbers(records):
     """What must be equal between two sweeps: everything except how long it took."""
     return sorted(json.dumps({**record, "seconds": 0}, sort_keys=True) for record in records)
 
 
-def sweep(*runs: lab.Run, **options: Any) -> list[Record]:
+def sweep(*runs, **options):
     """All records of a sweep that shows no progress."""
     return list(lab.sweep(runs, **options, progress=False))
 
 
-def untrained_record(run: lab.Run) -> Record:
+def untrained_record(run):
     text = getattr(run.source(), "fingerprint", "")
     return {"run": run.settings(), "text": text, "error": None, "rows": []}
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
+def measured(monkeypatch):
     """Runs are listed here instead of being trained."""
-    done: list[lab.Run] = []
+    done = []
 
-    def measure(run: lab.Run, progress: bool = False) -> Record:
+    def measure(run, progress=False):
         done.append(run)
         return untrained_record(run)
 
@@ -83,7 +81,7 @@ class KilledSweep(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def killed_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledSweep]:
+def killed_sweep(tmp_path_factory):
     script = tmp_path_factory.mktemp("killed") / "script.py"
     folder = script.parent / "results"
     script.write_text(SCRIPT.format(folder=str(folder)))
@@ -102,29 +100,27 @@ def killed_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KilledSwe
             worker.kill()
 
 
-def test_workers_of_a_killed_sweep_end(killed_sweep: KilledSweep) -> None:
+def test_workers_of_a_killed_sweep_end(killed_sweep):
     assert len(killed_sweep.workers) >= 2
     _, alive = psutil.wait_procs(killed_sweep.workers, timeout=DEADLINE)
     assert alive == []
 
 
-def test_interrupt_ends_a_worker(killed_sweep: KilledSweep) -> None:
+def test_interrupt_ends_a_worker(killed_sweep):
     """As a KeyboardInterrupt it would only end one of its runs."""
     assert "SIG_DFL" in killed_sweep.interrupt_handler
 
 
-def test_workers_give_the_same_numbers_bit_for_bit(killed_sweep: KilledSweep) -> None:
+def test_workers_give_the_same_numbers_bit_for_bit(killed_sweep):
     assert numbers(read_records(killed_sweep.folder)) == numbers(sweep(*finite()))
 
 
-def test_workers_run_methods_with_a_name_and_own_functions(killed_sweep: KilledSweep) -> None:
+def test_workers_run_methods_with_a_name_and_own_functions(killed_sweep):
     labels = {record["run"]["label"] for record in read_records(killed_sweep.folder)}
     assert labels == {"alibi", "none", "local", "law"}
 
 
-def test_runs_that_workers_have_finished_are_not_repeated(
-    killed_sweep: KilledSweep, measured: list[lab.Run]
-) -> None:
+def test_runs_that_workers_have_finished_are_not_repeated(killed_sweep, measured):
     saved = read_records(killed_sweep.folder)
     records = sweep(*finite(), path=killed_sweep.folder)
     assert measured == []
@@ -132,8 +128,8 @@ def test_runs_that_workers_have_finished_are_not_repeated(
 
 
 def test_killed_sweep_resumes_with_the_runs_that_it_has_not_finished(
-    killed_sweep: KilledSweep, measured: list[lab.Run], tmp_path: Path
-) -> None:
+    killed_sweep, measured, tmp_path
+):
     for file in killed_sweep.folder.iterdir():  # a copy, because the sweep adds to it
         (tmp_path / file.name).write_bytes(file.read_bytes())
     sweep(*finite(), *endless(), path=tmp_path)
@@ -147,12 +143,12 @@ def test_killed_sweep_resumes_with_the_runs_that_it_has_not_finished(
 class SecondWorkerDies(Executor):
     """An executor whose first task is done at once, and whose other workers die at their task."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.tasks = 0
 
-    def submit(self, task: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+    def submit(self, task, /, *arguments, **options):
         self.tasks += 1
-        future: Future[Any] = Future()
+        future = Future()
         if self.tasks == 1:
             future.set_result(task(*arguments, **options))
         else:
@@ -160,25 +156,21 @@ class SecondWorkerDies(Executor):
         return future
 
 
-def test_death_of_a_worker_ends_the_sweep_and_keeps_what_is_finished(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_death_of_a_worker_ends_the_sweep_and_keeps_what_is_finished(measured, tmp_path):
     with pytest.raises(BrokenProcessPool):
         list(lab.sweep(runs(4), SecondWorkerDies(), path=tmp_path, progress=False))
     (record,) = read_records(tmp_path)
     assert record["run"] == tiny_run(0).settings()
 
 
-def test_nothing_starts_before_the_first_record_is_asked_for(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_nothing_starts_before_the_first_record_is_asked_for(measured, tmp_path):
     folder = tmp_path / "deep" / "results"
     lab.sweep(runs(4), path=folder, progress=False)
     assert measured == []
     assert list(folder.iterdir()) == []
 
 
-def test_each_record_is_saved_when_it_is_yielded(measured: list[lab.Run], tmp_path: Path) -> None:
+def test_each_record_is_saved_when_it_is_yielded(measured, tmp_path):
     stream = lab.sweep(runs(4), path=tmp_path, progress=False)
     first = next(stream)
     assert read_records(tmp_path) == [first]
@@ -189,7 +181,7 @@ def test_each_record_is_saved_when_it_is_yielded(measured: list[lab.Run], tmp_pa
     assert len(saved) == 2
 
 
-def test_closed_stream_measures_no_further(measured: list[lab.Run]) -> None:
+def test_closed_stream_measures_no_further(measured):
     stream = lab.sweep(runs(4), progress=False)
     next(stream)
     stream.close()
@@ -197,7 +189,7 @@ def test_closed_stream_measures_no_further(measured: list[lab.Run]) -> None:
     assert measured == runs(1)
 
 
-def test_next_sweep_measures_only_the_missing_runs(measured: list[lab.Run], tmp_path: Path) -> None:
+def test_next_sweep_measures_only_the_missing_runs(measured, tmp_path):
     sweep(*runs(2), path=tmp_path)
     measured.clear()
     records = sweep(*runs(4), path=tmp_path)
@@ -205,14 +197,12 @@ def test_next_sweep_measures_only_the_missing_runs(measured: list[lab.Run], tmp_
     assert measured == runs(4)[2:]
 
 
-def test_closing_cancels_waiting_runs_and_saves_those_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[lab.Run] = []
+def test_closing_cancels_waiting_runs_and_saves_those_begun(tmp_path, monkeypatch):
+    started = []
     second_has_started = Event()
     closed = Event()
 
-    def measure(run: lab.Run, progress: bool = False) -> Record:
+    def measure(run, progress=False):
         started.append(run)
         if len(started) == 2:
             second_has_started.set()
@@ -233,7 +223,7 @@ def test_closing_cancels_waiting_runs_and_saves_those_begun(
 # Which runs are the same
 
 
-OTHER_SETTINGS: dict[str, Any] = {
+OTHER_SETTINGS = {
     "position": "rotary",
     "task": "needle",
     "length": 17,
@@ -254,9 +244,7 @@ OTHER_SETTINGS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(lab.Run) if field.init])
-def test_run_that_differs_in_one_setting_is_not_a_finished_one(
-    name: str, measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_run_that_differs_in_one_setting_is_not_a_finished_one(name, measured, tmp_path):
     run = tiny_run()
     other = replace(run, **{name: OTHER_SETTINGS[name]})
     sweep(run, path=tmp_path)
@@ -265,10 +253,8 @@ def test_run_that_differs_in_one_setting_is_not_a_finished_one(
     assert len(read_records(tmp_path)) == 2, "each in a file of its own"
 
 
-def test_own_law_with_another_text_is_not_a_finished_run(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
-    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def test_own_law_with_another_text_is_not_a_finished_run(measured, tmp_path):
+    def law(distance, head, num_heads):
         return -distance.float() / head
 
     first = replace(tiny_run(), position=steep(0.25), label="mine")
@@ -278,14 +264,14 @@ def test_own_law_with_another_text_is_not_a_finished_run(
     assert measured == [first, second]
 
 
-def test_two_laws_with_equal_text_and_label_are_refused(measured: list[lab.Run]) -> None:
+def test_two_laws_with_equal_text_and_label_are_refused(measured):
     flat = replace(tiny_run(), position=steep(0.25), label="mine")
     steeper = replace(tiny_run(), position=steep(0.5), label="mine")
     with pytest.raises(ValueError, match="got two of 'mine': give them different labels"):
         lab.sweep([flat, steeper], progress=False)
 
 
-def test_equal_runs_are_executed_once(measured: list[lab.Run]) -> None:
+def test_equal_runs_are_executed_once(measured):
     run = tiny_run()
     equal = replace(run, model=dict(reversed(SMALL.items())))
     assert len(sweep(run, equal)) == 1
@@ -296,29 +282,27 @@ def test_equal_runs_are_executed_once(measured: list[lab.Run]) -> None:
 
 
 @pytest.fixture
-def diverged(tmp_path: Path) -> Record:
+def diverged(tmp_path):
     """The record of a run whose loss became NaN."""
     (record,) = sweep(tiny_run(learning_rate=1e30), path=tmp_path)
     return record
 
 
-def test_divergence_is_a_result(diverged: Record, tmp_path: Path) -> None:
+def test_divergence_is_a_result(diverged, tmp_path):
     assert "the loss became" in diverged["error"]
     assert read_records(tmp_path) == [diverged]
 
 
-def test_model_that_diverged_is_not_tested(diverged: Record) -> None:
+def test_model_that_diverged_is_not_tested(diverged):
     assert {row["question"] for row in diverged["rows"]} == {TRAINING_LOSS}
 
 
-def test_sweep_goes_on_after_a_divergence() -> None:
+def test_sweep_goes_on_after_a_divergence():
     _, record = sweep(tiny_run(learning_rate=1e30), tiny_run())
     assert record["error"] is None
 
 
-def test_other_errors_end_a_sweep_and_keep_what_is_finished(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_other_errors_end_a_sweep_and_keep_what_is_finished(measured, tmp_path):
     first, last = runs(2)
     missing = replace(first, path=str(tmp_path / "gone.txt"))
     folder = tmp_path / "results"
@@ -328,25 +312,21 @@ def test_other_errors_end_a_sweep_and_keep_what_is_finished(
     assert record["run"] == first.settings()
 
 
-def test_progress_is_shown_on_standard_error(
-    measured: list[lab.Run], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_shown_on_standard_error(measured, capsys):
     list(lab.sweep(runs(2)))
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "2/2" in shown.err
 
 
-def test_unfinished_and_other_files_in_the_folder_are_ignored(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_unfinished_and_other_files_in_the_folder_are_ignored(measured, tmp_path):
     (tmp_path / "README.md").write_text("my results")
     unfinished = tmp_path / ".text-alibi.json.123-456"  # of a killed sweep
     unfinished.write_text('{"run": {')
     assert len(sweep(*runs(2), path=tmp_path)) == 2
 
 
-def test_json_that_is_no_result_is_refused_and_kept(tmp_path: Path) -> None:
+def test_json_that_is_no_result_is_refused_and_kept(tmp_path):
     notes = tmp_path / "notes.json"
     notes.write_text("my notes")
     with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
@@ -361,19 +341,19 @@ def test_json_that_is_no_result_is_refused_and_kept(tmp_path: Path) -> None:
         pytest.param(Path("README.md") / "below", id="below a file"),
     ],
 )
-def test_path_at_which_no_folder_can_be_made_is_refused(tmp_path: Path, path: Path) -> None:
+def test_path_at_which_no_folder_can_be_made_is_refused(tmp_path, path):
     (tmp_path / "README.md").write_text("my results")
     with pytest.raises(OSError, match=r"README\.md"):
         lab.sweep(runs(3), path=tmp_path / path)
 
 
-def own_text(sentence: str) -> str:
+def own_text(sentence):
     """A text that is long enough to test on, in which no sentence is repeated."""
     return "".join(f"{sentence} {number}. " for number in range(600))
 
 
 @pytest.fixture
-def saved_on_own_text(measured: list[lab.Run], tmp_path: Path) -> tuple[lab.Run, Path]:
+def saved_on_own_text(measured, tmp_path):
     """A run on a text file, and the folder in which it was saved."""
     text = tmp_path / "text.txt"
     text.write_text(own_text("to be or not to be, that is question"))
@@ -383,15 +363,13 @@ def saved_on_own_text(measured: list[lab.Run], tmp_path: Path) -> tuple[lab.Run,
     return run, folder
 
 
-def test_run_on_an_own_text_is_resumed(
-    saved_on_own_text: tuple[lab.Run, Path], measured: list[lab.Run]
-) -> None:
+def test_run_on_an_own_text_is_resumed(saved_on_own_text, measured):
     run, folder = saved_on_own_text
     sweep(run, path=folder)
     assert measured == [run], "and only once"
 
 
-def test_text_that_has_changed_since_is_refused(saved_on_own_text: tuple[lab.Run, Path]) -> None:
+def test_text_that_has_changed_since_is_refused(saved_on_own_text):
     run, folder = saved_on_own_text
     Path(run.path).write_text(own_text("something else, and more of it than"))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):

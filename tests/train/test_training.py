@@ -3,15 +3,12 @@ refuses bad settings."""
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
@@ -26,15 +23,15 @@ TEXT = lab.load_text()
 class Noise(Position):
     is_random = True
 
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+    def embed(self, tokens, start=0):
         return tokens + self.training * torch.randn_like(tokens)
 
 
-def model_of(position: Any = "alibi", **settings: Any) -> LanguageModel:
+def model_of(position="alibi", **settings):
     return lab.make_model(position, **{**SMALL, **settings})
 
 
-def losses(model: LanguageModel, source: lab.Text = TEXT, **settings: Any) -> list[float]:
+def losses(model, source=TEXT, **settings):
     """The loss of each of a few steps."""
     settings = {"length": 16, "steps": 4, "device": "cpu", **settings}
     return [row["value"] for row in lab.train(model, source, **settings)]
@@ -58,15 +55,15 @@ class TrainedByHand:
     norms: list[float]  # of the gradients before they were clipped
 
 
-def by_adamw(parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+def by_adamw(parameters):
     return torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
 
 
-def adamw_alone(model: LanguageModel) -> list[torch.optim.Optimizer]:
+def adamw_alone(model):
     return [by_adamw(model.parameters())]
 
 
-def muon_and_adamw(model: LanguageModel) -> list[torch.optim.Optimizer]:
+def muon_and_adamw(model):
     """Muon at twice the rate for the four matrices of the only block, AdamW for the rest."""
     weights = dict(model.named_parameters())
     block = "transformer.blocks.0."
@@ -85,7 +82,7 @@ WITH_EACH_OPTIMIZER = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 
 
 @cache
-def trained_by_hand(optimizer: str) -> TrainedByHand:
+def trained_by_hand(optimizer):
     """A warm-up, a cosine to a tenth of the rate, and gradients of a norm of at most 1."""
     model = model_of(seed=1)
     optimizers = OPTIMIZERS[optimizer](model)
@@ -115,7 +112,7 @@ def trained_by_hand(optimizer: str) -> TrainedByHand:
 
 
 @cache
-def trained(optimizer: str) -> tuple[LanguageModel, list[dict[str, Any]]]:
+def trained(optimizer):
     """A model that the lab has trained like that, and the rows."""
     model = model_of(seed=1)
     rows = lab.train(
@@ -133,21 +130,21 @@ def trained(optimizer: str) -> tuple[LanguageModel, list[dict[str, Any]]]:
 
 
 @WITH_EACH_OPTIMIZER
-def test_losses_are_those_of_the_documented_loop(optimizer: str) -> None:
+def test_losses_are_those_of_the_documented_loop(optimizer):
     _, rows = trained(optimizer)
     expected = trained_by_hand(optimizer).losses
     assert [row["value"] for row in rows] == pytest.approx(expected, rel=1e-4)
 
 
 @WITH_EACH_OPTIMIZER
-def test_weights_are_those_of_the_documented_loop(optimizer: str) -> None:
+def test_weights_are_those_of_the_documented_loop(optimizer):
     model, _ = trained(optimizer)
     by_hand = trained_by_hand(optimizer).model.state_dict()
     for name, weights in model.state_dict().items():
         torch.testing.assert_close(weights, by_hand[name], atol=1e-4, rtol=1e-3)
 
 
-def test_muon_learns_faster_than_adamw() -> None:
+def test_muon_learns_faster_than_adamw():
     last_losses = {}
     for optimizer in OPTIMIZERS:
         _, rows = trained(optimizer)
@@ -155,19 +152,19 @@ def test_muon_learns_faster_than_adamw() -> None:
     assert last_losses["muon"] < last_losses["adamw"]
 
 
-def test_muon_is_the_default_and_each_optimizer_has_a_learning_rate() -> None:
+def test_muon_is_the_default_and_each_optimizer_has_a_learning_rate():
     assert losses(model_of()) == losses(model_of(), optimizer="muon", learning_rate=0.02)
     adamw = losses(model_of(), optimizer="adamw")
     assert adamw == losses(model_of(), optimizer="adamw", learning_rate=0.012)
 
 
 @WITH_EACH_OPTIMIZER
-def test_some_gradients_are_clipped(optimizer: str) -> None:
+def test_some_gradients_are_clipped(optimizer):
     """Otherwise the tests of the documented loop would say nothing about it."""
     assert max(trained_by_hand(optimizer).norms) > 1
 
 
-def test_a_row_says_which_step_it_is_and_what_its_loss_counts() -> None:
+def test_a_row_says_which_step_it_is_and_what_its_loss_counts():
     _, rows = trained("muon")
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
     for row in rows:
@@ -176,12 +173,12 @@ def test_a_row_says_which_step_it_is_and_what_its_loss_counts() -> None:
         assert row["unit"] == "bits per byte"
 
 
-def test_training_lowers_the_loss() -> None:
+def test_training_lowers_the_loss():
     _, rows = trained("muon")
     assert rows[-1]["value"] < rows[0]["value"] - 2
 
 
-def test_speed_is_tokens_of_a_step_divided_by_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speed_is_tokens_of_a_step_divided_by_its_time(monkeypatch):
     clock = Mock(side_effect=itertools.count(start=100, step=2))  # seconds, read twice a step
     monkeypatch.setattr("alibi_viz.train.training.time.perf_counter", clock)
     rows = list(lab.train(model_of(), TEXT, length=16, steps=2, batch_size=8, device="cpu"))
@@ -192,7 +189,7 @@ def test_speed_is_tokens_of_a_step_divided_by_its_time(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position: str) -> None:
+def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position):
     plain = model_of("none", seed=3, max_length=16).state_dict()
     weights = model_of(position, seed=3, max_length=16).state_dict()
     for name, values in plain.items():
@@ -200,7 +197,7 @@ def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position: s
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_training_moves_every_parameter(position: str) -> None:
+def test_training_moves_every_parameter(position):
     model = model_of(position, seed=3, max_length=16)
     before = {name: values.clone() for name, values in model.named_parameters()}
     losses(model, steps=3)
@@ -224,8 +221,8 @@ RANDOM_MODELS = pytest.mark.parametrize(
 
 @RANDOM_MODELS
 def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(
-    sizes: dict[str, Any],
-) -> None:
+    sizes,
+):
     model = model_of(seed=3, **sizes)
     expected = losses(model, seed=3)
     other = model_of(seed=3, **sizes)
@@ -238,27 +235,27 @@ def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(
 
 
 @RANDOM_MODELS
-def test_torch_generator_is_left_as_it_was(sizes: dict[str, Any]) -> None:
+def test_torch_generator_is_left_as_it_was(sizes):
     state = torch.get_rng_state()
     losses(model_of(seed=3, **sizes), seed=3)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 @RANDOM_MODELS
-def test_other_seeds_of_the_model_or_the_batches_give_other_numbers(sizes: dict[str, Any]) -> None:
+def test_other_seeds_of_the_model_or_the_batches_give_other_numbers(sizes):
     expected = losses(model_of(seed=3, **sizes), seed=3)
     assert losses(model_of(seed=4, **sizes), seed=3) != expected
     assert losses(model_of(seed=3, **sizes), seed=4) != expected
 
 
 @RANDOM_MODELS
-def test_default_device_changes_no_number(sizes: dict[str, Any]) -> None:
+def test_default_device_changes_no_number(sizes):
     expected = losses(model_of(seed=3, **sizes), seed=3)
     with torch.device("meta"):  # as a user sets a GPU
         assert losses(model_of(seed=3, **sizes), seed=3) == expected
 
 
-def test_batches_are_windows_of_the_data() -> None:
+def test_batches_are_windows_of_the_data():
     data = bytes(TEXT.train.tolist())
     windows = next(batches(TEXT.train, 32, 16, seed=0))
     assert windows.dtype == torch.int64
@@ -267,7 +264,7 @@ def test_batches_are_windows_of_the_data() -> None:
         assert bytes(window.tolist()) in data
 
 
-def test_windows_start_at_every_byte_up_to_the_last_whole_one() -> None:
+def test_windows_start_at_every_byte_up_to_the_last_whole_one():
     data = torch.arange(9, dtype=torch.uint8)
     windows = next(batches(data, 4, 200, seed=0))
     assert set(windows[:, 0].tolist()) == {0, 1, 2, 3, 4}
@@ -276,7 +273,7 @@ def test_windows_start_at_every_byte_up_to_the_last_whole_one() -> None:
 # What ends a training, or is refused
 
 
-def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
+def test_a_loss_that_is_not_finite_raises_after_the_valid_rows():
     model = model_of()
     steps = []
     message = "the loss became nan at step 3 of 10; try a learning rate below"
@@ -288,7 +285,7 @@ def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
     assert steps == [1, 2]
 
 
-def test_a_run_that_diverges_is_recorded_with_the_reason() -> None:
+def test_a_run_that_diverges_is_recorded_with_the_reason():
     run = lab.Run("t5", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16)
     assert "the loss became nan at step 2" in lab.measure(run)["error"]
 
@@ -337,9 +334,7 @@ def test_a_run_that_diverges_is_recorded_with_the_reason() -> None:
         ),
     ],
 )
-def test_what_can_not_be_trained_is_refused_at_the_call(
-    options: dict[str, Any], message: str
-) -> None:
+def test_what_can_not_be_trained_is_refused_at_the_call(options, message):
     valid = {"model": model_of(), "source": TEXT, "length": 16}
     with pytest.raises(ValueError, match=message):
         lab.train(**{**valid, **options})
@@ -349,42 +344,42 @@ def test_what_can_not_be_trained_is_refused_at_the_call(
 
 
 @pytest.fixture
-def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
 
 
 @pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
-def test_the_only_gpu_is_found_by_each_of_its_names(name: str) -> None:
+def test_the_only_gpu_is_found_by_each_of_its_names(name):
     assert choose_device(name).type == "cuda"
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_a_second_gpu_that_is_not_there_is_refused() -> None:
+def test_a_second_gpu_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="'cuda:1' was requested"):
         choose_device("cuda:1")
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_without_a_gpu_the_device_auto_is_the_cpu() -> None:
+def test_without_a_gpu_the_device_auto_is_the_cpu():
     assert choose_device("auto").type == "cpu"
 
 
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("device", ["cuda", "xpu", "hpu", "vulkan", "meta"])
-def test_a_device_that_is_not_there_is_refused(device: str) -> None:
+def test_a_device_that_is_not_there_is_refused(device):
     message = f"'{device}' was requested, but there is no {device.upper()} device"
     with pytest.raises(ValueError, match=message):
         lab.train(model_of(), TEXT, device=device)
 
 
-def test_a_compiled_model_can_be_trained_and_tested() -> None:
+def test_a_compiled_model_can_be_trained_and_tested():
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
     assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}

@@ -5,13 +5,10 @@
 import html
 from base64 import b64decode
 from io import BytesIO
-from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -28,7 +25,7 @@ CAUSAL_OR_NOT = pytest.mark.parametrize("causal", [True, False], ids=["causal", 
 NO_TEXT = np.inf
 
 
-def hovered(app: BiasExplorer) -> NDArray[np.float64]:
+def hovered(app):
     """The biases in the hover texts, [heads, query, key].
 
     NaN where the text says "masked", and `NO_TEXT` where there is none.
@@ -45,12 +42,12 @@ def hovered(app: BiasExplorer) -> NDArray[np.float64]:
     return biases
 
 
-def picture(app: BiasExplorer) -> str:
+def picture(app):
     """The colors of all cells, as the source of an image."""
     return app.figure.layout.images[0].source
 
 
-def state(app: BiasExplorer) -> tuple[str, str, str]:
+def state(app):
     return repr(app), app.caption, app.figure.to_json()
 
 
@@ -59,7 +56,7 @@ def state(app: BiasExplorer) -> tuple[str, str, str]:
 
 @CAUSAL_OR_NOT
 @pytest.mark.parametrize("form", FORMS)
-def test_hover_texts_give_the_bias_in_every_form(form: str, causal: bool) -> None:
+def test_hover_texts_give_the_bias_in_every_form(form, causal):
     app = BiasExplorer(num_heads=3, length=5, form=form, causal=causal)
     bias = alibi_bias(alibi_slopes(3), 5, form=form).expand(-1, 5, -1)
     masked = bias.isinf()
@@ -68,7 +65,7 @@ def test_hover_texts_give_the_bias_in_every_form(form: str, causal: bool) -> Non
     np.testing.assert_allclose(hovered(app), bias.masked_fill(masked, torch.nan), rtol=5e-3)
 
 
-def test_hover_texts_give_the_bias_of_a_law() -> None:
+def test_hover_texts_give_the_bias_of_a_law():
     app = BiasExplorer(num_heads=2, length=3, law=root, causal=False)
     first_head = [
         [0, -0.5, -0.5 * 2**0.5],
@@ -79,7 +76,7 @@ def test_hover_texts_give_the_bias_of_a_law() -> None:
     np.testing.assert_allclose(hovered(app), [first_head, second_head], rtol=5e-3)
 
 
-def test_hover_texts_say_masked_where_a_law_hides_a_key() -> None:
+def test_hover_texts_say_masked_where_a_law_hides_a_key():
     app = BiasExplorer(num_heads=1, length=12, law="window", causal=False)
     last_query = hovered(app)[0, 11]
     assert last_query[4:].tolist() == [0] * 8, "a window of 8 keys"
@@ -89,28 +86,28 @@ def test_hover_texts_say_masked_where_a_law_hides_a_key() -> None:
 # The enlarged head
 
 
-def test_not_all_cells_of_many_heads_have_a_hover_text() -> None:
+def test_not_all_cells_of_many_heads_have_a_hover_text():
     app = BiasExplorer(num_heads=8, length=40)
     assert (hovered(app) == NO_TEXT).any()
 
 
-def test_every_cell_of_an_enlarged_head_has_a_hover_text() -> None:
+def test_every_cell_of_an_enlarged_head_has_a_hover_text():
     app = BiasExplorer(num_heads=8, length=40, head=3, causal=False)
     np.testing.assert_allclose(hovered(app)[2], alibi_bias(alibi_slopes(8), 40)[2], rtol=5e-3)
 
 
-def test_only_the_enlarged_head_is_shown() -> None:
+def test_only_the_enlarged_head_is_shown():
     app = BiasExplorer(num_heads=8, length=4, head=3)
     assert named_trace(app.figure, "titles").text == ("head 3, m = 1/8",)
 
 
-def test_the_menu_enlarges_a_head() -> None:
+def test_the_menu_enlarges_a_head():
     app = BiasExplorer(num_heads=8, length=4)
     control(app, "s-head").label = "3"
     assert app.head == 3
 
 
-def test_a_click_enlarges_the_head_under_the_pointer() -> None:
+def test_a_click_enlarges_the_head_under_the_pointer():
     app = BiasExplorer(num_heads=8, length=4)
     row, column = np.argwhere(named_trace(app.figure, "tiles").z == 7)[0]
     click(app.figure, "tiles", row, column)
@@ -118,14 +115,14 @@ def test_a_click_enlarges_the_head_under_the_pointer() -> None:
     assert control(app, "s-head").label == "7"
 
 
-def test_a_click_on_the_enlarged_head_shows_all_again() -> None:
+def test_a_click_on_the_enlarged_head_shows_all_again():
     app = BiasExplorer(num_heads=8, length=4, head=3)
     click(app.figure, "tiles", 0, 0)
     assert app.head is None
     assert control(app, "s-head").label == "all"
 
 
-def test_the_button_for_all_heads_is_shown_with_an_enlarged_head() -> None:
+def test_the_button_for_all_heads_is_shown_with_an_enlarged_head():
     app = BiasExplorer(num_heads=8, length=4)
     back = control(app, "s-all")
     assert back.layout.display == "none"
@@ -133,20 +130,20 @@ def test_the_button_for_all_heads_is_shown_with_an_enlarged_head() -> None:
     assert back.layout.display is None
 
 
-def test_the_button_shows_all_heads_again() -> None:
+def test_the_button_shows_all_heads_again():
     app = BiasExplorer(num_heads=8, length=4, head=3)
     control(app, "s-all").click()
     assert app.head is None
     assert control(app, "s-all").layout.display == "none"
 
 
-def test_the_last_head_stays_enlarged_when_heads_after_it_go() -> None:
+def test_the_last_head_stays_enlarged_when_heads_after_it_go():
     app = BiasExplorer(num_heads=8, length=4, head=7)
     app.num_heads = 7
     assert app.head == 7
 
 
-def test_all_are_shown_when_the_enlarged_head_goes() -> None:
+def test_all_are_shown_when_the_enlarged_head_goes():
     app = BiasExplorer(num_heads=8, length=4, head=7)
     app.num_heads = 5
     menu = control(app, "s-head")
@@ -158,7 +155,7 @@ def test_all_are_shown_when_the_enlarged_head_goes() -> None:
 # The caption. Four heads have the slopes 1/4, 1/16, 1/64 and 1/256.
 
 
-def sentences(**options: Any) -> list[str]:
+def sentences(**options):
     """The sentences of the caption for 4 heads and 12 tokens."""
     app = BiasExplorer(num_heads=4, length=12, **options)
     return app.caption.removesuffix(".").split(". ")
@@ -189,7 +186,7 @@ def sentences(**options: Any) -> list[str]:
         ),
     ],
 )
-def test_the_first_sentence_gives_the_rule(options: dict[str, Any], rule: str) -> None:
+def test_the_first_sentence_gives_the_rule(options, rule):
     first, _ = sentences(**options)
     assert first == f"4 heads, 12 x 12, {rule}"
 
@@ -246,9 +243,7 @@ STEEP_TO_FLAT = "head 1 leaves 6.4%, while head 4 still leaves 96%"
         pytest.param({"form": "relative", "head": 3}, "head 3 leaves 84%", id="one head"),
     ],
 )
-def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(
-    options: dict[str, Any], weights: str
-) -> None:
+def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(options, weights):
     _, second = sentences(show="weight", **options)
     assert second == f"At distance 11, {weights}"
 
@@ -270,14 +265,12 @@ def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(
         pytest.param({"form": "relative", "head": 3}, "−0.172 to 0", id="one head"),
     ],
 )
-def test_the_second_sentence_gives_the_range_of_the_bias_if_that_is_shown(
-    options: dict[str, Any], extremes: str
-) -> None:
+def test_the_second_sentence_gives_the_range_of_the_bias_if_that_is_shown(options, extremes):
     _, second = sentences(show="bias", **options)
     assert second == f"The bias ranges from {extremes}"
 
 
-def test_the_second_sentence_of_a_window_on_a_short_text_gives_one_bias() -> None:
+def test_the_second_sentence_of_a_window_on_a_short_text_gives_one_bias():
     _, second = sentences(show="bias", law="window")
     assert second == "The bias is 0 everywhere"
 
@@ -291,39 +284,39 @@ def test_the_second_sentence_of_a_window_on_a_short_text_gives_one_bias() -> Non
         pytest.param({"head": 3, "law": root}, "Head 3 of 8: 4 x 4, ", id="a law has no slopes"),
     ],
 )
-def test_the_caption_starts_with_what_is_drawn(options: dict[str, Any], subject: str) -> None:
+def test_the_caption_starts_with_what_is_drawn(options, subject):
     assert BiasExplorer(length=4, **options).caption.startswith(subject)
 
 
-def nearly_flat(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def nearly_flat(distance, head, num_heads):
     return -1e-6 * (num_heads - head + 1) * distance.float()
 
 
-def test_the_caption_says_once_what_all_heads_leave() -> None:
+def test_the_caption_says_once_what_all_heads_leave():
     app = BiasExplorer(num_heads=4, length=12, law=nearly_flat)
     assert app.caption.endswith("At distance 11, head 1 leaves 100%, like all others.")
 
 
-def test_the_caption_gives_no_tiny_percentages() -> None:
+def test_the_caption_gives_no_tiny_percentages():
     assert "head 1 leaves under 0.1%, " in BiasExplorer(length=256).caption
 
 
 # The figure
 
 
-def test_weight_and_bias_have_different_colors() -> None:
+def test_weight_and_bias_have_different_colors():
     app = BiasExplorer(num_heads=1, length=4, show="weight")
     colors_of_weights = picture(app)
     control(app, "s-show").label = "bias"
     assert picture(app) != colors_of_weights
 
 
-def test_the_color_bar_of_the_bias_starts_at_the_smallest() -> None:
+def test_the_color_bar_of_the_bias_starts_at_the_smallest():
     app = BiasExplorer(num_heads=8, length=64, show="bias")
     assert app.figure.layout.coloraxis.colorbar.ticktext[0] == "−31.5"
 
 
-def test_the_figure_is_equally_high_for_any_number_of_heads() -> None:
+def test_the_figure_is_equally_high_for_any_number_of_heads():
     app = BiasExplorer(num_heads=1, length=4)
     height = app.figure.layout.height
     for heads in (2, 8, 9, 20, 32):
@@ -335,7 +328,7 @@ def test_the_figure_is_equally_high_for_any_number_of_heads() -> None:
 
 @pytest.mark.parametrize("width", [120, 500])
 @pytest.mark.parametrize("heads", [1, 8, 32])
-def test_the_figure_fits_a_narrow_page(heads: int, width: int) -> None:
+def test_the_figure_fits_a_narrow_page(heads, width):
     app = BiasExplorer(num_heads=heads, length=4)
     app.fit(width)
     assert app.figure.layout.width == width
@@ -344,7 +337,7 @@ def test_the_figure_fits_a_narrow_page(heads: int, width: int) -> None:
 # The image
 
 
-def image_size(figure: go.Figure) -> tuple[int, int]:
+def image_size(figure):
     """The width and height of the image of all tiles."""
     (image,) = figure.layout.images
     _, encoded = image.source.split(",")
@@ -362,9 +355,7 @@ def image_size(figure: go.Figure) -> tuple[int, int]:
         pytest.param(2, 1.5, id="fine screen"),
     ],
 )
-def test_the_image_has_as_many_pixels_as_the_screen_needs(
-    pixel_ratio: float, image_pixels: float
-) -> None:
+def test_the_image_has_as_many_pixels_as_the_screen_needs(pixel_ratio, image_pixels):
     app = BiasExplorer(num_heads=6, length=4)  # two rows of tiles
     page = app.children[-1]
     page.set_state({"width": 800, "pixel_ratio": pixel_ratio})
@@ -373,7 +364,7 @@ def test_the_image_has_as_many_pixels_as_the_screen_needs(
 
 
 @pytest.mark.parametrize("head", [None, 2], ids=["all heads", "one head"])
-def test_a_saved_picture_does_not_depend_on_the_screen(head: int | None) -> None:
+def test_a_saved_picture_does_not_depend_on_the_screen(head):
     app = BiasExplorer(num_heads=2, length=4, head=head)
     app.fit(800, pixel_ratio=2)
     on_fine_screen = app.snapshot()
@@ -381,7 +372,7 @@ def test_a_saved_picture_does_not_depend_on_the_screen(head: int | None) -> None
     assert app.snapshot() == on_fine_screen
 
 
-def test_hover_texts_do_not_depend_on_the_screen() -> None:
+def test_hover_texts_do_not_depend_on_the_screen():
     app = BiasExplorer(num_heads=2, length=4)
     app.fit(800, pixel_ratio=2)
     on_fine_screen = named_trace(app.figure, "tiles").to_plotly_json()
@@ -392,7 +383,7 @@ def test_hover_texts_do_not_depend_on_the_screen() -> None:
 # Laws
 
 
-def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def nan_at_three(distance, head, num_heads):
     return torch.where(distance == 3, torch.nan, -distance.float())
 
 
@@ -401,11 +392,11 @@ NAN_AT_THREE = (
 )
 
 
-def small(**options: Any) -> BiasExplorer:
+def small(**options):
     return BiasExplorer(**{"num_heads": 2, "length": 5, **options})
 
 
-def test_only_alibi_has_forms() -> None:
+def test_only_alibi_has_forms():
     app = small(law="linear")
     form = control(app, "s-form")
     assert not form.disabled
@@ -413,13 +404,13 @@ def test_only_alibi_has_forms() -> None:
     assert form.disabled
 
 
-def test_a_law_of_the_library_keeps_its_name() -> None:
+def test_a_law_of_the_library_keeps_its_name():
     app = small(law=laws.window)
     assert app.law == "window"
     assert control(app, "s-law").value == "window"
 
 
-def test_a_law_that_fails_is_refused_and_changes_nothing() -> None:
+def test_a_law_that_fails_is_refused_and_changes_nothing():
     app = small()
     before = state(app)
     with pytest.raises(BadValue, match=NAN_AT_THREE):
@@ -427,7 +418,7 @@ def test_a_law_that_fails_is_refused_and_changes_nothing() -> None:
     assert state(app) == before
 
 
-def test_a_law_that_fails_cannot_be_chosen_from_the_menu() -> None:
+def test_a_law_that_fails_cannot_be_chosen_from_the_menu():
     app = small()
     with pytest.raises(BadValue):
         app.law = nan_at_three  # the menu offers it from now on
@@ -437,7 +428,7 @@ def test_a_law_that_fails_cannot_be_chosen_from_the_menu() -> None:
     assert menu.value == "linear"
 
 
-def test_heads_for_which_a_law_fails_are_taken_back() -> None:
+def test_heads_for_which_a_law_fails_are_taken_back():
     app = small(num_heads=4, law=for_four_heads)
     slider = control(app, "s-heads")
     slider.value = 8
@@ -447,14 +438,14 @@ def test_heads_for_which_a_law_fails_are_taken_back() -> None:
     assert slider.value == 4
 
 
-def test_an_own_law_cannot_have_the_name_of_another() -> None:
-    def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def test_an_own_law_cannot_have_the_name_of_another():
+    def linear(distance, head, num_heads):
         return -distance.float()
 
     with pytest.raises(BadValue, match="a law of your own cannot be called 'linear'"):
         small(law=linear)
 
 
-def test_a_class_is_no_law() -> None:
+def test_a_class_is_no_law():
     with pytest.raises(BadValue, match="law must be a name or a func"):
         small(law=Tensor)

@@ -1,8 +1,6 @@
 """ComparisonExplorer, driven through its traits and its controls: what it shows and says are the
 rows of its table."""
 
-from typing import Any
-
 import pandas as pd
 import pytest
 
@@ -14,7 +12,7 @@ from tests.tables import table
 from tests.widgets.race.small_race import control, message, visible_controls
 
 
-def losses(start: float, rise: float) -> list[dict[int, float]]:
+def losses(start, rise):
     """The losses of two seeds, which rise whenever the length doubles."""
     one_seed = {64: start, 128: start + rise, 256: start + 2 * rise}
     other_seed = {length: loss + 0.2 for length, loss in one_seed.items()}
@@ -77,19 +75,17 @@ FIRST_SEVEN = ("alibi", "sinusoidal", "rotary", "none", "fire", "forget", "t5")
         ),
     ],
 )
-def test_results_are_the_rows_of_the_question_and_the_variant(
-    options: dict[str, str], rows: pd.DataFrame
-) -> None:
+def test_results_are_the_rows_of_the_question_and_the_variant(options, rows):
     shown = rows[rows["label"].isin(FIRST_SEVEN)]
     pd.testing.assert_frame_equal(ComparisonExplorer(RESULTS, **options).results, shown)
 
 
-def test_results_are_those_of_the_chosen_methods() -> None:
+def test_results_are_those_of_the_chosen_methods():
     app = ComparisonExplorer(RESULTS, methods=["t5", "rotary"])
     assert set(app.results["label"]) == {"rotary", "t5"}
 
 
-def test_a_curve_is_the_mean_of_the_seeds() -> None:
+def test_a_curve_is_the_mean_of_the_seeds():
     app = ComparisonExplorer(RESULTS, question="needle")
     means = {}
     for traces in traces_by_slot(app.figure):
@@ -146,9 +142,7 @@ def test_a_curve_is_the_mean_of_the_seeds() -> None:
         ),
     ],
 )
-def test_the_caption_says_what_holds_in_every_seed(
-    options: dict[str, Any], caption: str, details: str
-) -> None:
+def test_the_caption_says_what_holds_in_every_seed(options, caption, details):
     app = ComparisonExplorer(RESULTS, **options)
     assert app.caption == caption
     assert app.details == details
@@ -157,46 +151,46 @@ def test_the_caption_says_what_holds_in_every_seed(
 # Yardsticks
 
 
-def yardsticks(text: str) -> list[float]:
+def yardsticks(text):
     """The heights of the lines beside losses up to 5, on a text with this fingerprint."""
     rows = table("longer sequences", {"none": [{64: 1.0, 256: 5.0}]}, length=64, text=text)
     shapes = CurveShapes(*ComparisonExplorer(rows).figure.layout.shapes)
     return [shape.y0 for shape in shapes.yardsticks if shape.visible]
 
 
-def test_losses_on_a_built_in_text_have_its_yardsticks() -> None:
+def test_losses_on_a_built_in_text_have_its_yardsticks():
     tales = lab.load_text()
     assert yardsticks(tales.fingerprint) == list(tales.yardsticks.values())
 
 
-def test_losses_on_an_unknown_text_have_no_yardsticks() -> None:
+def test_losses_on_an_unknown_text_have_no_yardsticks():
     assert yardsticks("0123456789abcdef") == []
 
 
 # What is offered
 
 
-def test_only_questions_with_results_are_offered() -> None:
+def test_only_questions_with_results_are_offered():
     menu = control(ComparisonExplorer(RESULTS), "s-question")
     assert list(dict(menu.options)) == ["longer sequences", "gap", "needle"]
 
 
-def test_the_menu_chooses_the_question() -> None:
+def test_the_menu_chooses_the_question():
     app = ComparisonExplorer(RESULTS)
     control(app, "s-question").value = "gap"
     assert app.question == "gap"
 
 
-def test_the_app_opens_with_the_first_question_that_has_results() -> None:
+def test_the_app_opens_with_the_first_question_that_has_results():
     assert ComparisonExplorer(NEEDLE).question == "needle"
 
 
-def test_the_app_opens_with_the_models_as_trained() -> None:
+def test_the_app_opens_with_the_models_as_trained():
     windowed_first = pd.concat([WINDOWED, LONGER])
     assert ComparisonExplorer(windowed_first).variant == "as trained"
 
 
-def test_the_app_opens_with_changed_models_if_there_are_no_others() -> None:
+def test_the_app_opens_with_changed_models_if_there_are_no_others():
     assert ComparisonExplorer(WINDOWED).variant == "window"
 
 
@@ -207,7 +201,7 @@ def test_the_app_opens_with_changed_models_if_there_are_no_others() -> None:
         pytest.param("gap", True, id="asked of models as trained"),
     ],
 )
-def test_variants_can_be_chosen_where_they_were_measured(question: str, disabled: bool) -> None:
+def test_variants_can_be_chosen_where_they_were_measured(question, disabled):
     app = ComparisonExplorer(RESULTS, question=question)
     assert control(app, "s-variant").disabled == disabled
 
@@ -215,12 +209,12 @@ def test_variants_can_be_chosen_where_they_were_measured(question: str, disabled
 # Methods
 
 
-def test_methods_are_folded_at_first() -> None:
+def test_methods_are_folded_at_first():
     app = ComparisonExplorer(RESULTS)
     assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"]
 
 
-def test_unfolded_methods_begin_with_the_common_ones() -> None:
+def test_unfolded_methods_begin_with_the_common_ones():
     app = ComparisonExplorer(RESULTS)
     control(app, "s-more").value = True
     first_row = 4  # controls, see above
@@ -238,15 +232,15 @@ def test_unfolded_methods_begin_with_the_common_ones() -> None:
     ]
 
 
-def test_the_app_opens_with_the_first_seven_methods() -> None:
+def test_the_app_opens_with_the_first_seven_methods():
     assert ComparisonExplorer(RESULTS).methods == FIRST_SEVEN
 
 
-def test_an_app_with_seven_methods_has_a_full_repr() -> None:
+def test_an_app_with_seven_methods_has_a_full_repr():
     assert str(FIRST_SEVEN) in repr(ComparisonExplorer(RESULTS))
 
 
-def test_an_eighth_method_is_refused() -> None:
+def test_an_eighth_method_is_refused():
     app = ComparisonExplorer(RESULTS)
     box = control(app, "s-kerple-log")
     box.value = True
@@ -255,7 +249,7 @@ def test_an_eighth_method_is_refused() -> None:
     assert app.methods == FIRST_SEVEN
 
 
-def test_a_method_can_take_the_place_of_another() -> None:
+def test_a_method_can_take_the_place_of_another():
     app = ComparisonExplorer(RESULTS)
     control(app, "s-kerple-log").value = True  # refused, with a message
     control(app, "s-none").value = False
@@ -268,16 +262,16 @@ def test_a_method_can_take_the_place_of_another() -> None:
 
 
 @pytest.fixture(scope="module")
-def claims() -> ComparisonExplorer:
+def claims():
     return ComparisonExplorer(question="claims")
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> pd.DataFrame:
+def verdicts():
     return study.verdict_table(study.published_results(by_block=True))
 
 
-def points(figure: Any) -> list[tuple[str, float]]:
+def points(figure):
     """The numbers of each point of the figure, in words, and where it is."""
     found = []
     for trace in figure.data:
@@ -286,25 +280,21 @@ def points(figure: Any) -> list[tuple[str, float]]:
     return found
 
 
-def test_every_published_verdict_is_drawn(
-    claims: ComparisonExplorer, verdicts: pd.DataFrame
-) -> None:
+def test_every_published_verdict_is_drawn(claims, verdicts):
     drawn = [numbers for numbers, _ in points(claims.figure)]
     assert sorted(drawn) == sorted(verdicts.dropna(subset="low")["numbers"])
 
 
-def test_claims_that_hold_are_right_of_the_threshold(
-    claims: ComparisonExplorer, verdicts: pd.DataFrame
-) -> None:
+def test_claims_that_hold_are_right_of_the_threshold(claims, verdicts):
     right = sorted(numbers for numbers, x in points(claims.figure) if x > 0)
     assert right == sorted(verdicts[verdicts["margin"] > 0]["numbers"])
 
 
-def test_methods_cannot_be_chosen_for_the_claims(claims: ComparisonExplorer) -> None:
+def test_methods_cannot_be_chosen_for_the_claims(claims):
     assert control(claims, "s-more").disabled
 
 
-def test_methods_can_be_chosen_for_other_questions() -> None:
+def test_methods_can_be_chosen_for_other_questions():
     assert not control(ComparisonExplorer(RESULTS), "s-more").disabled
 
 
@@ -319,9 +309,7 @@ MADE_UP_REACH = [
 ]
 
 
-def test_the_caption_counts_the_claims(
-    monkeypatch: pytest.MonkeyPatch, verdicts: pd.DataFrame
-) -> None:
+def test_the_caption_counts_the_claims(monkeypatch, verdicts):
     reach = study.reach_table(verdicts).head(len(MADE_UP_REACH)).assign(reach=MADE_UP_REACH)
     monkeypatch.setattr(study, "reach_table", lambda _: reach)
     monkeypatch.setattr(
@@ -334,7 +322,7 @@ def test_the_caption_counts_the_claims(
     )
 
 
-def test_there_are_no_claims_on_results_of_your_own() -> None:
+def test_there_are_no_claims_on_results_of_your_own():
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(RESULTS, question="claims")
 
@@ -370,6 +358,6 @@ def test_there_are_no_claims_on_results_of_your_own() -> None:
         ),
     ],
 )
-def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:
+def test_what_is_no_table_of_results_is_refused(results, message):
     with pytest.raises((TypeError, ValueError), match=message):
         ComparisonExplorer(results)

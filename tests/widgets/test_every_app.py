@@ -7,23 +7,20 @@ import os
 import random
 import re
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ipywidgets import ToggleButtons, Widget
+from ipywidgets import ToggleButtons
 from ipywidgets.widgets.widget import _instances
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets import precision_microscope
-from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Count, Flag, LawChoice, Names, Number
 from tests.custom_laws import root
@@ -33,7 +30,7 @@ from tests.widgets.race.small_race import control
 APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App"}
 MODEL = lab.make_model("alibi")
 TEXT = "one two three, " * 300
-SMALL: dict[str, Callable[..., App]] = APPS | {
+SMALL = APPS | {
     "AttentionExplorer": partial(widgets.AttentionExplorer, **{"text": "to be or", "num_heads": 2}),
     "SlopeSurgery": partial(widgets.SlopeSurgery, MODEL, length=8, lengths=[8, 16], text=TEXT),
     "WindowExplorer": partial(widgets.WindowExplorer, **{"text": "to be or not to be"}),
@@ -42,7 +39,7 @@ every_app = pytest.mark.parametrize("name", APPS)
 
 
 @cache
-def opened(name: str) -> App:
+def opened(name):
     """One app for all tests that only look at it."""
     return APPS[name]()
 
@@ -50,7 +47,7 @@ def opened(name: str) -> App:
 # Any value of any trait
 
 
-def nameless(distance: torch.Tensor, head: int, num_heads: int) -> torch.Tensor:
+def nameless(distance, head, num_heads):
     """A law without a name that a menu could show."""
     return -distance.float()
 
@@ -80,10 +77,10 @@ ANYTHING = [
 ]
 
 
-def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
+def candidates(app, name, chance):
     """A few values that the trait may take, and some that it must not."""
     trait = app.traits()[name]
-    values: list[Any] = chance.sample(ANYTHING, 6)
+    values = chance.sample(ANYTHING, 6)
     if isinstance(trait, Count | Number):
         values += [trait.min, trait.max, trait.max + 1, chance.randint(1, 8)]
     elif isinstance(trait, Flag):
@@ -98,11 +95,11 @@ def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
     return values
 
 
-def words(app: App) -> tuple[str, str, str]:
+def words(app):
     return repr(app), app.caption, app.details
 
 
-def curves(app: App) -> list[Any]:
+def curves(app):
     """The data of the visible traces; hidden ones may keep old data."""
     data = []
     for trace in app.figure.data:
@@ -112,9 +109,7 @@ def curves(app: App) -> list[Any]:
 
 
 @every_app
-def test_any_value_of_any_trait_is_shown_or_changes_nothing(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_value_of_any_trait_is_shown_or_changes_nothing(name, monkeypatch):
     # Enough for biases to collide in bfloat16; usually 2,048
     monkeypatch.setattr(precision_microscope, "LENGTH", 300)
     app = SMALL[name]()
@@ -159,7 +154,7 @@ TEXTS = st.lists(PIECES, max_size=60).map("".join)
 
 
 @cache
-def app_with_text(name: str) -> App:
+def app_with_text(name):
     """One app for all texts."""
     return APPS[name]()
 
@@ -169,7 +164,7 @@ def app_with_text(name: str) -> App:
 @given(text=TEXTS)
 @example("x" * 10_000_000)
 @example("word\n" * 10_000_000)
-def test_any_text_is_taken_or_refused_and_never_becomes_html(name: str, text: str) -> None:
+def test_any_text_is_taken_or_refused_and_never_becomes_html(name, text):
     app = app_with_text(name)
     with suppress(BadValue):
         app.text = text
@@ -181,18 +176,18 @@ def test_any_text_is_taken_or_refused_and_never_becomes_html(name: str, text: st
 # Controls
 
 
-def user_controls(app: App) -> list[Widget]:
+def user_controls(app):
     """All widgets that a user can change."""
     return [widget for widget in below(app) if widget.has_trait("disabled")]
 
 
-def tips(control: Widget) -> list[str]:
+def tips(control):
     """The tooltip of a control, or those of its buttons."""
     return list(control.tooltips) if isinstance(control, ToggleButtons) else [control.tooltip]
 
 
 @every_app
-def test_every_control_says_more_in_its_tip_than_in_its_text(name: str) -> None:
+def test_every_control_says_more_in_its_tip_than_in_its_text(name):
     for widget in user_controls(opened(name)):
         described = f"{type(widget).__name__} {widget._dom_classes}"
         assert all(tips(widget)), f"{described} has no tip"
@@ -204,7 +199,7 @@ def test_every_control_says_more_in_its_tip_than_in_its_text(name: str) -> None:
 
 
 @every_app
-def test_icons_of_controls_are_lowercase_and_folds_have_a_caret(name: str) -> None:
+def test_icons_of_controls_are_lowercase_and_folds_have_a_caret(name):
     for widget in user_controls(opened(name)):
         icon = getattr(widget, "icon", "")
         if "s-more" in widget._dom_classes:
@@ -213,11 +208,11 @@ def test_icons_of_controls_are_lowercase_and_folds_have_a_caret(name: str) -> No
 
 
 @every_app
-def test_words_that_html_shows_are_not_sent_a_second_time(name: str) -> None:
+def test_words_that_html_shows_are_not_sent_a_second_time(name):
     assert {"caption", "details"}.isdisjoint(opened(name).keys)
 
 
-def documented_range(app: type[App], trait: str) -> tuple[Fraction, Fraction] | None:
+def documented_range(app, trait):
     """The limits of a trait in the docstring, as in "length: 1 to 256 tokens"; None without any."""
     found = re.search(rf"\n        {trait}: .*?([-\d/]+) to (\d[\d,]*)", str(app.__doc__))
     if found is None:
@@ -227,7 +222,7 @@ def documented_range(app: type[App], trait: str) -> tuple[Fraction, Fraction] | 
 
 
 @every_app
-def test_numbers_have_their_documented_range(name: str) -> None:
+def test_numbers_have_their_documented_range(name):
     app = APPS[name]
     for trait_name, trait in app.class_traits(state=True).items():
         documented = documented_range(app, trait_name)
@@ -236,7 +231,7 @@ def test_numbers_have_their_documented_range(name: str) -> None:
 
 
 @every_app
-def test_the_reason_of_an_app_is_in_a_lesson(name: str) -> None:
+def test_the_reason_of_an_app_is_in_a_lesson(name):
     why = APPS[name].why
     (lesson,) = named([why.lesson])
     assert any(f"## {why.section}\n" in cell.source for cell in read(lesson).cells)
@@ -245,8 +240,8 @@ def test_the_reason_of_an_app_is_in_a_lesson(name: str) -> None:
 # Closing
 
 
-def test_a_closed_app_reads_no_text_any_more() -> None:
-    async def close() -> None:
+def test_a_closed_app_reads_no_text_any_more():
+    async def close():
         for app in (
             widgets.AttentionExplorer(MODEL, text=TEXT),
             widgets.WindowExplorer(text=TEXT),
@@ -260,8 +255,8 @@ def test_a_closed_app_reads_no_text_any_more() -> None:
     asyncio.run(close())
 
 
-def test_a_closed_app_adds_no_hover_texts() -> None:
-    async def close() -> None:
+def test_a_closed_app_adds_no_hover_texts():
+    async def close():
         app = widgets.BiasExplorer(num_heads=2, length=4)
         assert app._debounce._work, "hover texts wait for a pause"
         app.close()
@@ -270,8 +265,8 @@ def test_a_closed_app_adds_no_hover_texts() -> None:
     asyncio.run(close())
 
 
-def test_a_snapshot_has_its_hover_texts_at_once() -> None:
-    async def take_snapshot() -> None:
+def test_a_snapshot_has_its_hover_texts_at_once():
+    async def take_snapshot():
         app = widgets.BiasExplorer(num_heads=2, length=4)
         app.snapshot()
         assert app._debounce._work is None
@@ -280,14 +275,14 @@ def test_a_snapshot_has_its_hover_texts_at_once() -> None:
 
 
 @every_app
-def test_a_closed_app_leaves_no_widget(name: str) -> None:
+def test_a_closed_app_leaves_no_widget(name):
     before = set(_instances)
     SMALL[name]().close()
     assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
 
 
 @every_app
-def test_a_closed_app_is_freed(name: str) -> None:
+def test_a_closed_app_is_freed(name):
     # What is older than the app is not searched again: that took most of the time.
     gc.freeze()
     app = SMALL[name]()
@@ -302,10 +297,10 @@ def test_a_closed_app_is_freed(name: str) -> None:
 # The module
 
 
-def test_apps_are_listed() -> None:
+def test_apps_are_listed():
     assert "BiasExplorer" in dir(widgets)
 
 
-def test_unknown_app_is_an_attribute_error() -> None:
+def test_unknown_app_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
         widgets.SlopesExplorer  # noqa: B018

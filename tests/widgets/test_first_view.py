@@ -1,14 +1,11 @@
 """What a reader sees first: the caption of an app as it opens, its limits, and its check boxes."""
 
-from typing import Any
-
 import pytest
 
-from alibi_viz.widgets.core.app import App
 from tests.widgets.test_every_app import APPS, SMALL
 
 
-def opened(name: str, **state: Any) -> App:
+def opened(name, **state):
     """An app as it opens, but surgery on a small model."""
     apps = SMALL if name == "SlopeSurgery" else APPS
     return apps[name](**state)
@@ -60,7 +57,7 @@ CAPTIONS = {
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
-def test_app_opens_with_its_caption(name: str) -> None:
+def test_app_opens_with_its_caption(name):
     assert opened(name).caption == CAPTIONS[name]
 
 
@@ -90,16 +87,14 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("name", "trait", "low", "high"), LIMITS)
-def test_number_beyond_its_limits_is_refused(
-    name: str, trait: str, low: float, high: float
-) -> None:
+def test_number_beyond_its_limits_is_refused(name, trait, low, high):
     app = opened(name)
     for value in (low - 1, high + 1):
         with pytest.raises(ValueError, match=f"{trait} must be "):
             setattr(app, trait, value)
 
 
-def test_bias_of_the_attention_explorer_can_be_switched_off() -> None:
+def test_bias_of_the_attention_explorer_can_be_switched_off():
     app = opened("AttentionExplorer", bias=False)
     assert app.caption == (
         "Head 3 of 8, slope 1/8, bias off. Query 17 “cat” gives 30% of its weight to itself and "
@@ -107,11 +102,11 @@ def test_bias_of_the_attention_explorer_can_be_switched_off() -> None:
     )
 
 
-def test_without_the_causal_mask_the_relative_form_favors_keys_ahead() -> None:
+def test_without_the_causal_mask_the_relative_form_favors_keys_ahead():
     app = opened("BiasExplorer", causal=not opened("BiasExplorer").causal)
     assert app.caption.endswith("while head 8 still leaves 78%; keys ahead are favored.")
 
 
-def test_square_root_forgets_less() -> None:
+def test_square_root_forgets_less():
     app = opened("Forgetting", square_root=True)
     assert app.caption.endswith("keeps 8.8%, and with the square root 52%.")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from alibi_viz.widgets.core.app import App
 from tests.widgets.test_every_app import SMALL
 
 NARROW = 480  # pixels: of an app in JupyterLab at 150% on a laptop
@@ -10,18 +9,18 @@ WIDE = 860
 TWO_PLOTS = ["LengthLab", "PrecisionMicroscope", "SlopeSurgery", "TugOfWar", "TwoSwitches"]
 
 
-def fitted(name: str, width: int) -> App:
+def fitted(name, width):
     app = SMALL[name]()
     app.fit(width)
     return app
 
 
-def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:
+def overlap(first, second):
     return first[0] < second[1] and second[0] < first[1]
 
 
 @pytest.mark.parametrize("name", TWO_PLOTS)
-def test_two_plots_stack_on_a_narrow_page(name: str) -> None:
+def test_two_plots_stack_on_a_narrow_page(name):
     layout = fitted(name, NARROW).figure.layout
     assert layout.width == NARROW
     assert overlap(layout.xaxis.domain, layout.xaxis2.domain)
@@ -29,7 +28,7 @@ def test_two_plots_stack_on_a_narrow_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TWO_PLOTS)
-def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name: str) -> None:
+def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name):
     app = fitted(name, NARROW)
     app.fit(WIDE)
     layout = app.figure.layout
@@ -39,17 +38,17 @@ def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name: str) -> No
 
 
 @pytest.mark.parametrize("name", TWO_PLOTS)
-def test_each_axis_is_below_its_own_plot(name: str) -> None:
+def test_each_axis_is_below_its_own_plot(name):
     layout = fitted(name, NARROW).figure.layout
     assert layout.xaxis2.anchor == "y2"
     assert layout.xaxis.anchor in (None, "y")
 
 
-def test_color_bar_of_errors_is_as_high_as_its_plot_below_the_other() -> None:
+def test_color_bar_of_errors_is_as_high_as_its_plot_below_the_other():
     layout = fitted("PrecisionMicroscope", NARROW).figure.layout
     assert layout.coloraxis.colorbar.len == layout.yaxis2.domain[1] < 0.5
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_no_figure_is_wider_than_a_narrow_page(name: str) -> None:
+def test_no_figure_is_wider_than_a_narrow_page(name):
     assert fitted(name, NARROW).figure.layout.width <= NARROW

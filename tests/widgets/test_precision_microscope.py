@@ -13,12 +13,12 @@ from alibi_viz.widgets import PrecisionMicroscope
 
 
 @cache
-def opened(form: str, dtype: str, query: str = "last") -> PrecisionMicroscope:
+def opened(form, dtype, query="last"):
     """An app that no test changes."""
     return PrecisionMicroscope(form=form, dtype=dtype, query=query)
 
 
-def traces(form: str, dtype: str, query: str = "last") -> PrecisionTraces:
+def traces(form, dtype, query="last"):
     return PrecisionTraces(*opened(form, dtype, query).figure.data)
 
 
@@ -67,8 +67,8 @@ NO_ERROR = "No weight is wrong by more than 10^−12."
     ],
 )
 def test_the_caption_gives_the_different_biases_and_the_largest_error(
-    form: str, dtype: str, nearest: str, largest_error: str
-) -> None:
+    form, dtype, nearest, largest_error
+):
     subject = f"Head 1 of 8, {form} form in {dtype}"
     assert opened(form, dtype).caption == f"{subject}: {nearest} {largest_error}"
 
@@ -91,7 +91,7 @@ def test_the_caption_gives_the_different_biases_and_the_largest_error(
         pytest.param("relative", "float32", EVERY_BIAS_DIFFERS, id="no error: the last query"),
     ],
 )
-def test_the_query_may_be_that_of_the_largest_error(form: str, dtype: str, nearest: str) -> None:
+def test_the_query_may_be_that_of_the_largest_error(form, dtype, nearest):
     assert nearest in opened(form, dtype, "largest error").caption
 
 
@@ -108,9 +108,7 @@ def test_the_query_may_be_that_of_the_largest_error(form: str, dtype: str, neare
         pytest.param("relative", "last", -63 / 2, 0, id="relative"),
     ],
 )
-def test_the_exact_bias_is_a_line_of_slope_one_half(
-    form: str, query: str, first_exact: float, last_exact: float
-) -> None:
+def test_the_exact_bias_is_a_line_of_slope_one_half(form, query, first_exact, last_exact):
     exact = traces(form, "bfloat16", query).exact
     assert exact.y[0] == first_exact
     assert exact.y[-1] == last_exact
@@ -119,7 +117,7 @@ def test_the_exact_bias_is_a_line_of_slope_one_half(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", FORMS)
-def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form: str, dtype: str) -> None:
+def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form, dtype):
     last_queries = slice(1984, 2048)
     rounded = rounded_bias(1 / 2, 2048, last_queries, dtype=DTYPES[dtype], form=form)
     steps = traces(form, dtype).rounded
@@ -135,7 +133,7 @@ def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form: str, dtype: 
         pytest.param("relative", "last", id="none is shared"),
     ],
 )
-def test_biases_that_neighbors_share_are_marked(form: str, query: str) -> None:
+def test_biases_that_neighbors_share_are_marked(form, query):
     drawn = traces(form, "bfloat16", query)
     biases = list(drawn.rounded.y)
     shared = {
@@ -145,7 +143,7 @@ def test_biases_that_neighbors_share_are_marked(form: str, query: str) -> None:
     assert set(drawn.distinct.x) == set(drawn.rounded.x) - shared
 
 
-def test_a_bias_that_is_shared_with_a_key_left_of_the_picture_is_marked() -> None:
+def test_a_bias_that_is_shared_with_a_key_left_of_the_picture_is_marked():
     drawn = traces("key", "bfloat16", "largest error")
     first_bias = drawn.rounded.y[0]
     assert list(drawn.rounded.y).count(first_bias) == 1
@@ -155,23 +153,23 @@ def test_a_bias_that_is_shared_with_a_key_left_of_the_picture_is_marked() -> Non
 # The map of errors, on the right
 
 
-def test_the_map_has_gaps_where_keys_are_masked() -> None:
+def test_the_map_has_gaps_where_keys_are_masked():
     first_query = traces("relative", "bfloat16").errors.z[0]
     assert first_query[0] is not None
     assert first_query[-1] is None
 
 
-def test_the_map_covers_all_tokens() -> None:
+def test_the_map_covers_all_tokens():
     figure = opened("relative", "bfloat16").figure
     assert figure.layout.xaxis2.range == (-0.5, 2047.5)
 
 
-def test_a_cell_of_the_map_says_how_many_tokens_it_covers() -> None:
+def test_a_cell_of_the_map_says_how_many_tokens_it_covers():
     hover = traces("relative", "bfloat16").errors.hovertemplate
     assert hover.startswith("32 queries around %{y}, 32 keys around %{x}")
 
 
-def test_two_maps_have_the_same_colors() -> None:
+def test_two_maps_have_the_same_colors():
     app = PrecisionMicroscope(form="relative")
     colors = app.figure.layout.coloraxis.to_plotly_json()
     app.form = "end"

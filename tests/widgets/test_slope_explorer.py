@@ -9,13 +9,13 @@ from alibi_viz.slopes import SCHEMES
 from alibi_viz.widgets import SlopeExplorer
 
 
-def traces(app: SlopeExplorer) -> SlopeTraces:
+def traces(app):
     return SlopeTraces(*app.figure.data)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("heads", [1, 6, 8, 63, 64])
-def test_the_figure_shows_the_slopes_of_the_scheme(heads: int, scheme: str) -> None:
+def test_the_figure_shows_the_slopes_of_the_scheme(heads, scheme):
     slopes = traces(SlopeExplorer(num_heads=heads, scheme=scheme)).slopes
     np.testing.assert_array_equal(slopes.y, alibi_slopes(heads, scheme))
     assert slopes.name == scheme
@@ -23,20 +23,20 @@ def test_the_figure_shows_the_slopes_of_the_scheme(heads: int, scheme: str) -> N
 
 @pytest.mark.parametrize("compare", SCHEMES)
 @pytest.mark.parametrize("heads", [1, 6, 64])
-def test_the_figure_shows_the_slopes_of_the_other_scheme(heads: int, compare: str) -> None:
+def test_the_figure_shows_the_slopes_of_the_other_scheme(heads, compare):
     other = traces(SlopeExplorer(num_heads=heads, compare=compare)).other
     assert other.visible
     np.testing.assert_array_equal(other.y, alibi_slopes(heads, compare))
     assert other.name == compare
 
 
-def test_the_slopes_of_the_other_scheme_can_be_hidden() -> None:
+def test_the_slopes_of_the_other_scheme_can_be_hidden():
     app = SlopeExplorer(compare="halving")
     app.compare = None
     assert not traces(app).other.visible
 
 
-def test_the_figure_changes_in_place() -> None:
+def test_the_figure_changes_in_place():
     app = SlopeExplorer()
     before = [id(trace) for trace in app.figure.data]
     app.num_heads = 6
@@ -82,9 +82,7 @@ def test_the_figure_changes_in_place() -> None:
         ),
     ],
 )
-def test_the_caption_gives_the_steepest_and_the_flattest_head(
-    heads: int, scheme: str, ends: str
-) -> None:
+def test_the_caption_gives_the_steepest_and_the_flattest_head(heads, scheme, ends):
     assert SlopeExplorer(num_heads=heads, scheme=scheme, compare=None).caption == ends
 
 
@@ -126,8 +124,6 @@ def test_the_caption_gives_the_steepest_and_the_flattest_head(
         ),
     ],
 )
-def test_the_caption_says_how_two_schemes_differ(
-    heads: int, scheme: str, compare: str, comparison: str
-) -> None:
+def test_the_caption_says_how_two_schemes_differ(heads, scheme, compare, comparison):
     app = SlopeExplorer(num_heads=heads, scheme=scheme, compare=compare)
     assert app.caption.endswith(f"). {comparison}")

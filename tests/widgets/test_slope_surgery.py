@@ -1,14 +1,10 @@
 """SlopeSurgery, driven through its traits and its controls: every number it shows is a result of
 the lab's own functions."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import lab, study
 from alibi_viz.figures.surgery_plot import SurgeryTraces
@@ -20,7 +16,6 @@ from alibi_viz.measure.attention_statistics import (
 )
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
-from alibi_viz.models import LanguageModel
 from alibi_viz.train.saved_models import SavedRun
 from alibi_viz.widgets import SlopeSurgery, slope_surgery
 from alibi_viz.widgets.core.traits import BadValue
@@ -34,7 +29,7 @@ TRAINED = 16  # the training length of the small models
 LENGTHS = [16, 64]
 
 
-def make_small(method: Any, **sizes: Any) -> LanguageModel:
+def make_small(method, **sizes):
     """An untrained model whose weights are so large that its positions matter."""
     model = lab.make_model(
         method, **{"num_heads": 4, "d_model": 32, "max_length": TRAINED, **sizes}
@@ -45,20 +40,20 @@ def make_small(method: Any, **sizes: Any) -> LanguageModel:
     return model
 
 
-def small_app(model: LanguageModel, **options: Any) -> SlopeSurgery:
+def small_app(model, **options):
     return SlopeSurgery(model, **{"lengths": LENGTHS, "text": TEXT, **options})
 
 
 @pytest.fixture(scope="module")
-def alibi() -> LanguageModel:
+def alibi():
     return make_small("alibi")
 
 
-def losses(model: LanguageModel) -> dict[int, float]:
+def losses(model):
     return lab.loss_by_length(model, lab.load_text(TEXT), LENGTHS)
 
 
-def traces(app: SlopeSurgery) -> SurgeryTraces:
+def traces(app):
     return SurgeryTraces(*app.figure.data)
 
 
@@ -66,35 +61,35 @@ def traces(app: SlopeSurgery) -> SurgeryTraces:
 
 
 @pytest.fixture(scope="module")
-def published() -> SlopeSurgery:
+def published():
     """The app as it opens, with sinks, which have no effect without a window."""
     return SlopeSurgery(sinks=4)
 
 
-def test_app_opens_with_the_losses_of_a_published_model(published: SlopeSurgery) -> None:
+def test_app_opens_with_the_losses_of_a_published_model(published):
     model = study.published_model("alibi").model
     lengths = [64, 128, 256, 512, 1024]
     assert published.before == lab.loss_by_length(model, lab.load_text(), lengths)
 
 
-def test_app_opens_without_a_change(published: SlopeSurgery) -> None:
+def test_app_opens_without_a_change(published):
     assert published.after == published.before
     assert published.caption.startswith("ALiBi as it was trained: ")
 
 
-def test_the_caption_is_one_sentence(published: SlopeSurgery) -> None:
+def test_the_caption_is_one_sentence(published):
     assert published.caption.count(". ") == 0
 
 
-def test_the_details_give_the_training_length(published: SlopeSurgery) -> None:
+def test_the_details_give_the_training_length(published):
     assert "The model was trained on sequences of 64 bytes." in published.details
 
 
-def test_attention_is_measured_at_eight_times_the_training_length(published: SlopeSurgery) -> None:
+def test_attention_is_measured_at_eight_times_the_training_length(published):
     assert "At the end of sequences of 512, its heads look" in published.details
 
 
-def test_there_is_no_model_of_yours_unless_you_give_one(published: SlopeSurgery) -> None:
+def test_there_is_no_model_of_yours_unless_you_give_one(published):
     expected = "subject must be one of alibi, rotary, sinusoidal, alibi-large, got 'yours'"
     with pytest.raises(BadValue, match=expected):
         published.subject = "yours"
@@ -137,9 +132,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
-def test_losses_are_those_of_the_changed_model(
-    method: str, traits: dict[str, Any], change: dict[str, Any]
-) -> None:
+def test_losses_are_those_of_the_changed_model(method, traits, change):
     model = make_small(method)
     app = small_app(model, **traits)
     changed = lab.modify(model, **change)
@@ -149,9 +142,7 @@ def test_losses_are_those_of_the_changed_model(
 
 
 @pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
-def test_the_figure_shows_losses_and_attention_of_the_changed_model(
-    method: str, traits: dict[str, Any], change: dict[str, Any]
-) -> None:
+def test_the_figure_shows_losses_and_attention_of_the_changed_model(method, traits, change):
     model = make_small(method)
     app = small_app(model, **traits)
     changed = lab.modify(model, **change)
@@ -161,12 +152,12 @@ def test_the_figure_shows_losses_and_attention_of_the_changed_model(
     np.testing.assert_allclose(traces(app).distances_after.y, distance, rtol=1e-5, atol=1e-3)
 
 
-def test_the_changed_model_is_at_hand(alibi: LanguageModel) -> None:
+def test_the_changed_model_is_at_hand(alibi):
     app = small_app(alibi, window=10)
     assert losses(app.models["changed"]) == app.after
 
 
-def test_the_model_itself_is_left_as_it_was() -> None:
+def test_the_model_itself_is_left_as_it_was():
     model = make_small("alibi")
     small_app(model, window=10, factor=2.0, dropped="1")
     assert same_weights(model, make_small("alibi"))
@@ -179,7 +170,7 @@ def test_the_model_itself_is_left_as_it_was() -> None:
         pytest.param("rotary", ["s-factor", "s-dropped", "s-sinks"], id="rotary has no slopes"),
     ],
 )
-def test_what_does_not_apply_to_a_model_is_disabled(method: str, disabled: list[str]) -> None:
+def test_what_does_not_apply_to_a_model_is_disabled(method, disabled):
     app = small_app(make_small(method))
     changes = ["s-factor", "s-dropped", "s-window", "s-sinks"]
     assert [css for css in changes if control(app, css).disabled] == disabled
@@ -190,11 +181,11 @@ def test_what_does_not_apply_to_a_model_is_disabled(method: str, disabled: list[
 TOLD = "This is the story of Emma."
 
 
-def told(within: str, beyond: str = "") -> Continuation:
+def told(within, beyond=""):
     return Continuation(TOLD, within, beyond)
 
 
-def test_the_texts_before_and_after_stand_below_the_caption(alibi: LanguageModel) -> None:
+def test_the_texts_before_and_after_stand_below_the_caption(alibi):
     app = small_app(alibi, window=10)
     text = lab.load_text(TEXT)
     before = lab.continuations(alibi, text, TRAINED)[0]
@@ -204,42 +195,40 @@ def test_the_texts_before_and_after_stand_below_the_caption(alibi: LanguageModel
     assert app.children.index(app._texts) == app.children.index(app._caption) + 1
 
 
-def test_words_that_differ_are_tinted() -> None:
+def test_words_that_differ_are_tinted():
     page = texts_html(told(" A fox ran", " home."), told(" A cat ran", " home."), is_changed=True)
     assert " A<mark> cat</mark> ran home." in page
 
 
-def test_words_that_are_the_same_have_no_tint() -> None:
+def test_words_that_are_the_same_have_no_tint():
     page = texts_html(told(" A fox"), told(" A fox"), is_changed=True)
     assert "<mark>" not in page
 
 
-def test_without_a_change_the_second_column_invites_to_one() -> None:
+def test_without_a_change_the_second_column_invites_to_one():
     page = texts_html(told(" A fox"), told(" A fox"), is_changed=False)
     assert page.count(" A fox") == 1
     assert "Move a control" in page
 
 
-def test_texts_are_escaped() -> None:
+def test_texts_are_escaped():
     page = texts_html(told(" <b>"), told(" <i>"), is_changed=True)
     assert "&lt;b&gt;" in page
     assert "&lt;i&gt;" in page
 
 
-def test_a_model_of_transformers_writes_nothing(untouched: SlopeSurgery) -> None:
+def test_a_model_of_transformers_writes_nothing(untouched):
     assert control(untouched, "s-texts") not in visible(untouched)
 
 
 # While it is measured
 
 
-def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
-) -> None:
+def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(monkeypatch, alibi):
     app = small_app(alibi)
     seen = []
 
-    def loss_by_length(*_: Any, **options: Any) -> dict[int, float]:
+    def loss_by_length(*_, **options):
         seen.append((app._caption.value, "alibi-busy" in app._dom_classes))
         return {16: 2.0, 64: 2.5}
 
@@ -251,9 +240,7 @@ def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(
     assert app._caption.value.startswith("ALiBi with slopes times 5.66: ")
 
 
-def test_after_a_change_that_fails_the_old_caption_is_there_again(
-    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
-) -> None:
+def test_after_a_change_that_fails_the_old_caption_is_there_again(monkeypatch, alibi):
     app = small_app(alibi)
     caption = app._caption.value
     monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
@@ -266,14 +253,14 @@ def test_after_a_change_that_fails_the_old_caption_is_there_again(
 
 
 def test_the_large_model_is_tested_up_to_8_times_its_length(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(study, "published_model", small_published_model)
     app = SlopeSurgery(subject="alibi-large", text=TEXT)
     assert list(app.before) == [16, 32, 64, 128]
 
 
-def test_the_large_model_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_large_model_has_a_name_of_its_own(monkeypatch):
     monkeypatch.setattr(study, "published_model", small_published_model)
     app = SlopeSurgery(subject="alibi-large", text=TEXT)
     assert app.caption.startswith("ALiBi (large) as it was trained: ")
@@ -326,13 +313,11 @@ def test_the_large_model_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) 
         ),
     ],
 )
-def test_the_caption_starts_with_the_change(
-    method: str, traits: dict[str, Any], words: str
-) -> None:
+def test_the_caption_starts_with_the_change(method, traits, words):
     assert small_app(make_small(method), **traits).caption.startswith(words)
 
 
-def stats_of(*, distance: float, beyond: float) -> AttentionStats:
+def stats_of(*, distance, beyond):
     """What would be measured if all heads attended alike."""
     heads = torch.ones(2, 4)
     return AttentionStats(
@@ -343,20 +328,20 @@ def stats_of(*, distance: float, beyond: float) -> AttentionStats:
 
 
 def app_with_results(
-    monkeypatch: pytest.MonkeyPatch,
-    model: LanguageModel,
+    monkeypatch,
+    model,
     *,
-    losses: list[dict[int, float]],
-    stats: list[AttentionStats],
-) -> SlopeSurgery:
+    losses,
+    stats,
+):
     """An app with stated results in place of measured ones: as trained, then with a window."""
-    measured_losses: Iterator[dict[int, float]] = iter(losses)
-    measured_stats: Iterator[AttentionStats] = iter(stats)
+    measured_losses = iter(losses)
+    measured_stats = iter(stats)
 
-    def loss_by_length(*arguments: Any, **options: Any) -> dict[int, float]:
+    def loss_by_length(*arguments, **options):
         return next(measured_losses)
 
-    def attention(*arguments: Any, **options: Any) -> AttentionStats:
+    def attention(*arguments, **options):
         return next(measured_stats)
 
     monkeypatch.setattr(lab, "loss_by_length", loss_by_length)
@@ -386,9 +371,7 @@ def app_with_results(
         ),
     ],
 )
-def test_the_caption_compares_the_losses_with_those_before(
-    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel, after: dict[int, float], told: str
-) -> None:
+def test_the_caption_compares_the_losses_with_those_before(monkeypatch, alibi, after, told):
     app = app_with_results(
         monkeypatch,
         alibi,
@@ -417,12 +400,12 @@ def test_the_caption_compares_the_losses_with_those_before(
     ],
 )
 def test_the_details_say_how_far_the_heads_look(
-    monkeypatch: pytest.MonkeyPatch,
-    alibi: LanguageModel,
-    distance: float,
-    beyond: float,
-    told: str,
-) -> None:
+    monkeypatch,
+    alibi,
+    distance,
+    beyond,
+    told,
+):
     as_trained = stats_of(distance=5.0, beyond=0.1)
     app = app_with_results(
         monkeypatch,
@@ -439,48 +422,48 @@ def test_the_details_say_how_far_the_heads_look(
 # A model of yours
 
 
-def fixed_law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def fixed_law(distance, head, num_heads):
     return -0.1 * distance
 
 
-def test_a_model_with_a_law_of_your_own_can_be_changed() -> None:
+def test_a_model_with_a_law_of_your_own_can_be_changed():
     app = small_app(make_small(fixed_law), window=10)
     assert app.subject == "yours"
     assert app.caption.startswith("fixed_law with a window of 10 keys imposed: ")
 
 
 @pytest.mark.parametrize("lengths", [[16, 32], np.array([16, 32])], ids=["list", "array"])
-def test_your_model_is_tested_at_your_lengths(alibi: LanguageModel, lengths: Any) -> None:
+def test_your_model_is_tested_at_your_lengths(alibi, lengths):
     assert list(small_app(alibi, lengths=lengths).after) == [16, 32]
 
 
-def test_your_model_is_tested_up_to_16_times_its_training_length(alibi: LanguageModel) -> None:
+def test_your_model_is_tested_up_to_16_times_its_training_length(alibi):
     app = SlopeSurgery(alibi, text=TEXT)
     assert list(app.after) == [16, 32, 64, 128, 256]
 
 
-def test_a_single_length_is_said_once(alibi: LanguageModel) -> None:
+def test_a_single_length_is_said_once(alibi):
     assert small_app(alibi, lengths=[32]).caption.count("sequences of 32") == 1
 
 
-def test_no_key_is_beyond_the_training_length_in_sequences_of_it(alibi: LanguageModel) -> None:
+def test_no_key_is_beyond_the_training_length_in_sequences_of_it(alibi):
     app = small_app(alibi, length=32, lengths=[16, 32])
     assert "At the end of sequences of 32, its heads look" in app.details
     assert "at least" not in app.details
 
 
-def test_a_model_may_not_be_defined_on_long_sequences() -> None:
+def test_a_model_may_not_be_defined_on_long_sequences():
     app = small_app(make_small("learned", max_length=32), lengths=[32, 64])
     assert app.caption.endswith("; its positions are not defined on sequences of 64.")
     assert "nan" not in app.caption
 
 
-def test_attention_is_measured_where_the_model_is_defined() -> None:
+def test_attention_is_measured_where_the_model_is_defined():
     app = small_app(make_small("learned", max_length=32), lengths=[32, 64])
     assert "At the end of sequences of 32, its heads" in app.details
 
 
-def test_refresh_measures_a_model_again_that_was_trained_further() -> None:
+def test_refresh_measures_a_model_again_that_was_trained_further():
     model = make_small("alibi")
     app = small_app(model)
     before = app.before
@@ -493,37 +476,35 @@ def test_refresh_measures_a_model_again_that_was_trained_further() -> None:
 # Controls
 
 
-def test_the_slider_multiplies_the_slopes(alibi: LanguageModel) -> None:
+def test_the_slider_multiplies_the_slopes(alibi):
     app = small_app(alibi)
     control(app, "s-factor").value = 4
     assert app.factor == 4
 
 
-def test_the_slider_goes_from_a_sixteenth_to_16(alibi: LanguageModel) -> None:
+def test_the_slider_goes_from_a_sixteenth_to_16(alibi):
     slider = control(small_app(alibi), "s-factor")
     assert slider.base**slider.min == 1 / 16
     assert slider.base**slider.max == 16
 
 
-def test_a_slider_that_moves_measures_nothing_before_it_rests(alibi: LanguageModel) -> None:
+def test_a_slider_that_moves_measures_nothing_before_it_rests(alibi):
     assert not control(small_app(alibi), "s-factor").continuous_update
 
 
-def test_a_factor_is_a_number(alibi: LanguageModel) -> None:
+def test_a_factor_is_a_number(alibi):
     expected = r"factor must be a number from 0\.0625 to 16, got 'three'"
     with pytest.raises(BadValue, match=expected):
         small_app(alibi).factor = "three"
 
 
-def small_published_model(name: str) -> SavedRun:
+def small_published_model(name):
     """In place of a published model: a small one, with eight heads."""
     model = make_small(name.removesuffix("-large"), num_heads=8)
     return SavedRun(model, settings={"length": TRAINED}, results=pd.DataFrame())
 
 
-def test_a_head_that_another_model_lacks_is_no_longer_dropped(
-    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
-) -> None:
+def test_a_head_that_another_model_lacks_is_no_longer_dropped(monkeypatch, alibi):
     monkeypatch.setattr(study, "published_model", small_published_model)
     app = small_app(alibi, factor=4, subject="alibi", dropped="8")
     control(app, "s-subject").value = "yours"  # which has four heads
@@ -533,21 +514,21 @@ def test_a_head_that_another_model_lacks_is_no_longer_dropped(
 
 
 def test_the_menu_offers_windows_that_are_powers_of_two_and_that_of_the_app(
-    alibi: LanguageModel,
-) -> None:
+    alibi,
+):
     menu = control(small_app(alibi, window=100), "s-window")
     offered = ["none", "4", "8", "16", "32", "64", "100", "128", "256", "512", "1024", "2048"]
     assert list(dict(menu.options)) == offered
     assert menu.value == "100"
 
 
-def test_the_menu_removes_the_window(alibi: LanguageModel) -> None:
+def test_the_menu_removes_the_window(alibi):
     app = small_app(alibi, window=100)
     control(app, "s-window").value = "none"
     assert app.window is None
 
 
-def test_sinks_are_folded_at_first(alibi: LanguageModel) -> None:
+def test_sinks_are_folded_at_first(alibi):
     assert visible_controls(small_app(alibi)) == [
         "s-subject",
         "s-factor",
@@ -558,13 +539,11 @@ def test_sinks_are_folded_at_first(alibi: LanguageModel) -> None:
     ]
 
 
-def out_of_memory(*arguments: Any, **options: Any) -> dict[int, float]:
+def out_of_memory(*arguments, **options):
     raise RuntimeError("no memory")
 
 
-def test_a_change_that_fails_is_taken_back(
-    monkeypatch: pytest.MonkeyPatch, alibi: LanguageModel
-) -> None:
+def test_a_change_that_fails_is_taken_back(monkeypatch, alibi):
     app = small_app(alibi)
     before = repr(app), app.after, app.models
     monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
@@ -578,7 +557,7 @@ def test_a_change_that_fails_is_taken_back(
 BLOOM_LENGTHS = [64, 128]
 
 
-def bloom_app(model: Any, **options: Any) -> SlopeSurgery:
+def bloom_app(model, **options):
     """An app of a BLOOM whose training length is 8."""
     return SlopeSurgery(
         model,
@@ -591,36 +570,32 @@ def bloom_app(model: Any, **options: Any) -> SlopeSurgery:
 
 
 @pytest.fixture(scope="module")
-def bloom() -> Any:
+def bloom():
     return small_model("bloom")
 
 
 @pytest.fixture(scope="module")
-def untouched(bloom: Any) -> SlopeSurgery:
+def untouched(bloom):
     """The app of a BLOOM without a change."""
     return bloom_app(bloom)
 
 
-def bloom_losses(model: Any) -> dict[int, float]:
+def bloom_losses(model):
     """On the last 2,048 bytes, in windows that move by half of the shortest length."""
     table = lab.length_curve(model, ByteTokenizer(), TEXT, BLOOM_LENGTHS, targets=2048, stride=32)
     return dict(zip(table["x"], table["value"], strict=True))
 
 
-def test_a_model_of_transformers_is_measured_by_length_curve(
-    bloom: Any, untouched: SlopeSurgery
-) -> None:
+def test_a_model_of_transformers_is_measured_by_length_curve(bloom, untouched):
     assert untouched.before == pytest.approx(bloom_losses(bloom))
     assert untouched.after == untouched.before
 
 
-def test_the_caption_names_the_family_of_a_model_of_transformers(untouched: SlopeSurgery) -> None:
+def test_the_caption_names_the_family_of_a_model_of_transformers(untouched):
     assert untouched.caption.startswith("bloom as it was trained: ")
 
 
-def test_attention_of_a_model_of_transformers_is_measured_at_8_times_its_length(
-    bloom: Any, untouched: SlopeSurgery
-) -> None:
+def test_attention_of_a_model_of_transformers_is_measured_at_8_times_its_length(bloom, untouched):
     tokens = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])
     stats = pretrained_stats(bloom, tokens[None, -64:], trained=8, queries=128)
     share = format_percent(stats.beyond.mean())
@@ -630,20 +605,20 @@ def test_attention_of_a_model_of_transformers_is_measured_at_8_times_its_length(
     assert f"with {share} of their weight on keys at least 8 back." in untouched.details
 
 
-def test_a_changed_model_of_transformers_is_measured_by_length_curve(bloom: Any) -> None:
+def test_a_changed_model_of_transformers_is_measured_by_length_curve(bloom):
     app = bloom_app(bloom, factor=0.5, dropped="3", window=40, sinks=4)
     changed = lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)
     assert app.after == pytest.approx(bloom_losses(changed))
 
 
-def test_only_heads_of_the_model_can_be_dropped(bloom: Any, untouched: SlopeSurgery) -> None:
+def test_only_heads_of_the_model_can_be_dropped(bloom, untouched):
     expected = "dropped must be one of none, all, 1, 2, 3, 4, got '5'"
     with pytest.raises(BadValue, match=expected):
         untouched.dropped = "5"
 
 
 @pytest.fixture(scope="module")
-def mpt() -> SlopeSurgery:
+def mpt():
     """The app of an MPT with 64 positions, with a window and sinks."""
     return SlopeSurgery(
         small_model("mpt"),
@@ -655,20 +630,20 @@ def mpt() -> SlopeSurgery:
     )
 
 
-def test_the_positions_of_mpt_are_its_training_length(mpt: SlopeSurgery) -> None:
+def test_the_positions_of_mpt_are_its_training_length(mpt):
     assert "trained on sequences of 64 tokens" in mpt.details
 
 
-def test_mpt_is_not_defined_beyond_its_positions(mpt: SlopeSurgery) -> None:
+def test_mpt_is_not_defined_beyond_its_positions(mpt):
     assert np.isnan(mpt.after[128])
     assert "its positions are not defined on sequences of 128" in mpt.caption
 
 
-def test_a_window_changes_the_loss_of_mpt(mpt: SlopeSurgery) -> None:
+def test_a_window_changes_the_loss_of_mpt(mpt):
     assert mpt.after[64] != mpt.before[64]
 
 
-def test_a_window_brings_the_attention_of_mpt_closer(mpt: SlopeSurgery) -> None:
+def test_a_window_brings_the_attention_of_mpt_closer(mpt):
     assert traces(mpt).distances_after.y.max() < traces(mpt).distances_before.y.max()
 
 
@@ -707,9 +682,7 @@ def test_a_window_brings_the_attention_of_mpt_closer(mpt: SlopeSurgery) -> None:
         ),
     ],
 )
-def test_unusable_model_tokenizer_or_text_is_named(
-    family: str, options: dict[str, Any], expected: str
-) -> None:
+def test_unusable_model_tokenizer_or_text_is_named(family, options, expected):
     usable = {"tokenizer": ByteTokenizer(), "length": 8, "text": TEXT}
     with pytest.raises(ValueError, match=expected):
         SlopeSurgery(small_model(family), **{**usable, **options})
@@ -723,7 +696,7 @@ def test_unusable_model_tokenizer_or_text_is_named(
         pytest.param({"lengths": [8]}, id="lengths"),
     ],
 )
-def test_options_of_a_model_are_refused_without_one(option: dict[str, Any]) -> None:
+def test_options_of_a_model_are_refused_without_one(option):
     expected = "tokenizer, length and lengths belong to a model of yours: pass the model"
     with pytest.raises(ValueError, match=expected):
         SlopeSurgery(**option)

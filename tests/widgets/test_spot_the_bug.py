@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from torch import Tensor
 
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.figures.theme import named_trace
@@ -23,25 +22,25 @@ EVERY_CASE = pytest.mark.parametrize("name", BUGS)
 _checked_once = cache(spot_the_bug.try_repair)
 
 
-def verdict(app: SpotTheBug) -> str:
+def verdict(app):
     return control(app, "s-verdict").value
 
 
-def report(app: SpotTheBug) -> str:
+def report(app):
     return control(app, "s-report").value
 
 
-def picture(app: SpotTheBug) -> str:
+def picture(app):
     """The colors of both matrices, as the source of an image."""
     return app.figure.layout.images[0].source
 
 
-def is_revealed(app: SpotTheBug) -> bool:
+def is_revealed(app):
     """Whether the verdict and the code are shown."""
     return app._revealed.layout.display != "none"
 
 
-def marked_answers(app: SpotTheBug) -> dict[str, str]:
+def marked_answers(app):
     """{answer: color} of the buttons that are marked."""
     buttons = [control(app, f"s-answer-{number}") for number in range(4)]
     return {button.description: button.button_style for button in buttons if button.button_style}
@@ -51,7 +50,7 @@ def marked_answers(app: SpotTheBug) -> dict[str, str]:
 
 
 @EVERY_CASE
-def test_nothing_before_the_guess_names_the_fault(name: str) -> None:
+def test_nothing_before_the_guess_names_the_fault(name):
     app = SpotTheBug(bug=name)
     visible = " ".join([app.caption, app.details, repr(app), verdict(app)]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
@@ -86,55 +85,55 @@ def test_nothing_before_the_guess_names_the_fault(name: str) -> None:
         ),
     ],
 )
-def test_the_caption_before_the_guess_is_the_call(name: str, caption: str) -> None:
+def test_the_caption_before_the_guess_is_the_call(name, caption):
     assert SpotTheBug(bug=name).caption == caption
 
 
-def test_the_largest_difference_is_folded_for_who_is_stuck() -> None:
+def test_the_largest_difference_is_folded_for_who_is_stuck():
     assert SpotTheBug().details.startswith("The largest difference is in query 15: key 0 has ")
 
 
 # The guess
 
 
-def test_a_right_guess_is_marked() -> None:
+def test_a_right_guess_is_marked():
     app = SpotTheBug(guess="sign reversed")
     assert marked_answers(app) == {"sign reversed": "success"}
     assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict(app)
 
 
-def test_a_wrong_guess_is_marked_beside_the_right_answer() -> None:
+def test_a_wrong_guess_is_marked_beside_the_right_answer():
     app = SpotTheBug(guess="no bias")
     assert marked_answers(app) == {"no bias": "danger", "sign reversed": "success"}
     assert "<b>No.</b> You chose no bias, but it is <b>sign reversed</b>" in verdict(app)
 
 
-def test_the_first_guess_counts() -> None:
+def test_the_first_guess_counts():
     app = SpotTheBug()
     control(app, "s-answer-1").click()
     control(app, "s-answer-0").click()
     assert app.guess == "sign reversed"
 
 
-def test_the_guess_reveals_the_faulty_code() -> None:
+def test_the_guess_reveals_the_faulty_code():
     app = SpotTheBug(guess="no bias")
     assert is_revealed(app)
     assert control(app, "s-code").value == BUGS["case 1"].code
 
 
-def test_the_verdict_says_where_the_fault_happened() -> None:
+def test_the_verdict_says_where_the_fault_happened():
     told = verdict(SpotTheBug(guess="no bias"))
     assert "attention-gym, 31 July to 3 December 2024" in told
     assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in told
 
 
-def test_the_verdict_says_whose_models_were_trained_that_way() -> None:
+def test_the_verdict_says_whose_models_were_trained_that_way():
     told = verdict(SpotTheBug(bug="case 14", guess="colliding positions"))
     assert "The authors of bloom and falcon" in told
     assert "for these models it is no fault" in told
 
 
-def test_no_other_models_were_trained_with_a_fault() -> None:
+def test_no_other_models_were_trained_with_a_fault():
     app = SpotTheBug()
     trained_so = []
     for name, bug in BUGS.items():
@@ -145,18 +144,18 @@ def test_no_other_models_were_trained_with_a_fault() -> None:
     assert trained_so == ["case 14"]
 
 
-def problems(app: SpotTheBug) -> list[str]:
+def problems(app):
     """What the faults do, beside the buttons: those that are shown."""
     texts = [problem for _, problem in app._answers]
     return [text.value for text in texts if text.layout.display != "none"]
 
 
-def test_before_the_guess_each_answer_says_what_its_fault_does() -> None:
+def test_before_the_guess_each_answer_says_what_its_fault_does():
     app = SpotTheBug()
     assert problems(app) == [html.escape(FAULTS[answer].problem) for answer in app.answers]
 
 
-def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it() -> None:
+def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it():
     app = SpotTheBug(guess="no bias")
     assert problems(app) == [FAULTS["no bias"].problem, FAULTS["sign reversed"].problem]
 
@@ -172,21 +171,21 @@ def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it() -> Non
         pytest.param("case 13", 3, id="hard"),
     ],
 )
-def test_a_right_guess_scores_by_tier(name: str, points: int) -> None:
+def test_a_right_guess_scores_by_tier(name, points):
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).score == points
 
 
-def test_a_wrong_guess_scores_nothing() -> None:
+def test_a_wrong_guess_scores_nothing():
     assert SpotTheBug(guess="no bias").score == 0
 
 
-def test_a_repair_scores_as_much_as_a_guess() -> None:
+def test_a_repair_scores_as_much_as_a_guess():
     app = SpotTheBug(bug="case 11", code=REPAIRS["slopes of a head slice"])
     app.check()
     assert app.score == 3
 
 
-def test_the_scores_of_all_cases_add_up() -> None:
+def test_the_scores_of_all_cases_add_up():
     app = SpotTheBug()
     for name, bug in BUGS.items():
         app.bug = name
@@ -198,7 +197,7 @@ def test_the_scores_of_all_cases_add_up() -> None:
 
 
 @pytest.fixture
-def repaired(monkeypatch: pytest.MonkeyPatch) -> SpotTheBug:
+def repaired(monkeypatch):
     """Case 1, with a repair that was checked."""
     monkeypatch.setattr(spot_the_bug, "try_repair", _checked_once)
     app = SpotTheBug(guess="sign reversed")
@@ -207,29 +206,29 @@ def repaired(monkeypatch: pytest.MonkeyPatch) -> SpotTheBug:
     return app
 
 
-def test_a_repair_solves_the_case(repaired: SpotTheBug) -> None:
+def test_a_repair_solves_the_case(repaired):
     assert repaired.code == REPAIR
     assert repaired.solved == ["case 1"]
     assert "no fault found" in report(repaired)
 
 
-def test_the_progress_gives_score_and_solved_cases(repaired: SpotTheBug) -> None:
+def test_the_progress_gives_score_and_solved_cases(repaired):
     assert control(repaired, "s-progress").value == "1 of 14 solved, score 2 of 54"
 
 
-def test_the_picture_of_a_repair_is_that_of_a_correct_implementation(repaired: SpotTheBug) -> None:
+def test_the_picture_of_a_repair_is_that_of_a_correct_implementation(repaired):
     assert picture(repaired) != picture(SpotTheBug())
     assert repaired.caption.endswith("The two pictures are the same.")
 
 
-def test_the_report_gives_the_evidence_and_how_to_repair_it() -> None:
+def test_the_report_gives_the_evidence_and_how_to_repair_it():
     app = SpotTheBug(guess="no bias")
     app.check()
     assert "Still sign reversed:</b> head 1 of 8 has slope -0.5, expected 0.5." in report(app)
     assert FAULTS["sign reversed"].fix in html.unescape(report(app))
 
 
-def test_verdict_and_report_do_not_say_the_same() -> None:
+def test_verdict_and_report_do_not_say_the_same():
     app = SpotTheBug(guess="no bias")
     app.check()
     said = f"{verdict(app)} {report(app)}"
@@ -239,7 +238,7 @@ def test_verdict_and_report_do_not_say_the_same() -> None:
     assert FAULTS["sign reversed"].problem not in said, "it stands beside the answer"
 
 
-def test_a_new_fault_is_explained_in_the_report() -> None:
+def test_a_new_fault_is_explained_in_the_report():
     app = SpotTheBug(
         guess="no bias",
         code="def bias(num_heads, *lengths):\n    return torch.zeros(num_heads, *lengths)",
@@ -248,18 +247,18 @@ def test_a_new_fault_is_explained_in_the_report() -> None:
     assert f"no bias:</b> {FAULTS['no bias'].problem}" in report(app)
 
 
-def test_code_that_changes_after_the_check_has_no_report(repaired: SpotTheBug) -> None:
+def test_code_that_changes_after_the_check_has_no_report(repaired):
     repaired.code = REPAIR + "\n# changed since the check"
     assert report(repaired) == ""
     assert picture(repaired) == picture(SpotTheBug())
 
 
-def test_code_that_changes_after_the_check_stays_solved(repaired: SpotTheBug) -> None:
+def test_code_that_changes_after_the_check_stays_solved(repaired):
     repaired.code = REPAIR + "\n# changed since the check"
     assert repaired.solved == ["case 1"]
 
 
-def test_the_faulty_code_leaves_a_solved_case_solved(repaired: SpotTheBug) -> None:
+def test_the_faulty_code_leaves_a_solved_case_solved(repaired):
     repaired.code = ""
     repaired.check()
     assert repaired.solved == ["case 1"]
@@ -273,7 +272,7 @@ def test_the_faulty_code_leaves_a_solved_case_solved(repaired: SpotTheBug) -> No
         pytest.param(f"{BUGS['case 1'].code}\n", id="the faulty code"),
     ],
 )
-def test_an_empty_box_gets_the_faulty_code_back(text: str) -> None:
+def test_an_empty_box_gets_the_faulty_code_back(text):
     app = SpotTheBug(code=REPAIR)
     box = control(app, "s-code")
     box.value = text
@@ -281,17 +280,17 @@ def test_an_empty_box_gets_the_faulty_code_back(text: str) -> None:
     assert box.value == BUGS["case 1"].code
 
 
-def test_code_is_read_when_the_box_is_left() -> None:
+def test_code_is_read_when_the_box_is_left():
     assert not control(SpotTheBug(), "s-code").continuous_update
 
 
-def test_an_error_is_shown_with_its_line() -> None:
+def test_an_error_is_shown_with_its_line():
     app = SpotTheBug(code="def bias(num_heads, query_length, key_length):\n    return <nothing>")
     app.check()
     assert "line 2: SyntaxError" in report(app)
 
 
-def test_what_code_says_is_escaped() -> None:
+def test_what_code_says_is_escaped():
     app = SpotTheBug(code="def bias(num_heads, *lengths):\n    raise ValueError('<nothing>')")
     app.check()
     assert "ValueError: &lt;nothing&gt;" in report(app)
@@ -301,13 +300,13 @@ def test_what_code_says_is_escaped() -> None:
 HANGS = Report("case 1", [Finding("does not finish", "no result after 10 seconds")])
 
 
-def give_up(name: str, code: str, seconds: float) -> Report:
+def give_up(name, code, seconds):
     """In place of the checker, when it has waited as long as it may."""
     assert seconds == 10
     return HANGS
 
 
-def test_code_that_hangs_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_hangs_is_reported_with_what_to_do(monkeypatch):
     app = SpotTheBug(code=REPAIR)
     monkeypatch.setattr(spot_the_bug, "try_repair", give_up)
     assert app.check() == HANGS
@@ -315,16 +314,14 @@ def test_code_that_hangs_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyP
     assert "Restart the kernel" in report(app)
 
 
-def test_code_that_hangs_is_not_run_again_for_the_picture(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_that_hangs_is_not_run_again_for_the_picture(monkeypatch, capsys):
     app = SpotTheBug(code="print('running')")
     monkeypatch.setattr(spot_the_bug, "try_repair", give_up)
     app.check()
     assert capsys.readouterr().out == ""
 
 
-def test_a_repair_can_follow_code_that_fails() -> None:
+def test_a_repair_can_follow_code_that_fails():
     app = SpotTheBug(code="nonsense")
     assert not app.check().ok
     app.code = REPAIR
@@ -339,7 +336,7 @@ def test_a_repair_can_follow_code_that_fails() -> None:
         pytest.param("value * 0", id="zeros"),
     ],
 )
-def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result: str) -> None:
+def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result):
     app = SpotTheBug(
         bug="case 5",
         guess="no bias",
@@ -349,7 +346,7 @@ def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result: str) -> Non
     assert "nan%" not in app.caption
 
 
-def test_weights_of_zero_are_said_to_be_zero() -> None:
+def test_weights_of_zero_are_said_to_be_zero():
     app = SpotTheBug(
         bug="case 5",
         guess="no bias",
@@ -362,19 +359,19 @@ def test_weights_of_zero_are_said_to_be_zero() -> None:
 # From case to case
 
 
-def test_next_opens_an_empty_case(repaired: SpotTheBug) -> None:
+def test_next_opens_an_empty_case(repaired):
     control(repaired, "s-next").click()
     assert repr(repaired) == "SpotTheBug(bug='case 2', guess=None, code='')"
     assert report(repaired) == ""
 
 
-def test_the_case_after_the_last_is_the_first() -> None:
+def test_the_case_after_the_last_is_the_first():
     app = SpotTheBug(bug="case 14")
     control(app, "s-next").click()
     assert app.bug == "case 1"
 
 
-def test_a_case_keeps_its_guess_and_its_code(repaired: SpotTheBug) -> None:
+def test_a_case_keeps_its_guess_and_its_code(repaired):
     repaired.bug = "case 2"
     repaired.guess = "no bias"
     repaired.bug = "case 1"
@@ -383,7 +380,7 @@ def test_a_case_keeps_its_guess_and_its_code(repaired: SpotTheBug) -> None:
     assert "no fault found" in report(repaired)
 
 
-def test_reset_forgets_a_case(repaired: SpotTheBug) -> None:
+def test_reset_forgets_a_case(repaired):
     control(repaired, "s-reset").click()
     assert repaired.guess is None
     assert repaired.code == ""
@@ -391,14 +388,14 @@ def test_reset_forgets_a_case(repaired: SpotTheBug) -> None:
     assert report(repaired) == ""
 
 
-def test_reset_forgets_the_report_on_the_faulty_code() -> None:
+def test_reset_forgets_the_report_on_the_faulty_code():
     app = SpotTheBug()
     app.check()
     control(app, "s-reset").click()
     assert report(app) == ""
 
 
-def test_reset_leaves_other_cases(repaired: SpotTheBug) -> None:
+def test_reset_leaves_other_cases(repaired):
     repaired.bug = "case 2"
     control(repaired, "s-reset").click()
     assert repaired.solved == ["case 1"]
@@ -442,9 +439,7 @@ def test_reset_leaves_other_cases(repaired: SpotTheBug) -> None:
         ),
     ],
 )
-def test_the_caption_after_the_guess_gives_the_largest_difference(
-    name: str, comparison: str
-) -> None:
+def test_the_caption_after_the_guess_gives_the_largest_difference(name, comparison):
     app = SpotTheBug(bug=name, guess=BUGS[name].fault)
     assert app.caption.endswith(comparison)
 
@@ -460,11 +455,11 @@ def test_the_caption_after_the_guess_gives_the_largest_difference(
         ),
     ],
 )
-def test_the_details_after_the_guess_give_the_content(name: str, content: str) -> None:
+def test_the_details_after_the_guess_give_the_content(name, content):
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).details == content
 
 
-def hovered(app: SpotTheBug, tile: int) -> np.ndarray:
+def hovered(app, tile):
     """The weights in the hover texts of a matrix, [rows, keys]; 0 where masked."""
     bug = BUGS[app.bug]
     weights = np.full((len(bug.view.rows), len(bug.view.keys)), np.nan)
@@ -477,12 +472,12 @@ def hovered(app: SpotTheBug, tile: int) -> np.ndarray:
     return weights
 
 
-def assert_same_in_three_digits(weights: np.ndarray, expected: Tensor) -> None:
+def assert_same_in_three_digits(weights, expected):
     np.testing.assert_allclose(weights, expected, rtol=6e-3)
 
 
 @pytest.mark.parametrize("name", ["case 1", "case 4", "case 7", "case 10", "case 14"])
-def test_hover_texts_give_the_weights_of_both_matrices(name: str) -> None:
+def test_hover_texts_give_the_weights_of_both_matrices(name):
     app = SpotTheBug(bug=name)
     bug = BUGS[name]
     assert_same_in_three_digits(hovered(app, 1), bug.view.correct(bug.causal))
@@ -506,27 +501,27 @@ def test_hover_texts_give_the_weights_of_both_matrices(name: str) -> None:
         ),
     ],
 )
-def test_a_row_is_a_query_or_a_head(name: str, title: str, text: str) -> None:
+def test_a_row_is_a_query_or_a_head(name, title, text):
     app = SpotTheBug(bug=name)
     assert app.figure.layout.yaxis.title.text == title
     assert named_trace(app.figure, "tiles").customdata[0, 1] == text
 
 
-def test_on_a_narrow_page_one_picture_is_below_the_other() -> None:
+def test_on_a_narrow_page_one_picture_is_below_the_other():
     app = SpotTheBug()
     height = app.figure.layout.height
     app.fit(300)
     assert app.figure.layout.height > height
 
 
-def test_the_answers_have_room_beside_the_picture() -> None:
+def test_the_answers_have_room_beside_the_picture():
     app = SpotTheBug()
     for width in (620, 848, 934, 1400):
         app.fit(width)
         assert width - app.figure.layout.width >= 230
 
 
-def test_menu_picture_and_caption_fit_a_laptop() -> None:
+def test_menu_picture_and_caption_fit_a_laptop():
     app = SpotTheBug()
     app.fit(934)  # 1366 pixels with JupyterLab's file browser
     menu = 40
@@ -540,7 +535,7 @@ def test_menu_picture_and_caption_fit_a_laptop() -> None:
     ("code", "title"),
     [pytest.param("", "this one", id="faulty"), pytest.param(REPAIR, "your repair", id="repair")],
 )
-def test_the_second_picture_says_whose_it_is(code: str, title: str) -> None:
+def test_the_second_picture_says_whose_it_is(code, title):
     app = SpotTheBug(guess="no bias", code=code)
     app.check()
     assert list(named_trace(app.figure, "titles").text) == ["correct", title]

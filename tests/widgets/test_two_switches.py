@@ -22,33 +22,33 @@ BOTH = "angles stop and far brake"
 DEADLINE = 120  # seconds until a test gives up waiting for a thread
 
 
-def quick_text(state: str) -> Written:
+def quick_text(state):
     """A text that takes no time."""
     return Written(Continuation("Once", " upon", f" a time, {state}"), 0.5, 8)
 
 
 @pytest.fixture(autouse=True)
-def _quick_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick_writing(monkeypatch):
     monkeypatch.setattr(two_switches, "write_in", quick_text)
 
 
-def bits_in_cell(app: TwoSwitches, state: str) -> str:
+def bits_in_cell(app, state):
     (annotation,) = app.figure.select_annotations({"name": f"bits {state}"})
     return str(annotation.text)
 
 
-def states_with_a_number(app: TwoSwitches) -> set[str]:
+def states_with_a_number(app):
     return {state for state in app.states if bits_in_cell(app, state) != "?"}
 
 
-def states_with_a_curve(app: TwoSwitches) -> set[str]:
+def states_with_a_curve(app):
     return {state for state in app.states if named_trace(app.figure, state).visible}
 
 
 # The states
 
 
-def test_the_app_opens_as_trained_and_hides_the_other_states() -> None:
+def test_the_app_opens_as_trained_and_hides_the_other_states():
     app = TwoSwitches()
     assert app.now == TRAINED
     assert states_with_a_number(app) == {TRAINED}
@@ -63,11 +63,11 @@ def test_the_app_opens_as_trained_and_hides_the_other_states() -> None:
         pytest.param(True, True, BOTH, id="both"),
     ],
 )
-def test_two_switches_make_four_states(angles_stop: bool, far_brake: bool, state: str) -> None:
+def test_two_switches_make_four_states(angles_stop, far_brake, state):
     assert TwoSwitches(angles_stop=angles_stop, far_brake=far_brake).now == state
 
 
-def test_a_state_stays_visible_after_it_was_visited() -> None:
+def test_a_state_stays_visible_after_it_was_visited():
     app = TwoSwitches()
     control(app, "s-far_brake").value = True
     control(app, "s-far_brake").value = False
@@ -76,7 +76,7 @@ def test_a_state_stays_visible_after_it_was_visited() -> None:
     assert states_with_a_curve(app) == {TRAINED, BRAKE}
 
 
-def test_reset_hides_what_was_visited() -> None:
+def test_reset_hides_what_was_visited():
     app = TwoSwitches()
     app.angles_stop = True
     app.far_brake = True
@@ -85,14 +85,14 @@ def test_reset_hides_what_was_visited() -> None:
     assert states_with_a_number(app) == {TRAINED}
 
 
-def test_the_present_state_is_always_among_the_visited() -> None:
+def test_the_present_state_is_always_among_the_visited():
     app = TwoSwitches(far_brake=True, visited=[])
     assert app.visited == (BRAKE,)
     app.visited = [BOTH]
     assert app.visited == (BRAKE, BOTH)
 
 
-def test_all_states_can_be_shown_at_once() -> None:
+def test_all_states_can_be_shown_at_once():
     app = TwoSwitches(visited=TwoSwitches.states)
     assert states_with_a_number(app) == {TRAINED, BRAKE, STOP, BOTH}
 
@@ -105,7 +105,7 @@ def test_all_states_can_be_shown_at_once() -> None:
         pytest.param(1.5, 1.5, BOTH, id="lower right"),
     ],
 )
-def test_a_click_on_a_cell_switches_to_its_state(x: float, y: float, state: str) -> None:
+def test_a_click_on_a_cell_switches_to_its_state(x, y, state):
     app = TwoSwitches()
     (clicked,) = named_trace(app.figure, "cells")._click_callbacks
     clicked(None, SimpleNamespace(xs=[x], ys=[y]), None)
@@ -113,7 +113,7 @@ def test_a_click_on_a_cell_switches_to_its_state(x: float, y: float, state: str)
     assert states_with_a_number(app) == {TRAINED, state}
 
 
-def test_a_switch_shows_on_its_button_whether_it_is_on() -> None:
+def test_a_switch_shows_on_its_button_whether_it_is_on():
     app = TwoSwitches(far_brake=True)
     assert control(app, "s-angles_stop").icon == "toggle-off"
     assert control(app, "s-far_brake").icon == "toggle-on"
@@ -123,7 +123,7 @@ def test_a_switch_shows_on_its_button_whether_it_is_on() -> None:
 
 
 @pytest.mark.parametrize("state", [TRAINED, BRAKE, STOP, BOTH])
-def test_a_number_is_the_mean_of_the_published_models(state: str) -> None:
+def test_a_number_is_the_mean_of_the_published_models(state):
     results = table_by_setting(published_records(["main"]), "published")
     is_meant = (results["label"] == "rotary") & (results["variant"] == state)
     answers = results[is_meant & (results["question"] == "longer sequences")]
@@ -165,9 +165,7 @@ CAPTIONS = [
 
 
 @pytest.mark.parametrize(("traits", "finding"), CAPTIONS)
-def test_the_caption_gives_the_numbers_of_the_state_and_says_whose_they_are(
-    traits: dict[str, bool], finding: str
-) -> None:
+def test_the_caption_gives_the_numbers_of_the_state_and_says_whose_they_are(traits, finding):
     told, source = sentences([TwoSwitches(**traits).caption])
     assert told == finding
     assert source == (
@@ -178,21 +176,21 @@ def test_the_caption_gives_the_numbers_of_the_state_and_says_whose_they_are(
 # The text
 
 
-def panel(app: TwoSwitches) -> str:
+def panel(app):
     return str(app.writer.panel.value)
 
 
-def test_the_text_of_the_present_state_is_shown_when_it_has_been_written() -> None:
+def test_the_text_of_the_present_state_is_shown_when_it_has_been_written():
     app = TwoSwitches()
     app.angles_stop = True
     app.writer.wait(DEADLINE)
     assert "a time, angles stop</span>" in panel(app)
 
 
-def test_a_text_is_written_once_for_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_written_once_for_each_state(monkeypatch):
     asked = []
 
-    def write(state: str) -> Written:
+    def write(state):
         asked.append(state)
         return quick_text(state)
 
@@ -205,10 +203,10 @@ def test_a_text_is_written_once_for_each_state(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(asked) == [TRAINED, BRAKE]
 
 
-def test_the_reader_is_told_that_the_model_is_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reader_is_told_that_the_model_is_writing(monkeypatch):
     may_end = threading.Event()
 
-    def write(state: str) -> Written:
+    def write(state):
         may_end.wait(DEADLINE)
         return quick_text(state)
 
@@ -220,10 +218,10 @@ def test_the_reader_is_told_that_the_model_is_writing(monkeypatch: pytest.Monkey
     assert "a time, far brake</span>" in panel(app)
 
 
-def test_a_text_that_comes_late_does_not_replace_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_comes_late_does_not_replace_another(monkeypatch):
     may_end = threading.Event()
 
-    def write(state: str) -> Written:
+    def write(state):
         if state == TRAINED:
             may_end.wait(DEADLINE)
         return quick_text(state)
@@ -236,8 +234,8 @@ def test_a_text_that_comes_late_does_not_replace_another(monkeypatch: pytest.Mon
     assert "a time, far brake</span>" in panel(app)
 
 
-def test_a_failure_to_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(_: str) -> Written:
+def test_a_failure_to_write_is_told(monkeypatch):
+    def write(_):
         raise RuntimeError("no <memory>")
 
     monkeypatch.setattr(two_switches, "write_in", write)
@@ -248,13 +246,13 @@ def test_a_failure_to_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "could not be written: no &lt;memory&gt;" in writer.panel.value
 
 
-def test_the_part_beyond_the_training_length_is_marked_and_text_is_escaped() -> None:
+def test_the_part_beyond_the_training_length_is_marked_and_text_is_escaped():
     page = written_html(TRAINED, Written(Continuation("<b>One", " two", " & three"), 0.554, 8))
     assert '<span class="prompt">&lt;b&gt;One</span><span class="within"> two</span>' in page
     assert '<span class="beyond"> &amp; three</span>' in page
 
 
-def test_the_share_of_known_words_is_told() -> None:
+def test_the_share_of_known_words_is_told():
     page = written_html(BOTH, Written(Continuation("One", " two", " three"), 0.97, 8))
     assert (
         "With both switches, the model of seed 0 writes: <b>97%</b> of the shaded words, in 8 such "
@@ -262,7 +260,7 @@ def test_the_share_of_known_words_is_told() -> None:
     ) in page
 
 
-def test_the_published_model_writes_in_the_state() -> None:
+def test_the_published_model_writes_in_the_state():
     model = study.published_model("rotary").model
     changed = lab.modify(model, far_slope=1 / 16, trained_length=64)
     texts = lab.continuations(changed, lab.load_text(), 64, seed=0)

@@ -2,13 +2,11 @@
 not much too wide."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz import AttentionTrace, attention_trace
 from alibi_viz.attention import KeyBall
@@ -28,11 +26,11 @@ CONTENTS = (
 )
 
 
-def spans_of(inputs: AttentionInputs) -> tuple[int, ...]:
+def spans_of(inputs):
     return tuple(attention_spans(inputs).tolist())
 
 
-def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
+def share_beyond(inputs, spans):
     """float64 [heads]: the largest share of a query's weights that is more than `spans` steps
     away."""
     query = inputs.query.double()
@@ -44,7 +42,7 @@ def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
     return (weights * (steps.abs() > torch.tensor(spans)[:, None, None])).sum(-1).amax((0, 2))
 
 
-def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
+def assert_negligible(inputs, spans):
     """Keys beyond the spans weigh at most the tolerance."""
     tolerance = (
         torch.finfo(inputs.query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
@@ -53,7 +51,7 @@ def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
     assert bool((shares <= 1 + 1e-9).all()), (shares, spans)
 
 
-def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
+def with_content(query, key, content, far):
     """Change queries and keys in place so that a bound that ignores some of the content would be
     wrong."""
     direction = torch.ones(query.shape[-1], dtype=query.dtype)
@@ -78,7 +76,7 @@ def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> AttentionInputs:
+def calls(draw):
     key_length = draw(st.integers(1, 400))
     query_length = key_length if draw(st.booleans()) else draw(st.integers(1, key_length))
     batch = draw(st.integers(1, 2))
@@ -106,7 +104,7 @@ def calls(draw: st.DrawFn) -> AttentionInputs:
 
 
 @given(calls())
-def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
+def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs):
     spans = spans_of(inputs)
     assert all(0 <= span <= inputs.key_length for span in spans)
     assert_negligible(inputs, spans)
@@ -114,7 +112,7 @@ def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInpu
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("content", CONTENTS)
-def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal: bool) -> None:
+def test_spans_leave_something_out_and_nothing_that_matters(content, causal):
     """The same with slopes so steep that even extreme content has spans shorter than the
     sequence."""
     query = normal(1, 4, 600, 8)
@@ -132,7 +130,7 @@ def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
+def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal):
     """The last query of a group matches the 64 keys before it, and even more all beyond its span;
     others oppose it."""
     length = 3000
@@ -156,7 +154,7 @@ def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> 
     assert 0.8 * tolerance < float(share_beyond(inputs, (span,))) <= tolerance
 
 
-def span_by_the_formula(inputs: AttentionInputs, head: int, n: int) -> int:
+def span_by_the_formula(inputs, head, n):
     """The w of the module's docstring for one head, from each query and its `n` near keys.
 
     It is at most the key length.
@@ -218,9 +216,7 @@ def span_by_the_formula(inputs: AttentionInputs, head: int, n: int) -> int:
         pytest.param(186, 250, id="64 keys before"),
     ],
 )
-def test_spans_of_grouped_heads_are_those_of_the_formula(
-    rows: int, length: int, causal: bool, scale: float
-) -> None:
+def test_spans_of_grouped_heads_are_those_of_the_formula(rows, length, causal, scale):
     slopes = torch.tensor([0.5, 3.0, 0.02, 0.1, 0.02, 0.0, -0.3, 1e-5], dtype=torch.float64)
     near_keys = (2, 1, 64, 8, 64)  # about 1 / slope; the other heads read all keys
     query = normal(2, 8, rows, 4)
@@ -233,7 +229,7 @@ def test_spans_of_grouped_heads_are_those_of_the_formula(
     assert spans_of(inputs) == (*spans, length, length, length)
 
 
-def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
+def test_adding_a_vector_to_all_keys_hardly_changes_the_spans():
     """It changes all logits of a query equally, so the output stays the same."""
     query, key = normal(2, 1, 4, 2000, 16)
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
@@ -243,7 +239,7 @@ def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype) -> None:
+def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype):
     query, key = normal(2, 1, 2, 600, 64).float()
     key = 0.05 * key + 10 * normal(64).float()
     inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
@@ -266,9 +262,7 @@ def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype
     st.sampled_from([0, 1e-3, 1, 100]),
     st.sampled_from(DTYPES),
 )
-def test_the_ball_contains_all_keys(
-    length: int, center: float, spread: float, dtype: torch.dtype
-) -> None:
+def test_the_ball_contains_all_keys(length, center, spread, dtype):
     key = (normal(2, 3, length, 5) * spread + center).to(dtype)
     ball = KeyBall.of(key, key)
     distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
@@ -281,8 +275,8 @@ def test_the_ball_contains_all_keys(
 
 @given(calls())
 def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
-    inputs: AttentionInputs,
-) -> None:
+    inputs,
+):
     query, key, _, slopes, causal = inputs[:5]
     trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
     tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
@@ -306,7 +300,7 @@ def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
         pytest.param(2, 0, 0, id="no tokens"),
     ],
 )
-def test_spans_of_a_trace_without_weights_are_zero(batch: int, rows: int, columns: int) -> None:
+def test_spans_of_a_trace_without_weights_are_zero(batch, rows, columns):
     query = torch.zeros(batch, 2, rows, 4)
     key = torch.zeros(batch, 2, columns, 4)
     assert attention_trace(query, key, torch.ones(2)).spans() == (0, 0)
@@ -314,14 +308,14 @@ def test_spans_of_a_trace_without_weights_are_zero(batch: int, rows: int, column
 
 @pytest.mark.parametrize("length", [0, 3])
 @pytest.mark.parametrize("tolerance", [-1, 1.0, math.nan, "a"])
-def test_a_wrong_tolerance_of_the_spans_of_a_trace_is_named(tolerance: Any, length: int) -> None:
+def test_a_wrong_tolerance_of_the_spans_of_a_trace_is_named(tolerance, length):
     query = torch.zeros(1, 2, length, 4)
     trace = attention_trace(query, query, torch.ones(2))
     with pytest.raises((TypeError, ValueError), match=f"^tolerance must be .*, got {tolerance!r}$"):
         trace.spans(tolerance)
 
 
-def test_span_of_a_trace_with_nan_is_all_keys() -> None:
+def test_span_of_a_trace_with_nan_is_all_keys():
     weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
     weights[0, 1, 2, 1] = math.nan
     assert AttentionTrace(*[weights] * 4).spans(0.0) == (0, 4)
@@ -333,7 +327,7 @@ def test_span_of_a_trace_with_nan_is_all_keys() -> None:
     span=st.integers(0, 40),
     causal=st.booleans(),
 )
-def test_share_left_out_counts_pairs(length: int, rows: int, span: int, causal: bool) -> None:
+def test_share_left_out_counts_pairs(length, rows, span, causal):
     rows = min(rows, length)
     query, key = torch.zeros(1, 2, rows, 1), torch.zeros(1, 2, length, 1)
     pairs = [

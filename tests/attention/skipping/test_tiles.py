@@ -1,13 +1,11 @@
 """Tiles cover the part of the attention matrix within the span, each pair once."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz.attention.skipping import tiles as tiles_module
 from alibi_viz.attention.skipping.tiles import Tile, tiles
@@ -16,7 +14,7 @@ LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
 SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
 
 
-def rectangles(parts: Iterable[Tile]) -> Iterator[tuple[Tile, slice, slice]]:
+def rectangles(parts):
     """Each rectangle of the tiles: its queries and keys."""
     for tile in parts:
         assert min(tile.rows, tile.width, tile.count) >= 1, tile
@@ -27,7 +25,7 @@ def rectangles(parts: Iterable[Tile]) -> Iterator[tuple[Tile, slice, slice]]:
             yield tile, slice(query, query + tile.rows), slice(key, key + tile.width)
 
 
-def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> Tensor:
+def times_covered(parts, query_length, key_length):
     """int [query, key]: how many rectangles contain each pair. All rectangles must lie within the
     matrix."""
     counts = torch.zeros(query_length, key_length, dtype=torch.int32)
@@ -37,12 +35,12 @@ def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> 
     return counts
 
 
-def signed_distance(query_length: int, key_length: int) -> Tensor:
+def signed_distance(query_length, key_length):
     """[query, key]: negative for keys after the query."""
     return torch.arange(key_length - query_length, key_length)[:, None] - torch.arange(key_length)
 
 
-def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool) -> Tensor:
+def assert_covers_the_span_once(lengths, span, causal):
     counts = times_covered(tiles(*lengths, span, causal=causal), *lengths)
     distance = signed_distance(*lengths)
     first_distance = 0 if causal else -span
@@ -55,9 +53,7 @@ def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool)
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 @example(lengths=[700, 700], span=0, causal=True)
 @example(lengths=[129, 129], span=10**9, causal=False)
-def test_each_pair_within_the_span_is_in_one_tile_and_none_in_two(
-    lengths: list[int], span: int, causal: bool
-) -> None:
+def test_each_pair_within_the_span_is_in_one_tile_and_none_in_two(lengths, span, causal):
     assert_covers_the_span_once(lengths, span, causal)
 
 
@@ -68,7 +64,7 @@ wide_spans = given(
 
 
 @pytest.fixture(scope="module")
-def narrow_up_to_1024() -> Iterator[None]:
+def narrow_up_to_1024():
     """Wider spans have bands, which otherwise start at 2,048 keys."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles_module, "_NARROW", 1024)
@@ -88,9 +84,7 @@ in_both_forms = pytest.mark.parametrize(
 @in_both_forms
 @settings(max_examples=10)
 @wide_spans
-def test_wide_spans_have_a_band_on_one_side_or_both(
-    lengths: tuple[int, int], span: int, causal: bool, last_side: str
-) -> None:
+def test_wide_spans_have_a_band_on_one_side_or_both(lengths, span, causal, last_side):
     assert tiles(*lengths, span, causal=causal)[-1].side == last_side
 
 
@@ -98,9 +92,7 @@ def test_wide_spans_have_a_band_on_one_side_or_both(
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
 @settings(max_examples=10)
 @wide_spans
-def test_bands_cover_the_span_once_and_not_all_beyond(
-    lengths: tuple[int, int], span: int, causal: bool
-) -> None:
+def test_bands_cover_the_span_once_and_not_all_beyond(lengths, span, causal):
     counts = assert_covers_the_span_once(lengths, span, causal)
     is_beyond = signed_distance(*lengths) > span
     assert bool((counts[is_beyond] == 0).any())
@@ -112,21 +104,19 @@ any_tiles = given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 
 
 @any_tiles
-def test_own_tiles_come_first_and_later_keys_last(
-    lengths: list[int], span: int, causal: bool
-) -> None:
+def test_own_tiles_come_first_and_later_keys_last(lengths, span, causal):
     sides = [tile.side for tile in tiles(*lengths, span, causal=causal)]
     assert sides == sorted(sides, key=["own", "before", "after"].index)
 
 
 @given(lengths=LENGTHS, span=SPANS)
-def test_causal_tiles_have_no_side_of_later_keys(lengths: list[int], span: int) -> None:
+def test_causal_tiles_have_no_side_of_later_keys(lengths, span):
     sides = {tile.side for tile in tiles(*lengths, span)}
     assert sides <= {"own", "before"}
 
 
 @any_tiles
-def test_each_query_is_in_one_own_tile(lengths: list[int], span: int, causal: bool) -> None:
+def test_each_query_is_in_one_own_tile(lengths, span, causal):
     own_tiles = torch.zeros(lengths[0], dtype=torch.int32)
     for tile, queries, _ in rectangles(tiles(*lengths, span, causal=causal)):
         if tile.side == "own":
@@ -135,7 +125,7 @@ def test_each_query_is_in_one_own_tile(lengths: list[int], span: int, causal: bo
 
 
 @any_tiles
-def test_the_keys_of_a_tile_are_on_its_side(lengths: list[int], span: int, causal: bool) -> None:
+def test_the_keys_of_a_tile_are_on_its_side(lengths, span, causal):
     distance = signed_distance(*lengths)
     for tile, queries, keys in rectangles(tiles(*lengths, span, causal=causal)):
         of_tile = distance[queries, keys]
@@ -149,9 +139,7 @@ def test_the_keys_of_a_tile_are_on_its_side(lengths: list[int], span: int, causa
 
 
 @given(lengths=LENGTHS, span=SPANS)
-def test_an_own_tile_of_causal_attention_ends_with_its_last_query(
-    lengths: list[int], span: int
-) -> None:
+def test_an_own_tile_of_causal_attention_ends_with_its_last_query(lengths, span):
     """So the causal mask hides at most the keys of later queries of the block."""
     distance = signed_distance(*lengths)
     for tile, queries, keys in rectangles(tiles(*lengths, span)):
@@ -169,9 +157,7 @@ def test_an_own_tile_of_causal_attention_ends_with_its_last_query(
     causal=st.booleans(),
     size=st.integers(1, 5),
 )
-def test_parts_of_a_tile_cover_its_pairs(
-    lengths: list[int], span: int, causal: bool, size: int
-) -> None:
+def test_parts_of_a_tile_cover_its_pairs(lengths, span, causal, size):
     for tile in tiles(*lengths, span, causal=causal):
         parts = []
         for start in range(0, tile.count, size):
@@ -187,9 +173,7 @@ def test_parts_of_a_tile_cover_its_pairs(
     threads=st.integers(0, 9),
 )
 @example(lengths=[128, 128], span=128, causal=True, threads=2)  # the last tile can be divided
-def test_rows_for_threads_cover_the_pairs_of_the_tile(
-    lengths: list[int], span: int, causal: bool, threads: int
-) -> None:
+def test_rows_for_threads_cover_the_pairs_of_the_tile(lengths, span, causal, threads):
     for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)
         assert torch.equal(times_covered([split], *lengths), times_covered([tile], *lengths)), tile
@@ -198,13 +182,13 @@ def test_rows_for_threads_cover_the_pairs_of_the_tile(
 SINGLE = Tile("before", query=4, rows=6, key=0, width=4)
 
 
-def test_the_rows_of_a_single_rectangle_are_divided_among_threads() -> None:
+def test_the_rows_of_a_single_rectangle_are_divided_among_threads():
     split = SINGLE.split_rows(3)
     assert split.count == 3
     assert split.rows == 2
 
 
-def test_the_parts_of_divided_rows_have_equal_keys() -> None:
+def test_the_parts_of_divided_rows_have_equal_keys():
     last = SINGLE.split_rows(3).part(2, 3)
     assert last == replace(SINGLE, query=8, rows=2, query_step=2)
 
@@ -221,23 +205,23 @@ def test_the_parts_of_divided_rows_have_equal_keys() -> None:
         ),
     ],
 )
-def test_rows_stay_together_that_cannot_be_divided(tile: Tile, threads: int) -> None:
+def test_rows_stay_together_that_cannot_be_divided(tile, threads):
     assert tile.split_rows(threads) == tile
 
 
 # Views
 
 
-def of_its_own(length: int) -> Tensor:
+def of_its_own(length):
     return torch.arange(2.0 * length * 3).view(2, length, 3)
 
 
-def of_a_head(length: int) -> Tensor:
+def of_a_head(length):
     """One of two heads of a tensor [batch, length, heads, channels]."""
     return torch.arange(2.0 * length * 6).view(2, length, 2, 3)[:, :, 1]
 
 
-def expanded(length: int) -> Tensor:
+def expanded(length):
     return torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
 
 
@@ -246,9 +230,7 @@ every_layout = pytest.mark.parametrize("tensor_of", [of_its_own, of_a_head, expa
 
 @every_layout
 @given(length=st.integers(1, 300), span=st.integers(0, 400))
-def test_queries_and_keys_are_those_of_the_rectangles(
-    length: int, span: int, tensor_of: Callable[[int], Tensor]
-) -> None:
+def test_queries_and_keys_are_those_of_the_rectangles(length, span, tensor_of):
     tensor = tensor_of(length)
     for tile in tiles(length, length, span):
         queries_of_tile = tile.queries(tensor)
@@ -259,7 +241,7 @@ def test_queries_and_keys_are_those_of_the_rectangles(
 
 
 @every_layout
-def test_queries_and_keys_are_views(tensor_of: Callable[[int], Tensor]) -> None:
+def test_queries_and_keys_are_views(tensor_of):
     tensor = tensor_of(300)
     memory = tensor.untyped_storage().data_ptr()
     for tile in tiles(300, 300, 100):

@@ -2,15 +2,12 @@
 attention."""
 
 import math
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes
 from alibi_viz.attention.inputs import AttentionInputs
@@ -29,7 +26,7 @@ from tests.attention.cases import (
 
 
 @contextmanager
-def threads_of_torch(count: int) -> Iterator[None]:
+def threads_of_torch(count):
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -42,7 +39,7 @@ SLOPES = (0.0, -0.02, 1e-30, 1e-4, 0.004, 0.05, 0.3, 4.0, 1e4)
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+def calls(draw):
     """Query, key, value and slopes, and options of `alibi_attention`."""
     key_length = draw(st.integers(1, 330))
     few_queries = min(key_length, draw(st.integers(0, 5)))
@@ -68,9 +65,7 @@ def calls(draw: st.DrawFn) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
         pytest.param(2, [(slice(0, 2), 4), (slice(2, 4), 4)], id="shared keys"),
     ],
 )
-def test_heads_of_equal_spans_share_a_call_when_decoding(
-    key_heads: int, calls: list[tuple[slice, int]]
-) -> None:
+def test_heads_of_equal_spans_share_a_call_when_decoding(key_heads, calls):
     """Grouped heads share it with those of their key head only."""
     query = normal(2, 4, 1, 8)
     key = normal(2, key_heads, 900, 8, seed=1)
@@ -78,7 +73,7 @@ def test_heads_of_equal_spans_share_a_call_when_decoding(
 
 
 @pytest.mark.parametrize("key_heads", [4, 2])
-def test_decoding_with_shared_calls_is_exact(key_heads: int) -> None:
+def test_decoding_with_shared_calls_is_exact(key_heads):
     query = normal(2, 4, 1, 8)
     key = normal(2, key_heads, 900, 8, seed=1)
     slopes = torch.tensor([2.0, 0.5, 0.1, 0.001])
@@ -87,9 +82,7 @@ def test_decoding_with_shared_calls_is_exact(key_heads: int) -> None:
 
 @settings(max_examples=60)
 @given(call=calls(), threads=st.sampled_from([1, 2, 4]))
-def test_output_and_gradients_are_those_of_eager(
-    call: tuple[tuple[Tensor, ...], dict[str, Any]], threads: int
-) -> None:
+def test_output_and_gradients_are_those_of_eager(call, threads):
     tensors, options = call
     learned = options["causal"] and options["scale"] != 0
     with threads_of_torch(threads):
@@ -102,8 +95,8 @@ def test_output_and_gradients_are_those_of_eager(
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("rows", "columns"), [(1700, 1700), (700, 1710), (5, 1700), (1, 1700)])
 def test_wide_spans_with_bands_and_neighbors_equal_eager(
-    rows: int, columns: int, *, causal: bool, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    rows, columns, *, causal, threads, monkeypatch
+):
     monkeypatch.setattr(tiles, "_NARROW", 1024)
     query = 0.3 * normal(1, 2, rows, 4, seed=5)
     _, key, value = qkv(columns, heads=1, dim=4)
@@ -123,7 +116,7 @@ def test_wide_spans_with_bands_and_neighbors_equal_eager(
     assert_equal(results, exact, tolerance=1e-9)
 
 
-def test_float32_is_exact_to_rounding() -> None:
+def test_float32_is_exact_to_rounding():
     q, k, v = qkv(777, dim=32, dtype=torch.float32)
     slopes = alibi_slopes(4)
     exact = output_and_gradients([q.double(), k.double(), v.double(), slopes.double()], "eager")
@@ -136,7 +129,7 @@ def test_float32_is_exact_to_rounding() -> None:
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @pytest.mark.parametrize("causal", [True, False])
-def test_half_precision_is_as_exact_as_the_mask(dtype: torch.dtype, *, causal: bool) -> None:
+def test_half_precision_is_as_exact_as_the_mask(dtype, *, causal):
     tensors = (*qkv(530, dim=32, dtype=dtype), alibi_slopes(4))
     in_float64 = [tensor.double() for tensor in tensors]
     exact = output_and_gradients(in_float64, "eager", learned=False, causal=causal)
@@ -150,26 +143,26 @@ def test_half_precision_is_as_exact_as_the_mask(dtype: torch.dtype, *, causal: b
 
 
 @pytest.fixture
-def on_the_cpu() -> dict[str, Tensor]:
+def on_the_cpu():
     """Arguments of `alibi_attention` in bfloat16, that need gradients."""
     q, k, v = qkv(530, dim=32, dtype=torch.bfloat16)
     return {"query": q.requires_grad_(), "key": k, "value": v, "slopes": alibi_slopes(4)}
 
 
-def test_gradients_do_not_depend_on_the_default_device(on_the_cpu: dict[str, Tensor]) -> None:
+def test_gradients_do_not_depend_on_the_default_device(on_the_cpu):
     with torch.device("meta"):
         output = alibi_attention(**on_the_cpu, backend="windowed")
         (gradient,) = torch.autograd.grad(output, on_the_cpu["query"], torch.ones_like(output))
     assert gradient.is_cpu
 
 
-def test_decoding_does_not_depend_on_the_default_device(on_the_cpu: dict[str, Tensor]) -> None:
+def test_decoding_does_not_depend_on_the_default_device(on_the_cpu):
     on_the_cpu["query"] = on_the_cpu["query"][:, :, -1:].detach()
     with torch.device("meta"):
         assert alibi_attention(**on_the_cpu, backend="windowed").is_cpu
 
 
-def test_extreme_content_is_as_exact_as_the_mask() -> None:
+def test_extreme_content_is_as_exact_as_the_mask():
     """Norms of 100: the softmax is almost a maximum, and logits are large."""
     q, k, v = qkv(900, heads=8, dtype=torch.float32)
     q = 100 * q / q.norm(dim=-1, keepdim=True)
@@ -179,7 +172,7 @@ def test_extreme_content_is_as_exact_as_the_mask() -> None:
     assert windowed <= 1.5 * mask
 
 
-def test_double_backward_raises() -> None:
+def test_double_backward_raises():
     query, key, value = (tensor.requires_grad_() for tensor in qkv(600, heads=1))
     output = alibi_attention(query, key, value, torch.tensor([0.5]), backend="windowed")
     (gradient,) = torch.autograd.grad(output.square().sum(), query, create_graph=True)
@@ -192,11 +185,11 @@ def test_double_backward_raises() -> None:
     [("query",), ("key",), ("value",), ("slopes",), ("query", "slopes")],
     ids=" and ".join,
 )
-def test_only_tensors_that_require_a_gradient_get_one(trained: tuple[str, ...]) -> None:
+def test_only_tensors_that_require_a_gradient_get_one(trained):
     q, k, v = qkv(200, heads=2)
     slopes = torch.tensor([0.5, 0.01], dtype=torch.float64)
 
-    def gradients(backend: str) -> dict[str, Tensor]:
+    def gradients(backend):
         """{name: gradient} of all tensors that have got one."""
         leaves = {"query": q, "key": k, "value": v, "slopes": slopes}
         leaves = {name: tensor.detach().clone() for name, tensor in leaves.items()}
@@ -211,32 +204,32 @@ def test_only_tensors_that_require_a_gradient_get_one(trained: tuple[str, ...]) 
     assert_equal([*results.values()], [*gradients("eager").values()], tolerance=1e-10)
 
 
-def heads_joined(tensor: Tensor) -> Tensor:
+def heads_joined(tensor):
     return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-def channels_strided(tensor: Tensor) -> Tensor:
+def channels_strided(tensor):
     return tensor.transpose(2, 3).contiguous().transpose(2, 3)
 
 
-def part_of_a_larger_tensor(tensor: Tensor) -> Tensor:
+def part_of_a_larger_tensor(tensor):
     head_dim = tensor.shape[-1]
     return torch.cat((tensor, tensor, tensor), dim=-1)[..., head_dim : 2 * head_dim]
 
 
-def every_second_token(tensor: Tensor) -> Tensor:
+def every_second_token(tensor):
     return tensor.repeat_interleave(2, dim=2)[:, :, ::2]
 
 
-def one_head_for_all(tensor: Tensor) -> Tensor:
+def one_head_for_all(tensor):
     return tensor[:, :1].expand_as(tensor)
 
 
-def one_batch_row_for_all(tensor: Tensor) -> Tensor:
+def one_batch_row_for_all(tensor):
     return tensor[:1].expand_as(tensor)
 
 
-def one_token_for_all(tensor: Tensor) -> Tensor:
+def one_token_for_all(tensor):
     return tensor[:, :, :1].expand_as(tensor)
 
 
@@ -253,12 +246,10 @@ def one_token_for_all(tensor: Tensor) -> Tensor:
     ],
 )
 @pytest.mark.parametrize("dim", [1, 5])
-def test_any_memory_layout_gives_the_output_and_gradients_of_eager(
-    layout: Callable[[Tensor], Tensor], dim: int
-) -> None:
+def test_any_memory_layout_gives_the_output_and_gradients_of_eager(layout, dim):
     slopes = torch.tensor([0.9, 0.01])
 
-    def output_and_gradients_of(backend: str) -> list[Tensor]:
+    def output_and_gradients_of(backend):
         leaves = [tensor.requires_grad_() for tensor in qkv(150, heads=2, dim=dim, batch=2)]
         q, k, v = (layout(leaf) for leaf in leaves)
         output = alibi_attention(q, k, v, slopes, backend=backend)
@@ -281,8 +272,8 @@ def test_any_memory_layout_gives_the_output_and_gradients_of_eager(
     ],
 )
 def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(
-    slope: float, first: int, last: int, *, causal: bool, name: str, bad: float
-) -> None:
+    slope, first, last, *, causal, name, bad
+):
     """inf * 0 is NaN, so eager and the mask differ where a weight rounds to 0, or a key behind the
     query has inf."""
     q, k, v = (tensor.float() for tensor in qkv(300, heads=1, dim=4))
@@ -290,7 +281,7 @@ def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(
     tensors = {"query": q.abs(), "key": k.abs(), "value": v}
     tensors[name][:, :, first:last] = bad
 
-    def attention(backend: str) -> Tensor:
+    def attention(backend):
         output = alibi_attention(
             **tensors, slopes=torch.tensor([slope]), causal=causal, backend=backend
         )
@@ -315,7 +306,7 @@ def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(
 
 
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
-def test_a_tolerance_changes_the_output_by_at_most_twice_its_share(tolerance: float) -> None:
+def test_a_tolerance_changes_the_output_by_at_most_twice_its_share(tolerance):
     q, k, v = qkv(500, heads=2)
     slopes = torch.tensor([0.2, 0.1], dtype=torch.float64)
     output = alibi_attention(q, k, v, slopes, backend="windowed", tolerance=tolerance)
@@ -328,14 +319,14 @@ def test_a_tolerance_changes_the_output_by_at_most_twice_its_share(tolerance: fl
 
 
 def with_common_logit(
-    common: float,
+    common,
     *,
-    spread: float,
-    key_heads: int = 2,
-    length: int = 600,
-    dtype: torch.dtype = torch.float32,
-    seed: int = 0,
-) -> list[Tensor]:
+    spread,
+    key_heads=2,
+    length=600,
+    dtype=torch.float32,
+    seed=0,
+):
     """Query, key, value and slopes: the content of all pairs is `common`, plus about `spread`."""
     # The same numbers in all tokens, of another sign in each channel
     channel = math.sqrt(common) / 64**0.25
@@ -348,7 +339,7 @@ def with_common_logit(
     return [query.to(dtype), key.to(dtype), value[:, :key_heads].to(dtype), slopes]
 
 
-def largest_errors(tensors: list[Tensor], backend: str, **options: Any) -> list[float]:
+def largest_errors(tensors, backend, **options):
     """The largest errors of the output and of the gradients of query, key and value.
 
     Each is relative to the largest element of the same tensor in float64.
@@ -371,14 +362,12 @@ def largest_errors(tensors: list[Tensor], backend: str, **options: Any) -> list[
     causal=st.booleans(),
     seed=st.integers(0, 999),
 )
-def test_a_common_component_of_the_keys_costs_no_digits(
-    common: float, spread: float, key_heads: int, *, causal: bool, seed: int
-) -> None:
+def test_a_common_component_of_the_keys_costs_no_digits(common, spread, key_heads, *, causal, seed):
     tensors = with_common_logit(common, spread=spread, key_heads=key_heads, seed=seed)
     assert max(largest_errors(tensors, "windowed", causal=causal)) < 5e-6
 
 
-def test_a_huge_first_key_costs_the_others_no_digits() -> None:
+def test_a_huge_first_key_costs_the_others_no_digits():
     """Its weights are 0, but it moves the mean of the keys far from all others."""
     query, key, value, slopes = with_common_logit(0, spread=1.0)
     query[..., 0] = query[..., 0].abs()
@@ -389,8 +378,8 @@ def test_a_huge_first_key_costs_the_others_no_digits() -> None:
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_in_half_precision_a_common_component_does_not_spoil_the_gradients(
-    dtype: torch.dtype,
-) -> None:
+    dtype,
+):
     tensors = with_common_logit(1024, spread=1.0, dtype=dtype)
     errors = largest_errors(tensors, "windowed")
     assert max(errors) < 5 * torch.finfo(dtype).eps
@@ -398,8 +387,8 @@ def test_in_half_precision_a_common_component_does_not_spoil_the_gradients(
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_in_half_precision_keys_with_a_large_range_are_as_exact_as_with_the_mask(
-    dtype: torch.dtype,
-) -> None:
+    dtype,
+):
     """Subtracting anything from them would round them."""
     query, key, value, slopes = with_common_logit(64, spread=1.0, dtype=dtype)
     key[:, :, ::2] *= -1

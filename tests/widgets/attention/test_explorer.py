@@ -3,7 +3,6 @@
 import html
 import re
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,13 @@ from tests.widgets.race.small_race import control, message, visible_controls
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 
-def words(app: AttentionExplorer) -> tuple[str, ...]:
+def words(app):
     """The words below the bars; that of the query is in bold."""
     bars = app.figure.layout[named_trace(app.figure, "bars").xaxis.replace("x", "xaxis")]
     return tuple(re.sub("</?b>", "", text) for text in bars.ticktext)
 
 
-def cells(app: AttentionExplorer, step: str) -> np.ndarray:
+def cells(app, step):
     """The cells of a matrix, which the app shows from now on."""
     app.matrices = True
     return np.array(named_trace(app.figure, step).z, dtype=object).astype(float)  # NaN for the gaps
@@ -37,7 +36,7 @@ def cells(app: AttentionExplorer, step: str) -> np.ndarray:
 
 
 @cache
-def opened(bias: bool, causal: bool) -> AttentionExplorer:
+def opened(bias, causal):
     """An app that no test changes."""
     return AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=bias, causal=causal)
 
@@ -45,7 +44,7 @@ def opened(bias: bool, causal: bool) -> AttentionExplorer:
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
 @pytest.mark.parametrize("bias", [True, False], ids=["with bias", "without bias"])
 @pytest.mark.parametrize("step", ["content", "bias", "logits", "weights"])
-def test_a_matrix_shows_a_step_of_the_head(step: str, bias: bool, causal: bool) -> None:
+def test_a_matrix_shows_a_step_of_the_head(step, bias, causal):
     app = opened(bias, causal)
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
     slopes = alibi_slopes(8) if bias else None
@@ -54,7 +53,7 @@ def test_a_matrix_shows_a_step_of_the_head(step: str, bias: bool, causal: bool) 
     np.testing.assert_allclose(cells(app, step), expected, atol=1e-5)
 
 
-def titles(app: AttentionExplorer) -> dict[str, str]:
+def titles(app):
     """The title of each panel."""
     return {annotation.name: annotation.text for annotation in app.figure.layout.annotations}
 
@@ -67,19 +66,19 @@ def titles(app: AttentionExplorer) -> dict[str, str]:
         pytest.param({"bias": False}, "bias, switched off", id="without bias"),
     ],
 )
-def test_the_title_of_the_bias_is_its_formula(options: dict[str, Any], title: str) -> None:
+def test_the_title_of_the_bias_is_its_formula(options, title):
     app = AttentionExplorer(text=TEXT, num_heads=8, head=3, **options)
     assert titles(app)["bias"] == title
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["with bias", "without bias"])
-def test_what_is_shown_comes_first_in_the_legend(bias: bool) -> None:
+def test_what_is_shown_comes_first_in_the_legend(bias):
     legend = titles(AttentionExplorer(text=TEXT, bias=bias))["bars"]
     bias_on_is_first = legend.find("bias on") < legend.find("bias off")
     assert bias_on_is_first == bias
 
 
-def test_markup_is_escaped_everywhere() -> None:
+def test_markup_is_escaped_everywhere():
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
     app.matrices = True
     shown = [app._caption.value, *words(app), *app.figure.get_subplot(2, 1).yaxis.ticktext]
@@ -91,29 +90,29 @@ def test_markup_is_escaped_everywhere() -> None:
     assert sum("&lt;img" in text for text in shown) > 6
 
 
-def test_the_caption_itself_is_plain_text() -> None:
+def test_the_caption_itself_is_plain_text():
     assert "<img" in AttentionExplorer(text="<img").caption
 
 
 # The matrices, on demand
 
 
-def shown_matrices(app: AttentionExplorer) -> list[str]:
+def shown_matrices(app):
     steps = ("content", "bias", "logits", "weights")
     return [step for step in steps if named_trace(app.figure, step).visible]
 
 
-def test_the_app_opens_without_the_matrices() -> None:
+def test_the_app_opens_without_the_matrices():
     assert shown_matrices(AttentionExplorer(text=TEXT)) == []
 
 
-def test_a_box_shows_the_matrices() -> None:
+def test_a_box_shows_the_matrices():
     app = AttentionExplorer(text=TEXT)
     control(app, "s-matrices").value = True
     assert shown_matrices(app) == ["content", "bias", "logits", "weights"]
 
 
-def test_the_text_below_stays_where_it_is_when_the_matrices_come() -> None:
+def test_the_text_below_stays_where_it_is_when_the_matrices_come():
     app = AttentionExplorer(text=TEXT)
     height = app.figure.layout.height
     app.matrices = True
@@ -123,52 +122,52 @@ def test_the_text_below_stays_where_it_is_when_the_matrices_come() -> None:
 # The line of the sum: 2 between equal words, and slope 1/8
 
 
-def line(app: AttentionExplorer, key: int) -> str:
+def line(app, key):
     """The line while the pointer is above the bar of a key."""
     return html.unescape(named_trace(app.figure, "columns").customdata[key])
 
 
-def test_the_line_of_a_bar_is_the_sum_behind_its_weight() -> None:
+def test_the_line_of_a_bar_is_the_sum_behind_its_weight():
     app = AttentionExplorer(text=TEXT, num_heads=8, head=3)
     assert line(app, 1).startswith("“cat” → “cat”, 9 back: 2.00 − 1.12 = 0.88 → ")  # noqa: RUF001
 
 
-def test_the_weight_in_the_line_is_that_of_the_bar() -> None:
+def test_the_weight_in_the_line_is_that_of_the_bar():
     app = AttentionExplorer(text=TEXT, num_heads=8, head=3)
     weight = named_trace(app.figure, "bars").y[1]
     assert line(app, 1).endswith(f" → {100 * weight:.0f}%")
 
 
-def test_without_the_bias_the_line_is_the_content() -> None:
+def test_without_the_bias_the_line_is_the_content():
     app = AttentionExplorer(text=TEXT, bias=False)
     assert line(app, 1).startswith("“cat” → “cat”, 9 back: 2.00 → ")
 
 
-def test_the_line_of_a_masked_key_says_so() -> None:
+def test_the_line_of_a_masked_key_says_so():
     app = AttentionExplorer(text=TEXT, query=4)
     assert line(app, 10) == "“dog” → “cat”, 6 ahead: masked"
 
 
-def test_the_line_of_a_token_with_markup_is_escaped_for_plotly() -> None:
+def test_the_line_of_a_token_with_markup_is_escaped_for_plotly():
     app = AttentionExplorer(text="<b>x</b> y")
     assert "<b>" not in named_trace(app.figure, "columns").customdata[0]
     assert "“<b>x<”" in line(app, 0)
 
 
-def test_at_rest_the_line_is_an_example() -> None:
+def test_at_rest_the_line_is_an_example():
     app = AttentionExplorer(text=TEXT, num_heads=8, head=3, bias=False)
     # The heaviest key besides the query itself
     assert app._sum_line.rest.startswith("“cat” → “cat”, 9 back: 2.00 → ")
 
 
-def test_the_example_follows_the_query() -> None:
+def test_the_example_follows_the_query():
     app = AttentionExplorer(text=TEXT)
     app.query = 8
     assert app._sum_line.query == 8
     assert app._sum_line.rest.startswith("“saw” → ")
 
 
-def test_the_only_key_of_a_query_is_its_own_example() -> None:
+def test_the_only_key_of_a_query_is_its_own_example():
     app = AttentionExplorer(text=TEXT, query=0)
     assert app._sum_line.rest.startswith("“the” → “the”, 0 back: ")
     assert " → 100%. " in app._sum_line.rest
@@ -227,9 +226,7 @@ CAPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "caption", "of_equal_word"), CAPTIONS)
-def test_caption_gives_the_weights_of_the_query(
-    options: dict[str, Any], caption: str, of_equal_word: str
-) -> None:
+def test_caption_gives_the_weights_of_the_query(options, caption, of_equal_word):
     app = AttentionExplorer(text=TEXT, num_heads=8, **options)
     assert app.caption == caption
     assert app.details == f"{of_equal_word} {MADE_UP}".strip()
@@ -238,7 +235,7 @@ def test_caption_gives_the_weights_of_the_query(
 # The text box
 
 
-def test_a_blank_text_shows_a_message_and_stays_blank() -> None:
+def test_a_blank_text_shows_a_message_and_stays_blank():
     app = AttentionExplorer(text=TEXT)
     box = control(app, "s-text")
     box.value = ""
@@ -247,7 +244,7 @@ def test_a_blank_text_shows_a_message_and_stays_blank() -> None:
     assert app.text == TEXT
 
 
-def test_reset_puts_the_text_back_into_the_box() -> None:
+def test_reset_puts_the_text_back_into_the_box():
     app = AttentionExplorer(text=TEXT)
     box = control(app, "s-text")
     box.value = ""
@@ -256,7 +253,7 @@ def test_reset_puts_the_text_back_into_the_box() -> None:
     assert message(app) == ""
 
 
-def test_the_message_goes_when_the_last_good_text_is_typed_again() -> None:
+def test_the_message_goes_when_the_last_good_text_is_typed_again():
     app = AttentionExplorer(text=TEXT)
     box = control(app, "s-text")
     box.value = " "
@@ -264,13 +261,13 @@ def test_the_message_goes_when_the_last_good_text_is_typed_again() -> None:
     assert message(app) == ""
 
 
-def test_a_text_that_is_set_in_code_appears_in_the_box() -> None:
+def test_a_text_that_is_set_in_code_appears_in_the_box():
     app = AttentionExplorer(text="to be")
     app.text = TEXT
     assert control(app, "s-text").value == TEXT
 
 
-def test_a_text_has_at_most_50_000_characters() -> None:
+def test_a_text_has_at_most_50_000_characters():
     app = AttentionExplorer(text="x" * 50_000)
     with pytest.raises(ValueError, match="text must have at most 50,000 characters, got 50,001"):
         app.text = "x" * 50_001
@@ -279,7 +276,7 @@ def test_a_text_has_at_most_50_000_characters() -> None:
 # Head and query
 
 
-def test_the_first_row_of_controls_is_short() -> None:
+def test_the_first_row_of_controls_is_short():
     assert visible_controls(AttentionExplorer(text=TEXT)) == [
         "s-text",
         "s-head",
@@ -292,7 +289,7 @@ def test_the_first_row_of_controls_is_short() -> None:
     ]
 
 
-def test_controls_set_the_head_and_the_query() -> None:
+def test_controls_set_the_head_and_the_query():
     app = AttentionExplorer(text=TEXT, num_heads=8)
     control(app, "s-head").value = 6
     control(app, "s-query").value = "4 "
@@ -301,7 +298,7 @@ def test_controls_set_the_head_and_the_query() -> None:
 
 
 @pytest.mark.parametrize("text", ["11", "-1", "four"])
-def test_a_query_that_is_no_position_is_refused(text: str) -> None:
+def test_a_query_that_is_no_position_is_refused(text):
     app = AttentionExplorer(text=TEXT, query=4)
     query = control(app, "s-query")
     query.value = text
@@ -310,13 +307,13 @@ def test_a_query_that_is_no_position_is_refused(text: str) -> None:
     assert query.value == "4"
 
 
-def test_an_empty_field_is_the_last_query() -> None:
+def test_an_empty_field_is_the_last_query():
     app = AttentionExplorer(text=TEXT, query=4)
     control(app, "s-query").value = " "
     assert app.query is None
 
 
-def test_the_bias_the_mask_and_the_content_can_be_switched_off() -> None:
+def test_the_bias_the_mask_and_the_content_can_be_switched_off():
     app = AttentionExplorer(text=TEXT)
     control(app, "s-bias").value = False
     control(app, "s-causal").value = False
@@ -324,27 +321,27 @@ def test_the_bias_the_mask_and_the_content_can_be_switched_off() -> None:
     assert cells(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
 
 
-def test_fewer_heads_move_a_head_that_is_gone() -> None:
+def test_fewer_heads_move_a_head_that_is_gone():
     app = AttentionExplorer(text=TEXT, num_heads=8, head=6)
     app.num_heads = 4
     assert app.head == 4
     assert control(app, "s-head").max == 4
 
 
-def test_a_new_text_deselects_the_query() -> None:
+def test_a_new_text_deselects_the_query():
     app = AttentionExplorer(text=TEXT, query=9)
     app.text = "a b"
     assert app.query is None
     assert control(app, "s-query").value == ""
 
 
-def test_a_query_that_is_set_together_with_a_text_is_kept() -> None:
+def test_a_query_that_is_set_together_with_a_text_is_kept():
     app = AttentionExplorer(text=TEXT)
     app.set_together({"query": 2, "text": "to be or"})
     assert app.query == 2
 
 
-def test_a_click_on_a_row_selects_its_query() -> None:
+def test_a_click_on_a_row_selects_its_query():
     app = AttentionExplorer(text=TEXT, matrices=True)
     click(app.figure, "content", y=4)
     assert app.query == 4
@@ -352,13 +349,13 @@ def test_a_click_on_a_row_selects_its_query() -> None:
     assert frame.y0 == 3.5
 
 
-def test_a_click_on_a_bar_selects_its_token_as_the_query() -> None:
+def test_a_click_on_a_bar_selects_its_token_as_the_query():
     app = AttentionExplorer(text=TEXT)
     click(app.figure, "columns", x=4)
     assert app.query == 4
 
 
-def test_a_click_on_a_small_matrix_selects_its_head() -> None:
+def test_a_click_on_a_small_matrix_selects_its_head():
     app = AttentionExplorer(text=TEXT, num_heads=8)
     row, column = np.argwhere(named_trace(app.figure, "tiles").z == 6)[0]
     click(app.figure, "tiles", row, column)
@@ -368,13 +365,13 @@ def test_a_click_on_a_small_matrix_selects_its_head() -> None:
 # Other sources
 
 
-def test_a_trained_model_reads_the_bytes_of_the_text() -> None:
+def test_a_trained_model_reads_the_bytes_of_the_text():
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     assert (app.num_heads, app.head, app.content) == (4, 1, "layer 1")
     assert words(app) == ("t", "o", "␣", "b", "e")
 
 
-def test_each_layer_of_a_model_has_its_own_content() -> None:
+def test_each_layer_of_a_model_has_its_own_content():
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     of_layer_1 = np.nan_to_num(cells(app, "content"))
     app.content = "layer 2"
@@ -382,7 +379,7 @@ def test_each_layer_of_a_model_has_its_own_content() -> None:
     assert "layer 2 of 2" in app.details
 
 
-def test_a_model_keeps_its_number_of_heads() -> None:
+def test_a_model_keeps_its_number_of_heads():
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         app.num_heads = 8
@@ -411,17 +408,17 @@ def test_a_model_keeps_its_number_of_heads() -> None:
         ),
     ],
 )
-def test_another_source_is_refused(source: Any, error: type[Exception], reason: str) -> None:
+def test_another_source_is_refused(source, error, reason):
     with pytest.raises(error, match=reason):
         AttentionExplorer(source)
 
 
-def test_32_heads_can_be_drawn() -> None:
+def test_32_heads_can_be_drawn():
     model = lab.make_model("alibi", num_heads=32, d_model=64)
     assert AttentionExplorer(model, text="a").num_heads == 32
 
 
-def test_a_model_runs_once_for_a_text_until_refresh() -> None:
+def test_a_model_runs_once_for_a_text_until_refresh():
     model = lab.make_model("alibi")
     app, runs = AttentionExplorer(model, text=TEXT), []
     model.register_forward_hook(lambda *_: runs.append(1))
@@ -436,15 +433,15 @@ def test_a_model_runs_once_for_a_text_until_refresh() -> None:
     assert runs == [1] and content() == pytest.approx(4 * before, abs=1e-3)
 
 
-def test_an_error_of_a_model_is_a_message_and_changes_nothing() -> None:
+def test_an_error_of_a_model_is_a_message_and_changes_nothing():
     class Failing(ByteModel):
-        def run(self, text: str, longest: int) -> Any:
+        def run(self, text, longest):
             if text != TEXT:
                 raise RuntimeError("out of memory")
             assert app is None or "Reading" in app._caption.value
             return super().run(text, longest)
 
-    app: AttentionExplorer | None = None
+    app = None
     app = AttentionExplorer(Failing(lab.make_model("alibi")), text=TEXT)
     before = repr(app), app.caption, app._caption.value
     control(app, "s-text").value = "another text"
@@ -457,7 +454,7 @@ def test_an_error_of_a_model_is_a_message_and_changes_nothing() -> None:
 # Long texts
 
 
-def test_a_long_text_is_cut_and_says_so() -> None:
+def test_a_long_text_is_cut_and_says_so():
     app = AttentionExplorer(text="word " * 100)
     note = control(app, "s-note")
     assert note.value == f"only the first {MAX_TOKENS} of 100 tokens are used"
@@ -465,18 +462,18 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     assert cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
 
 
-def test_a_short_text_has_no_note() -> None:
+def test_a_short_text_has_no_note():
     app = AttentionExplorer(text="word " * 100)
     app.text = "short"
     assert control(app, "s-note").layout.display == "none"
 
 
-def test_a_change_sends_at_most_two_and_a_half_megabytes() -> None:
+def test_a_change_sends_at_most_two_and_a_half_megabytes():
     app = AttentionExplorer(text="word " * 100, num_heads=32, matrices=True)
     assert len(app.figure.to_json()) < 2_500_000
 
 
-def test_a_wider_page_has_more_labels() -> None:
+def test_a_wider_page_has_more_labels():
     app = AttentionExplorer(text="word " * 100, matrices=True)
     before = len(words(app))
     app.fit(2000)
@@ -486,7 +483,7 @@ def test_a_wider_page_has_more_labels() -> None:
 # The order of the words
 
 
-def test_shuffle_moves_the_words_in_another_way_each_time() -> None:
+def test_shuffle_moves_the_words_in_another_way_each_time():
     app = AttentionExplorer(text=TEXT)
     for order in (1, 2, 3):
         control(app, "s-shuffle").click()
@@ -495,7 +492,7 @@ def test_shuffle_moves_the_words_in_another_way_each_time() -> None:
     assert app.text == TEXT
 
 
-def test_the_button_for_the_original_order_is_shown_after_a_shuffle() -> None:
+def test_the_button_for_the_original_order_is_shown_after_a_shuffle():
     app = AttentionExplorer(text=TEXT)
     restore = control(app, "s-original")
     assert restore.layout.display == "none"
@@ -503,7 +500,7 @@ def test_the_button_for_the_original_order_is_shown_after_a_shuffle() -> None:
     assert restore.layout.display is None
 
 
-def test_the_original_order_is_restored() -> None:
+def test_the_original_order_is_restored():
     app = AttentionExplorer(text=TEXT)
     before = (repr(app), app.caption, app.figure.to_json())
     control(app, "s-shuffle").click()
@@ -511,14 +508,14 @@ def test_the_original_order_is_restored() -> None:
     assert (repr(app), app.caption, app.figure.to_json()) == before
 
 
-def test_a_new_text_is_in_its_own_order() -> None:
+def test_a_new_text_is_in_its_own_order():
     app = AttentionExplorer(text=TEXT, order=1, query=3)
     control(app, "s-text").value = "another short text"
     assert app.order is None
     assert words(app) == ("another", "short", "text")
 
 
-def test_reset_restores_the_start() -> None:
+def test_reset_restores_the_start():
     app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
     before = (repr(app), app.caption)
     app.set_together({"num_heads": 2, "bias": False, "causal": False, "order": 9})
@@ -529,7 +526,7 @@ def test_reset_restores_the_start() -> None:
     assert control(app, "s-head").value == 4
 
 
-def change_in_caption(app: AttentionExplorer) -> float:
+def change_in_caption(app):
     """By how much the caption says that weights have changed."""
     (found,) = re.findall(
         r"the last query gives to each token change by up to ([\d.]+)\.", app.caption
@@ -538,22 +535,22 @@ def change_in_caption(app: AttentionExplorer) -> float:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_without_a_bias_the_first_layer_knows_no_order(causal: bool) -> None:
+def test_without_a_bias_the_first_layer_knows_no_order(causal):
     model = lab.make_model("alibi")
     app = AttentionExplorer(model, text=TEXT, bias=False, causal=causal, order=1)
     assert change_in_caption(app) == 0
 
 
-def test_the_second_layer_knows_the_order() -> None:
+def test_the_second_layer_knows_the_order():
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, order=1)
     app.content = "layer 2"
     assert change_in_caption(app) > 0
 
 
-def test_caption_gives_what_a_shuffle_changes() -> None:
+def test_caption_gives_what_a_shuffle_changes():
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, order=1)
 
-    def weights_by_token(text: str) -> pd.Series:
+    def weights_by_token(text):
         reading = app.source.read(text, "layer 1", 4, MAX_TOKENS)
         trace = attention_trace(reading.query, reading.key, reading.slopes)
         return pd.Series(trace.weights[0, 0, -1].numpy()).groupby(reading.tokens).sum()
@@ -563,23 +560,23 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     assert change_in_caption(app) == pytest.approx(change, abs=6e-4)
 
 
-def test_a_shuffle_of_a_text_that_is_cut_changes_which_words_are_read() -> None:
+def test_a_shuffle_of_a_text_that_is_cut_changes_which_words_are_read():
     app = AttentionExplorer(text="to be or not " * MAX_TOKENS, order=1)
     assert "shuffling changes which words are read" in app.caption
     assert "change by" not in app.caption
 
 
-def test_after_a_shuffle_the_details_start_with_the_query() -> None:
+def test_after_a_shuffle_the_details_start_with_the_query():
     app = AttentionExplorer(text=TEXT, order=1)
     assert app.details.startswith("Query 10 “cat” gives ")
 
 
-def test_after_a_shuffle_the_caption_starts_with_the_head() -> None:
+def test_after_a_shuffle_the_caption_starts_with_the_head():
     app = AttentionExplorer(text=TEXT, order=1, head=2)
     assert app.caption.startswith("Head 2 of 8, slope 1/4, bias on. With the words ")
 
 
-def test_without_a_shuffle_the_caption_says_nothing_of_it() -> None:
+def test_without_a_shuffle_the_caption_says_nothing_of_it():
     app = AttentionExplorer(text=TEXT, order=1)
     app.order = None
     assert "shuffled" not in app.caption

@@ -3,12 +3,9 @@
 import re
 from threading import Event, RLock, Thread
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
-from ipywidgets import Widget
 from ipywidgets.widgets.widget import _instances
 from traitlets import TraitError, Unicode
 
@@ -32,10 +29,10 @@ class Doubling(App):
     draws = 0
     error: type[Exception] = ValueError
 
-    def blank(self) -> go.Figure:
+    def blank(self):
         return theme.blank(200).add_scatter()
 
-    def controls(self) -> list[Widget]:
+    def controls(self):
         return [
             self.slider("count", "powers", "s-count", "How many"),
             self.menu("color", "color", "s-color", "Which", {None: "none"}),
@@ -43,7 +40,7 @@ class Doubling(App):
             self.reset_button(),
         ]
 
-    def draw(self) -> str | tuple[str, str]:
+    def draw(self):
         if self.count == 13 and self.big:
             raise self.error("13 must not be big <i>")
         self.draws += 1
@@ -55,7 +52,7 @@ class Doubling(App):
 
 
 @pytest.fixture
-def app() -> Doubling:
+def app():
     return Doubling()
 
 
@@ -63,14 +60,14 @@ def app() -> Doubling:
 
 
 @pytest.mark.parametrize("value", [0, 65, 2.5, 10**5000, float("nan"), True, None, "8"], ids=type)
-def test_bad_value_is_refused_with_the_allowed_range(app: Doubling, value: object) -> None:
+def test_bad_value_is_refused_with_the_allowed_range(app, value):
     allowed = "^count must be an integer from 1 to 64, got .+$"
     with pytest.raises(BadValue, match=allowed) as caught:
         app.count = value
     assert len(str(caught.value)) < 120
 
 
-def test_bad_value_changes_nothing(app: Doubling) -> None:
+def test_bad_value_changes_nothing(app):
     figure = app.figure.to_json()
     with pytest.raises(BadValue):
         app.count = 65
@@ -80,34 +77,34 @@ def test_bad_value_changes_nothing(app: Doubling) -> None:
 
 
 @pytest.mark.parametrize("kind", [TraitError, ValueError])
-def test_bad_value_is_an_error_of_traitlets_and_a_value_error(kind: type[Exception]) -> None:
+def test_bad_value_is_an_error_of_traitlets_and_a_value_error(kind):
     assert issubclass(BadValue, kind)
 
 
-def test_bad_choice_is_refused_with_all_choices() -> None:
+def test_bad_choice_is_refused_with_all_choices():
     message = "color must be one of None, red, blue, got ['red']"
     with pytest.raises(BadValue, match=re.escape(message)):
         Doubling(color=["red"])
 
 
 @pytest.mark.parametrize("value", [1, "True", None], ids=repr)
-def test_bad_flag_is_refused(app: Doubling, value: object) -> None:
+def test_bad_flag_is_refused(app, value):
     with pytest.raises(BadValue, match="big must be True or False"):
         app.big = value
 
 
-def test_integer_of_numpy_becomes_an_integer(app: Doubling) -> None:
+def test_integer_of_numpy_becomes_an_integer(app):
     app.count = np.int64(3)
     assert type(app.count) is int
     assert app.count == 3
 
 
-def test_unknown_trait_is_refused_with_all_traits() -> None:
+def test_unknown_trait_is_refused_with_all_traits():
     with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
 
 
-def test_app_that_cannot_be_drawn_leaves_no_widget() -> None:
+def test_app_that_cannot_be_drawn_leaves_no_widget():
     before = set(_instances)
     with pytest.raises(ValueError, match="13 must not be big"):
         Doubling(count=13, big=True)
@@ -117,7 +114,7 @@ def test_app_that_cannot_be_drawn_leaves_no_widget() -> None:
 # Controls
 
 
-def test_change_in_code_reaches_every_control(app: Doubling) -> None:
+def test_change_in_code_reaches_every_control(app):
     app.count = 3
     app.color = "blue"
     app.big = True
@@ -127,25 +124,25 @@ def test_change_in_code_reaches_every_control(app: Doubling) -> None:
     assert control(app, "s-big").value is True
 
 
-def test_slider_changes_the_trait_and_the_figure(app: Doubling) -> None:
+def test_slider_changes_the_trait_and_the_figure(app):
     control(app, "s-count").value = 3
     assert app.count == 3
     assert list(app.figure.data[0].y) == [1, 2, 4]
     assert app.caption == "3 powers of <b>"
 
 
-def test_number_in_a_field_may_have_spaces(app: Doubling) -> None:
+def test_number_in_a_field_may_have_spaces(app):
     field = control(app, "s-count-field")
     field.value = " 6 "
     assert app.count == 6
     assert field.value == "6"
 
 
-def test_field_is_read_when_the_user_has_finished(app: Doubling) -> None:
+def test_field_is_read_when_the_user_has_finished(app):
     assert control(app, "s-count-field").continuous_update is False
 
 
-def test_menu_and_checkbox_change_their_traits() -> None:
+def test_menu_and_checkbox_change_their_traits():
     app = Doubling(color="red", big=True)
     control(app, "s-color").label = "none"
     control(app, "s-big").value = False
@@ -153,7 +150,7 @@ def test_menu_and_checkbox_change_their_traits() -> None:
     assert app.big is False
 
 
-def test_reset_restores_the_start() -> None:
+def test_reset_restores_the_start():
     app = Doubling(count=7, color="red")
     app.count = 3
     app.color = None
@@ -166,21 +163,21 @@ BAD_TEXTS = ["65", "", "<script>alert(1)</script>", "9" * 6000]
 
 
 @pytest.mark.parametrize("text", BAD_TEXTS, ids=["too large", "empty", "script", "too long"])
-def test_bad_text_in_a_field_shows_a_message(app: Doubling, text: str) -> None:
+def test_bad_text_in_a_field_shows_a_message(app, text):
     control(app, "s-count-field").value = text
     assert "count must be an integer from 1 to 64, got" in message(app)
     assert 'role="alert"' in message(app)
     assert "<script>" not in message(app)
 
 
-def test_bad_text_in_a_field_changes_nothing(app: Doubling) -> None:
+def test_bad_text_in_a_field_changes_nothing(app):
     control(app, "s-count-field").value = "65"
     assert app.count == 8
     assert control(app, "s-count-field").value == "8"
     assert control(app, "s-count").value == 8
 
 
-def test_message_goes_with_the_next_good_value(app: Doubling) -> None:
+def test_message_goes_with_the_next_good_value(app):
     field = control(app, "s-count-field")
     field.value = "65"
     field.value = "9"
@@ -188,13 +185,13 @@ def test_message_goes_with_the_next_good_value(app: Doubling) -> None:
     assert message(app) == ""
 
 
-def test_request_is_shown_as_text_and_is_no_error(app: Doubling) -> None:
+def test_request_is_shown_as_text_and_is_no_error(app):
     app.ask("Guess <b> first.")
     assert "Guess &lt;b&gt; first." in message(app)
     assert "alibi-error" not in message(app)
 
 
-def test_request_goes_with_the_next_good_value(app: Doubling) -> None:
+def test_request_goes_with_the_next_good_value(app):
     app.ask("Guess first.")
     control(app, "s-count-field").value = "9"
     assert message(app) == ""
@@ -203,14 +200,14 @@ def test_request_goes_with_the_next_good_value(app: Doubling) -> None:
 # Work that takes long
 
 
-def test_busy_app_says_what_it_does_and_is_dim(app: Doubling) -> None:
+def test_busy_app_says_what_it_does_and_is_dim(app):
     with app.busy("Counting <b>"):
         assert app._caption.value == "Counting &lt;b&gt;"
         assert "alibi-busy" in app._dom_classes
     assert "alibi-busy" not in app._dom_classes
 
 
-def test_app_that_fails_while_it_is_busy_has_its_caption_again(app: Doubling) -> None:
+def test_app_that_fails_while_it_is_busy_has_its_caption_again(app):
     caption = app._caption.value
     with pytest.raises(ZeroDivisionError), app.busy("Counting"):
         raise ZeroDivisionError
@@ -221,7 +218,7 @@ def test_app_that_fails_while_it_is_busy_has_its_caption_again(app: Doubling) ->
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, TypeError, ValueError])
-def test_state_is_restored_when_draw_raises(error: type[Exception]) -> None:
+def test_state_is_restored_when_draw_raises(error):
     app = Doubling(big=True)
     app.error = error
     with pytest.raises(BadValue, match="13 must not be big"):
@@ -231,14 +228,14 @@ def test_state_is_restored_when_draw_raises(error: type[Exception]) -> None:
     assert len(app.figure.data[0].y) == 8
 
 
-def test_control_shows_why_draw_raised() -> None:
+def test_control_shows_why_draw_raised():
     app = Doubling(big=True)
     control(app, "s-count-field").value = "13"
     assert "13 must not be big &lt;i&gt;" in message(app)
     assert control(app, "s-count-field").value == "8"
 
 
-def test_app_draws_again_after_draw_has_raised() -> None:
+def test_app_draws_again_after_draw_has_raised():
     app = Doubling(big=True)
     with pytest.raises(BadValue):
         app.count = 13
@@ -246,7 +243,7 @@ def test_app_draws_again_after_draw_has_raised() -> None:
     assert app.caption == "14 powers of <b>"
 
 
-def test_traits_set_together_are_restored_together() -> None:
+def test_traits_set_together_are_restored_together():
     app = Doubling(big=True)
     with pytest.raises(BadValue):
         app.set_together({"count": 13, "color": "red"})
@@ -257,37 +254,37 @@ def test_traits_set_together_are_restored_together() -> None:
 # How often it draws
 
 
-def test_new_value_draws_once(app: Doubling) -> None:
+def test_new_value_draws_once(app):
     app.draws = 0
     app.count = 9
     assert app.draws == 1
 
 
-def test_equal_value_draws_nothing(app: Doubling) -> None:
+def test_equal_value_draws_nothing(app):
     app.draws = 0
     app.count = 8
     assert app.draws == 0
 
 
-def test_control_draws_once(app: Doubling) -> None:
+def test_control_draws_once(app):
     app.draws = 0
     control(app, "s-count").value = 10
     assert app.draws == 1
 
 
-def test_traits_set_together_draw_once(app: Doubling) -> None:
+def test_traits_set_together_draw_once(app):
     app.draws = 0
     app.set_together({"count": 11, "big": True})
     assert app.draws == 1
 
 
-def test_refresh_draws_an_unchanged_state(app: Doubling) -> None:
+def test_refresh_draws_an_unchanged_state(app):
     app.draws = 0
     app.refresh()
     assert app.draws == 1
 
 
-def test_closed_app_draws_nothing(app: Doubling) -> None:
+def test_closed_app_draws_nothing(app):
     app.close()
     app.draws = 0
     app.count = 12
@@ -297,30 +294,30 @@ def test_closed_app_draws_nothing(app: Doubling) -> None:
 class LockThatTells:
     """A lock for one thread at a time, which tells when a second thread has come to it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.second_thread_waits = Event()
         self._lock = RLock()
 
-    def __enter__(self) -> None:
+    def __enter__(self):
         is_free = self._lock.acquire(blocking=False)
         if not is_free:
             self.second_thread_waits.set()
             self._lock.acquire()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._lock.release()
 
 
 class Interrupted(Doubling):
     """It stops while it draws 5 powers, so that another thread can change it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.is_drawing = Event()
         self.go_on = Event()
         super().__init__()
         self._lock = LockThatTells()
 
-    def draw(self) -> str | tuple[str, str]:
+    def draw(self):
         caption = super().draw()
         if self.count == 5:
             self.is_drawing.set()
@@ -328,18 +325,18 @@ class Interrupted(Doubling):
         return caption
 
 
-def set_on_a_thread(changed: Widget, name: str, value: int) -> Thread:
+def set_on_a_thread(changed, name, value):
     """Set a trait of an app or a control on another thread."""
     thread = Thread(target=setattr, args=(changed, name, value), daemon=True)
     thread.start()
     return thread
 
 
-def wait_for(event: Event) -> None:
+def wait_for(event):
     assert event.wait(PATIENCE), f"nothing has happened for {PATIENCE} s"
 
 
-def test_change_in_code_during_a_drawing_is_drawn_after_it() -> None:
+def test_change_in_code_during_a_drawing_is_drawn_after_it():
     app = Interrupted()
     drawing = set_on_a_thread(app, "count", 5)
     wait_for(app.is_drawing)
@@ -354,7 +351,7 @@ def test_change_in_code_during_a_drawing_is_drawn_after_it() -> None:
     assert list(app.figure.data[0].y) == [1, 2, 4]
 
 
-def test_control_waits_for_the_drawing_of_another_thread() -> None:
+def test_control_waits_for_the_drawing_of_another_thread():
     app = Interrupted()
     slider = control(app, "s-count")
     drawing = set_on_a_thread(app, "count", 5)
@@ -372,38 +369,38 @@ def test_control_waits_for_the_drawing_of_another_thread() -> None:
 # On the page
 
 
-def test_figure_stays_the_same_object(app: Doubling) -> None:
+def test_figure_stays_the_same_object(app):
     figure = app.figure
     app.count = 3
     assert app.figure is figure
 
 
-def test_reloaded_page_gets_the_current_figure(app: Doubling) -> None:
+def test_reloaded_page_gets_the_current_figure(app):
     app.count = 3
     state = app.figure.get_state()
     assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
     assert "_plotly" in state
 
 
-def test_page_knows_the_controls(app: Doubling) -> None:
+def test_page_knows_the_controls(app):
     page = app.children[-1]
     row_of_controls = app.children[1]
     assert page.get_state()["controls"] == [widget.model_id for widget in controls(row_of_controls)]
 
 
-def test_saved_picture_knows_its_app(app: Doubling) -> None:
+def test_saved_picture_knows_its_app(app):
     picture = app.children[-2]
     assert isinstance(picture, SavedPicture)
     assert picture.get_state()["app"] == app.model_id
 
 
-def test_saved_picture_is_closed_with_its_app(app: Doubling) -> None:
+def test_saved_picture_is_closed_with_its_app(app):
     picture = app.children[-2]
     app.close()
     assert picture.comm is None, "it would go on adding the picture to the file"
 
 
-def test_figure_is_as_wide_as_the_page_reports(app: Doubling) -> None:
+def test_figure_is_as_wide_as_the_page_reports(app):
     page = app.children[-1]
     page.set_state({"width": 640})
     assert app.page_width == 640
@@ -411,28 +408,28 @@ def test_figure_is_as_wide_as_the_page_reports(app: Doubling) -> None:
     assert app.figure.get_state()["_widget_layout"]["width"] == 640
 
 
-def test_figure_has_no_tool_bar(app: Doubling) -> None:
+def test_figure_has_no_tool_bar(app):
     assert app.figure._config == {"displayModeBar": False}
 
 
-def test_figure_is_found_by_its_class(app: Doubling) -> None:
+def test_figure_is_found_by_its_class(app):
     assert "alibi-figure" in app.figure._dom_classes
 
 
 @pytest.mark.parametrize("words", ["_caption", "_details"])
-def test_caption_and_details_are_escaped(words: str) -> None:
+def test_caption_and_details_are_escaped(words):
     app = Doubling(name="<img src=x onerror=alert(1)>", big=True)
     shown = getattr(app, words).value
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
     assert "<img" not in shown
 
 
-def test_details_are_folded() -> None:
+def test_details_are_folded():
     app = Doubling(big=True)
     assert app._details.value.startswith('<details class="alibi-details"><summary>')
 
 
-def test_without_details_none_are_shown() -> None:
+def test_without_details_none_are_shown():
     app = Doubling(big=True)
     app.big = False
     assert app.details == ""
@@ -446,37 +443,37 @@ class DoublingWithAVeryLongNameIndeed(Doubling):
     """Its repr is longer than the 110 characters at which ipywidgets cuts."""
 
 
-def test_repr_is_the_state() -> None:
+def test_repr_is_the_state():
     app = Doubling(count=3, color="red")
     assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
 
 
-def opened_from(code: str) -> App:
+def opened_from(code):
     """The app that code opens, in a notebook that knows the app of these tests."""
     *_, call = code.splitlines()
-    app: App = eval(call, {"widgets": SimpleNamespace(Doubling=Doubling)})
+    app = eval(call, {"widgets": SimpleNamespace(Doubling=Doubling)})
     return app
 
 
-def test_code_opens_the_same_app_even_with_a_long_value() -> None:
+def test_code_opens_the_same_app_even_with_a_long_value():
     app = Doubling(count=3, color="red", name="'x' " * 5000)
     assert opened_from(app.as_code())._state() == app._state()
 
 
-def test_copy_button_has_the_code_of_the_present_state() -> None:
+def test_copy_button_has_the_code_of_the_present_state():
     app = Doubling()
     app.count = 5
     assert app._page.code == app.as_code()
     assert "count=5" in app._page.code
 
 
-def test_repr_of_a_long_value_is_cut() -> None:
+def test_repr_of_a_long_value_is_cut():
     assert len(repr(Doubling(name="x" * 5000))) < 130
 
 
-def test_text_output_is_the_whole_repr() -> None:
+def test_text_output_is_the_whole_repr():
     app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
     assert len(repr(app)) > 110
-    bundle: dict[str, Any] = app._repr_mimebundle_()
+    bundle = app._repr_mimebundle_()
     assert bundle["text/plain"] == repr(app)
     assert "application/vnd.jupyter.widget-view+json" in bundle

@@ -5,10 +5,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -18,11 +16,11 @@ from alibi_viz.widgets.core.background import Background, Debounce
 PATIENCE = 30  # seconds until a test gives up: no result depends on them
 
 
-def start(stream: Iterable[object], **callbacks: Any) -> Background:
+def start(stream, **callbacks):
     return Background(stream, **callbacks).start()
 
 
-def failing() -> Iterator[int]:
+def failing():
     yield 1
     raise ArithmeticError("no more")
 
@@ -30,16 +28,16 @@ def failing() -> Iterator[int]:
 class Gate:
     """A stream that goes on only when it is told to, and says when it waits."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.reached = threading.Event()
         self.open = threading.Event()
         self.items = 0
         self.closed_by: threading.Thread | None = None
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self):
         return self._stream()
 
-    def _stream(self) -> Iterator[int]:
+    def _stream(self):
         try:
             while True:
                 self.reached.set()
@@ -51,19 +49,19 @@ class Gate:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
+def gate():
     gate = Gate()
     yield gate
     gate.open.set()
 
 
-def test_result_returns_when_the_stream_has_ended() -> None:
-    seen: list[int] = []
+def test_result_returns_when_the_stream_has_ended():
+    seen = []
     start(map(seen.append, range(5))).result(PATIENCE)
     assert seen == [0, 1, 2, 3, 4]
 
 
-def test_stop_ends_after_the_current_item(gate: Gate) -> None:
+def test_stop_ends_after_the_current_item(gate):
     background = start(iter(gate))
     gate.reached.wait(PATIENCE)
     background.stop()
@@ -72,7 +70,7 @@ def test_stop_ends_after_the_current_item(gate: Gate) -> None:
     assert gate.items == 1
 
 
-def test_a_stopped_stream_is_closed_on_its_own_thread(gate: Gate) -> None:
+def test_a_stopped_stream_is_closed_on_its_own_thread(gate):
     background = start(iter(gate))
     gate.reached.wait(PATIENCE)
     background.stop()
@@ -81,8 +79,8 @@ def test_a_stopped_stream_is_closed_on_its_own_thread(gate: Gate) -> None:
     assert gate.closed_by is background._thread
 
 
-def test_an_error_while_closing_is_raised() -> None:
-    def stream() -> Iterator[int]:
+def test_an_error_while_closing_is_raised():
+    def stream():
         try:
             yield 1
             background.stop()
@@ -96,7 +94,7 @@ def test_an_error_while_closing_is_raised() -> None:
         background.result(PATIENCE)
 
 
-def test_running_work_cannot_be_cancelled(gate: Gate) -> None:
+def test_running_work_cannot_be_cancelled(gate):
     background = start(iter(gate))
     gate.reached.wait(PATIENCE)
     assert not background.cancel(), "it has to be stopped"
@@ -104,8 +102,8 @@ def test_running_work_cannot_be_cancelled(gate: Gate) -> None:
 
 
 def test_work_that_has_ended_is_not_kept_until_the_interpreter_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     exits = Mock()
     monkeypatch.setattr("alibi_viz.widgets.core.background.atexit", exits)
     start(iter(())).result(PATIENCE)
@@ -113,14 +111,14 @@ def test_work_that_has_ended_is_not_kept_until_the_interpreter_ends(
     exits.unregister.assert_any_call(registered)
 
 
-def test_an_exception_of_the_stream_is_passed_to_end_and_raised() -> None:
+def test_an_exception_of_the_stream_is_passed_to_end_and_raised():
     end = Mock()
     with pytest.raises(ArithmeticError, match="no more") as caught:
         start(failing(), end=end).result(PATIENCE)
     end.assert_called_once_with(caught.value)
 
 
-def test_an_exception_of_show_is_passed_to_end_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_show_is_passed_to_end_and_raised(monkeypatch):
     monkeypatch.setattr(Background, "every", 0)
     end = Mock()
     show = Mock(side_effect=ZeroDivisionError("cannot draw"))
@@ -129,21 +127,19 @@ def test_an_exception_of_show_is_passed_to_end_and_raised(monkeypatch: pytest.Mo
     end.assert_called_once_with(caught.value)
 
 
-def test_an_exception_of_end_is_raised() -> None:
+def test_an_exception_of_end_is_raised():
     end = Mock(side_effect=TypeError("cannot end"))
     with pytest.raises(TypeError, match="cannot end"):
         start(range(2), end=end).result(PATIENCE)
 
 
-def test_end_gets_none_after_success() -> None:
+def test_end_gets_none_after_success():
     end = Mock()
     start(range(2), end=end).result(PATIENCE)
     end.assert_called_once_with(None)
 
 
-def consume(
-    monkeypatch: pytest.MonkeyPatch, times: list[float], *, every: float, longest_wait: float
-) -> tuple[list[int], list[int]]:
+def consume(monkeypatch, times, *, every, longest_wait):
     """The items after which a drawing was shown, and those after which the progress was.
 
     `times` is what the clock says whenever it is asked: at the start, with each item, and after
@@ -152,9 +148,9 @@ def consume(
     clock = Mock()
     clock.monotonic.side_effect = times
     monkeypatch.setattr("alibi_viz.widgets.core.background.time", clock)
-    seen: list[int] = []
-    shown: list[int] = []
-    progress: list[int] = []
+    seen = []
+    shown = []
+    progress = []
     background = Background(
         map(seen.append, range(1, 9)),
         show=lambda: shown.append(seen[-1]),
@@ -168,8 +164,8 @@ def consume(
 
 
 def test_show_comes_seldom_and_takes_at_most_a_25th_of_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     times = [
         0,  # at the start: show in 3 seconds
         1,  # with item 1
@@ -189,8 +185,8 @@ def test_show_comes_seldom_and_takes_at_most_a_25th_of_the_time(
 
 
 def test_next_drawing_comes_after_the_longest_wait_however_long_the_last_one_took(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     times = [
         0,  # at the start
         3,  # with item 1, which is shown,
@@ -203,7 +199,7 @@ def test_next_drawing_comes_after_the_longest_wait_however_long_the_last_one_too
     assert shown == [1, 3]
 
 
-def test_progress_is_shown_between_two_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_between_two_drawings(monkeypatch):
     times = [
         0,  # at the start
         3,  # with item 1, which is drawn until
@@ -218,8 +214,8 @@ def test_progress_is_shown_between_two_drawings(monkeypatch: pytest.MonkeyPatch)
     assert progress == [3, 5]
 
 
-def test_awaiting_keeps_the_event_loop_free(gate: Gate) -> None:
-    async def work_beside_it() -> None:
+def test_awaiting_keeps_the_event_loop_free(gate):
+    async def work_beside_it():
         background = start(iter(gate))
         waiting = asyncio.ensure_future(background._wait())
         # Only this coroutine opens the gate, so the work ends only if the loop is free to run it.
@@ -231,16 +227,16 @@ def test_awaiting_keeps_the_event_loop_free(gate: Gate) -> None:
     asyncio.run(work_beside_it())
 
 
-def test_awaiting_raises_the_exception_of_the_stream() -> None:
-    async def wait() -> None:
+def test_awaiting_raises_the_exception_of_the_stream():
+    async def wait():
         await start(failing())
 
     with pytest.raises(ArithmeticError, match="no more"):
         asyncio.run(wait())
 
 
-def test_cancelling_what_awaits_stops_the_stream(gate: Gate) -> None:
-    async def cancel() -> Background:
+def test_cancelling_what_awaits_stops_the_stream(gate):
+    async def cancel():
         background = start(iter(gate))
         cell = asyncio.ensure_future(background._wait())
         await asyncio.sleep(0)
@@ -256,9 +252,7 @@ def test_cancelling_what_awaits_stops_the_stream(gate: Gate) -> None:
     assert background.done()
 
 
-def test_an_interrupt_while_waiting_stops_the_stream(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_waiting_stops_the_stream(gate, monkeypatch):
     monkeypatch.setattr(Future, "result", Mock(side_effect=KeyboardInterrupt))
     background = start(iter(gate))
     with pytest.raises(KeyboardInterrupt):
@@ -274,7 +268,7 @@ Background(itertools.repeat(None), end=lambda _: print("ended")).start()
 """
 
 
-def test_the_end_of_the_interpreter_stops_the_stream() -> None:
+def test_the_end_of_the_interpreter_stops_the_stream():
     done = subprocess.run(
         [sys.executable, "-c", LEFT_RUNNING],
         capture_output=True,
@@ -289,15 +283,15 @@ def test_the_end_of_the_interpreter_stops_the_stream() -> None:
 class Timers:
     """An event loop's timers, which only `elapse` lets expire: no test waits."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.timers: list[Mock] = []
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Mock:
+    def call_later(self, delay, callback):
         timer = Mock(callback=callback)
         self.timers.append(timer)
         return timer
 
-    def elapse(self) -> None:
+    def elapse(self):
         for timer in self.timers:
             if not timer.cancel.called:
                 timer.callback()
@@ -305,13 +299,13 @@ class Timers:
 
 
 @pytest.fixture
-def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+def timers(monkeypatch):
     timers = Timers()
     monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
     return timers
 
 
-def test_debounced_work_waits_until_the_delay_has_passed(timers: Timers) -> None:
+def test_debounced_work_waits_until_the_delay_has_passed(timers):
     work = Mock()
     Debounce(0.5)(work)
     work.assert_not_called()
@@ -319,7 +313,7 @@ def test_debounced_work_waits_until_the_delay_has_passed(timers: Timers) -> None
     work.assert_called_once()
 
 
-def test_only_the_last_of_many_debounced_works_runs(timers: Timers) -> None:
+def test_only_the_last_of_many_debounced_works_runs(timers):
     debounce = Debounce(0.5)
     works = [Mock() for _ in range(10)]
     for work in works:
@@ -328,7 +322,7 @@ def test_only_the_last_of_many_debounced_works_runs(timers: Timers) -> None:
     assert [work.call_count for work in works] == [0] * 9 + [1]
 
 
-def test_flushed_work_runs_at_once_and_not_again(timers: Timers) -> None:
+def test_flushed_work_runs_at_once_and_not_again(timers):
     work = Mock()
     debounce = Debounce(0.5)
     debounce(work)
@@ -339,7 +333,7 @@ def test_flushed_work_runs_at_once_and_not_again(timers: Timers) -> None:
     work.assert_called_once()
 
 
-def test_stopped_work_never_runs(timers: Timers) -> None:
+def test_stopped_work_never_runs(timers):
     work = Mock()
     debounce = Debounce(0.5)
     debounce(work)

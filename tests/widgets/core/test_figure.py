@@ -5,8 +5,6 @@ import html
 import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -17,7 +15,7 @@ from tests.widgets.core.test_app import Doubling
 
 
 @pytest.fixture
-def figure() -> LiveFigure:
+def figure():
     """Two traces and an annotation."""
     figure = go.Figure([go.Scatter(name="one", marker_size=3), go.Scatter(name="two")])
     figure.add_annotation(text="here")
@@ -25,11 +23,11 @@ def figure() -> LiveFigure:
 
 
 @pytest.fixture
-def messages(figure: LiveFigure) -> list[dict[str, Any]]:
+def messages(figure):
     """What the figure sends to its page from now on."""
-    sent: list[dict[str, Any]] = []
+    sent = []
 
-    def keep(change: Any) -> None:
+    def keep(change):
         if change.new:
             sent.append(change.new)
 
@@ -37,7 +35,7 @@ def messages(figure: LiveFigure) -> list[dict[str, Any]]:
     return sent
 
 
-def test_page_is_not_asked_to_count_its_views(figure: LiveFigure) -> None:
+def test_page_is_not_asked_to_count_its_views(figure):
     assert figure.get_state()["_view_count"] is None, "it would report them to a closed figure"
 
 
@@ -54,23 +52,21 @@ print(nbformat.validate.__name__)
 
 
 @pytest.fixture(scope="module")
-def printed_without_nbformat() -> str:
+def printed_without_nbformat():
     command = [sys.executable, "-c", WITHOUT_NBFORMAT]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
-def test_plotly_still_shows_its_own_figures(printed_without_nbformat: str) -> None:
+def test_plotly_still_shows_its_own_figures(printed_without_nbformat):
     """It asks for the version of nbformat, and would say that it is not installed."""
     assert "application/vnd.plotly.v1+json" in printed_without_nbformat
 
 
-def test_the_whole_of_nbformat_can_be_imported_later(printed_without_nbformat: str) -> None:
+def test_the_whole_of_nbformat_can_be_imported_later(printed_without_nbformat):
     assert printed_without_nbformat.splitlines()[-1] == "validate"
 
 
-def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(figure, messages):
     with figure.batch_update():
         figure.data[0].x = [1, 2]
         figure.data[1].name = "three"
@@ -87,14 +83,12 @@ def test_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch(
     assert message["layout_data"] == {}
 
 
-def test_one_value_for_all_traces_is_sent_as_it_is(figure: LiveFigure) -> None:
+def test_one_value_for_all_traces_is_sent_as_it_is(figure):
     figure.plotly_update({"visible": False})
     assert [trace.visible for trace in figure.data] == [False, False]
 
 
-def test_change_of_the_layout_names_elements_with_brackets(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_change_of_the_layout_names_elements_with_brackets(figure, messages):
     with figure.batch_update():
         figure.layout.annotations[0].text = "there"
         figure.layout.xaxis.range = [0, 1]
@@ -102,9 +96,7 @@ def test_change_of_the_layout_names_elements_with_brackets(
     assert message["layout_data"] == {"annotations[0].text": "there", "xaxis.range": [0, 1]}
 
 
-def test_change_of_the_layout_draws_no_trace_again(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_change_of_the_layout_draws_no_trace_again(figure, messages):
     with figure.batch_update():
         figure.layout.xaxis.range = [0, 1]
     (message,) = messages
@@ -113,29 +105,25 @@ def test_change_of_the_layout_draws_no_trace_again(
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Widget, set[str]]]:
+def sent(monkeypatch):
     """Every message with new values from now on: its widget and the names of the values."""
-    messages: list[tuple[Widget, set[str]]] = []
+    messages = []
 
-    def keep(widget: Widget, key: str | set[str] | None = None) -> None:
+    def keep(widget, key=None):
         messages.append((widget, {key} if isinstance(key, str) else set(key or ())))
 
     monkeypatch.setattr(Widget, "send_state", keep)
     return messages
 
 
-def test_changes_of_a_batch_are_one_message(
-    figure: LiveFigure, sent: list[tuple[Widget, set[str]]]
-) -> None:
+def test_changes_of_a_batch_are_one_message(figure, sent):
     with figure.batch_update():
         figure.data[0].x = [1, 2]
         figure.layout.xaxis.range = [0, 1]
     assert [widget for widget, _ in sent] == [figure]
 
 
-def test_equal_changes_make_different_messages(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_equal_changes_make_different_messages(figure, messages):
     for width in (300, 400, 300):
         with figure.batch_update():
             figure.layout.width = width
@@ -144,7 +132,7 @@ def test_equal_changes_make_different_messages(
     assert first != last, "the page would take the last one for no change"
 
 
-def test_new_page_gets_no_changes_that_are_in_the_figure_already(figure: LiveFigure) -> None:
+def test_new_page_gets_no_changes_that_are_in_the_figure_already(figure):
     with figure.batch_update():
         figure.layout.width = 300
     state = figure.get_state()
@@ -152,9 +140,7 @@ def test_new_page_gets_no_changes_that_are_in_the_figure_already(figure: LiveFig
     assert state["_py2js_update"] is None
 
 
-def test_held_changes_are_sent_in_their_order_when_the_block_ends(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_held_changes_are_sent_in_their_order_when_the_block_ends(figure, messages):
     with figure.held():
         for width in (300, 400):
             with figure.batch_update():
@@ -163,9 +149,7 @@ def test_held_changes_are_sent_in_their_order_when_the_block_ends(
     assert [message["layout_data"] for message in messages] == [{"width": 300}, {"width": 400}]
 
 
-def test_held_changes_are_sent_when_the_outermost_block_ends(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_held_changes_are_sent_when_the_outermost_block_ends(figure, messages):
     with figure.held():
         with figure.held(), figure.batch_update():
             figure.layout.width = 300
@@ -173,9 +157,7 @@ def test_held_changes_are_sent_when_the_outermost_block_ends(
     assert len(messages) == 1
 
 
-def test_held_changes_are_sent_when_the_block_raises(
-    figure: LiveFigure, messages: list[dict[str, Any]]
-) -> None:
+def test_held_changes_are_sent_when_the_block_raises(figure, messages):
     with pytest.raises(ZeroDivisionError), figure.held():
         with figure.batch_update():
             figure.layout.width = 300
@@ -183,7 +165,7 @@ def test_held_changes_are_sent_when_the_block_raises(
     assert len(messages) == 1
 
 
-def test_caption_is_sent_before_the_figure(sent: list[tuple[Widget, set[str]]]) -> None:
+def test_caption_is_sent_before_the_figure(sent):
     app = BatchedDoubling()
     sent.clear()
     app.count = 5
@@ -194,66 +176,64 @@ def test_caption_is_sent_before_the_figure(sent: list[tuple[Widget, set[str]]]) 
 class BatchedDoubling(Doubling):
     """Draws in a `batch_update`, as the apps do."""
 
-    def draw(self) -> str | tuple[str, str]:
+    def draw(self):
         with self.figure.batch_update():
             return super().draw()
 
 
 @pytest.fixture
-def app() -> Doubling:
+def app():
     return Doubling(name="</p><script>alert(1)</script>", big=True)
 
 
 @pytest.fixture
-def page(app: Doubling, tmp_path: Path) -> str:
+def page(app, tmp_path):
     """The saved page."""
     return app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
 
 
-def test_saved_page_has_the_caption_and_the_details(app: Doubling, page: str) -> None:
+def test_saved_page_has_the_caption_and_the_details(app, page):
     assert html.escape(f"{app.caption} {app.details}") in page
 
 
-def test_saved_page_escapes_words(page: str) -> None:
+def test_saved_page_escapes_words(page):
     assert "<script>alert(1)" not in page
 
 
-def test_saved_page_is_one_page(page: str) -> None:
+def test_saved_page_is_one_page(page):
     assert page.count("<html") == 1
 
 
-def test_saved_page_fetches_nothing(page: str) -> None:
+def test_saved_page_fetches_nothing(page):
     assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=", page) == []
 
 
-def test_saved_page_contains_plotly(page: str) -> None:
+def test_saved_page_contains_plotly(page):
     assert "Plotly.newPlot" in page
     assert len(page) > 3_000_000
 
 
-def test_saved_page_shows_no_logo(page: str) -> None:
+def test_saved_page_shows_no_logo(page):
     assert '"displaylogo": false' in page
 
 
 @pytest.mark.parametrize("name", ["x.PNG", "x.svg", "x.pdf"])
-def test_image_is_of_the_snapshot(
-    app: Doubling, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved: dict[Path, go.Figure] = {}
+def test_image_is_of_the_snapshot(app, name, tmp_path, monkeypatch):
+    saved = {}
     # A browser for each would be slow.
     monkeypatch.setattr("alibi_viz.figures.theme.save_images", saved.update)
     path = app.save(str(tmp_path / name))
     assert saved == {path: app.snapshot()}
 
 
-def test_other_suffix_is_refused(app: Doubling, tmp_path: Path) -> None:
+def test_other_suffix_is_refused(app, tmp_path):
     with pytest.raises(ValueError, match=r"save writes .*, got '\.zip' in .*x"):
         app.save(tmp_path / "x.html.zip")
 
 
-def test_snapshot_is_a_plain_figure(app: Doubling) -> None:
+def test_snapshot_is_a_plain_figure(app):
     assert type(app.snapshot()) is go.Figure
 
 
-def test_snapshots_of_equal_apps_are_equal() -> None:
+def test_snapshots_of_equal_apps_are_equal():
     assert Doubling().snapshot().to_json() == Doubling().snapshot().to_json()

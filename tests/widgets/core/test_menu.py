@@ -1,8 +1,6 @@
 """A menu offers what its trait may be now, and the choice stays the user's."""
 
-import plotly.graph_objects as go
 import pytest
-from ipywidgets import Dropdown, Widget
 from traitlets import Any
 
 from alibi_viz.figures import theme
@@ -14,7 +12,7 @@ from tests.widgets.race.small_race import control
 LETTERS = "abcdef"
 
 
-def shorter(distance: float) -> float:
+def shorter(distance):
     """A function that a menu shows by its name."""
     return distance / 2
 
@@ -28,43 +26,41 @@ class Drawer(App):
     function = Any(window).tag(state=True)
 
     @property
-    def letters(self) -> list[str]:
+    def letters(self):
         """The last `count` letters, so that another count has another first one."""
         return list(LETTERS[-self.count :])
 
-    def functions(self) -> list[object]:
+    def functions(self):
         return [window, shorter]
 
-    def blank(self) -> go.Figure:
+    def blank(self):
         return theme.blank(200)
 
-    def controls(self) -> list[Widget]:
+    def controls(self):
         return [
             self.menu("letter", "letter", "s-letter", "Which", {"f": "last"}, follows="count"),
             self.menu("function", "function", "s-function", "Which", offered=self.functions),
         ]
 
-    def draw(self) -> str:
+    def draw(self):
         return f"{self.count} letters, {self.letter}"
 
 
 @pytest.fixture
-def app() -> Drawer:
+def app():
     return Drawer()
 
 
-def entries(menu: Dropdown) -> list[str]:
+def entries(menu):
     """The texts in a menu."""
     return [text for text, _ in menu.options]
 
 
-def test_new_entries_are_sent_together_with_the_selected_one(
-    app: Drawer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_entries_are_sent_together_with_the_selected_one(app, monkeypatch):
     menu = control(app, "s-letter")
-    sent: list[set[str]] = []
+    sent = []
 
-    def keep(names: set[str]) -> None:
+    def keep(names):
         sent.append(set(names))  # a copy: ipywidgets empties its own
 
     monkeypatch.setattr(menu, "send_state", keep)
@@ -72,45 +68,45 @@ def test_new_entries_are_sent_together_with_the_selected_one(
     assert sent == [{"_options_labels", "index"}]
 
 
-def test_menu_offers_what_its_trait_may_be(app: Drawer) -> None:
+def test_menu_offers_what_its_trait_may_be(app):
     assert entries(control(app, "s-letter")) == ["d", "e", "last"]
 
 
-def test_menu_selects_the_value_of_its_trait(app: Drawer) -> None:
+def test_menu_selects_the_value_of_its_trait(app):
     assert control(app, "s-letter").label == "e"
 
 
-def test_followed_trait_changes_the_offer(app: Drawer) -> None:
+def test_followed_trait_changes_the_offer(app):
     app.count = 5
     assert entries(control(app, "s-letter")) == ["b", "c", "d", "e", "last"]
 
 
-def test_changed_offer_keeps_the_choice(app: Drawer) -> None:
+def test_changed_offer_keeps_the_choice(app):
     app.count = 5
     assert app.letter == "e"
     assert control(app, "s-letter").label == "e"
 
 
-def test_choice_from_a_changed_offer_reaches_the_trait(app: Drawer) -> None:
+def test_choice_from_a_changed_offer_reaches_the_trait(app):
     app.count = 5
     control(app, "s-letter").label = "b"
     assert app.letter == "b"
 
 
-def test_choice_by_its_text_reaches_the_trait(app: Drawer) -> None:
+def test_choice_by_its_text_reaches_the_trait(app):
     control(app, "s-letter").label = "last"
     assert app.letter == "f"
 
 
-def test_value_in_code_is_selected_in_the_menu(app: Drawer) -> None:
+def test_value_in_code_is_selected_in_the_menu(app):
     app.letter = "f"
     assert control(app, "s-letter").label == "last"
 
 
-def test_function_is_offered_by_its_name(app: Drawer) -> None:
+def test_function_is_offered_by_its_name(app):
     assert entries(control(app, "s-function")) == ["window", "shorter"]
 
 
-def test_chosen_function_reaches_the_trait(app: Drawer) -> None:
+def test_chosen_function_reaches_the_trait(app):
     control(app, "s-function").label = "shorter"
     assert app.function is shorter

@@ -1,8 +1,7 @@
 """A slider may have a button that plays it."""
 
-import plotly.graph_objects as go
 import pytest
-from ipywidgets import Play, Widget
+from ipywidgets import Play
 
 from alibi_viz import widgets
 from alibi_viz.figures import theme
@@ -17,61 +16,61 @@ class Clock(App):
     why = Why("Time passes.", "01_the_line", "The rule")
     hour = Count(3, min=1, max=12)
 
-    def blank(self) -> go.Figure:
+    def blank(self):
         return theme.blank(200)
 
-    def controls(self) -> list[Widget]:
+    def controls(self):
         return [
             self.slider("hour", "hour", "s-hour", "Which hour", play=True),
             self.reset_button(),
         ]
 
-    def draw(self) -> str:
+    def draw(self):
         return f"{self.hour} o'clock"
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock():
     return Clock()
 
 
 @pytest.fixture
-def play(clock: Clock) -> Play:
+def play(clock):
     return control(clock, "s-hour-play")
 
 
-def test_a_step_of_the_button_moves_the_app(clock: Clock, play: Play) -> None:
+def test_a_step_of_the_button_moves_the_app(clock, play):
     play.set_state({"value": 4})  # as the page does
     assert clock.caption == "4 o'clock"
 
 
-def test_a_step_of_the_button_moves_the_slider(clock: Clock, play: Play) -> None:
+def test_a_step_of_the_button_moves_the_slider(clock, play):
     play.set_state({"value": 4})
     assert control(clock, "s-hour").value == 4
 
 
-def test_the_button_goes_on_from_where_the_slider_is(clock: Clock, play: Play) -> None:
+def test_the_button_goes_on_from_where_the_slider_is(clock, play):
     control(clock, "s-hour").set_state({"value": 9})
     assert play.value == 9
 
 
-def test_the_button_plays_every_value_of_the_slider(play: Play) -> None:
+def test_the_button_plays_every_value_of_the_slider(play):
     assert (play.min, play.max, play.step) == (1, 12, 1)
 
 
-def test_the_button_stops_at_the_end(play: Play) -> None:
+def test_the_button_stops_at_the_end(play):
     assert not play.repeat
 
 
-def test_the_button_cannot_be_made_to_repeat(play: Play) -> None:
+def test_the_button_cannot_be_made_to_repeat(play):
     assert not play.show_repeat
 
 
-def test_the_button_leaves_the_kernel_time_to_draw(play: Play) -> None:
+def test_the_button_leaves_the_kernel_time_to_draw(play):
     assert play.interval >= 100  # milliseconds
 
 
-def test_reset_stops_the_button(clock: Clock, play: Play) -> None:
+def test_reset_stops_the_button(clock, play):
     play.playing = True
     control(clock, "s-reset").click()
     assert not play.playing
@@ -85,7 +84,7 @@ def test_reset_stops_the_button(clock: Clock, play: Play) -> None:
         pytest.param("PositionZoo", "s-distance-play", id="clocks turn"),
     ],
 )
-def test_what_happens_in_time_can_be_played(name: str, css: str) -> None:
+def test_what_happens_in_time_can_be_played(name, css):
     app = getattr(widgets, name)()
     (button,) = [widget for widget in controls(app) if isinstance(widget, Play)]
     assert css in button._dom_classes

@@ -1,18 +1,16 @@
 """Fixtures shared by the tests of LengthLab."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from alibi_viz.measure import questions
 from alibi_viz.train.training import DEFAULT_MODEL
 from alibi_viz.widgets.race import state
-from tests.widgets.race.paced_race import Pace, paced
+from tests.widgets.race.paced_race import paced
 from tests.widgets.race.small_race import TARGETS
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_models() -> Iterator[None]:
+def small_models():
     """Most of the time of a short race goes into testing its models, which don't have to be good
     here."""
     with pytest.MonkeyPatch.context() as patch:
@@ -24,7 +22,7 @@ def small_models() -> Iterator[None]:
 
 
 @pytest.fixture
-def pace() -> Iterator[Pace]:
+def pace():
     """For races that wait until the test lets them go on."""
     with paced() as pace:
         yield pace

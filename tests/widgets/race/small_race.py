@@ -1,14 +1,9 @@
 """A small race to drive without a browser, and helpers that read its app."""
 
-from typing import Any
-
-from ipywidgets import Widget
-
 from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.curve_plot import traces_by_slot
 from alibi_viz.measure.sentences import sentences
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below as controls
 
 ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
@@ -21,20 +16,20 @@ DEADLINE = 120  # seconds until a test gives up waiting for a thread: no result 
 # The race.
 
 
-def small(**state: object) -> LengthLab:
+def small(**state):
     """An app whose race takes less than a second."""
     settings = {"methods": ["alibi", "none"], "length": LENGTH, "steps": 10, **state}
     return LengthLab(**settings)
 
 
-def trained(**state: object) -> LengthLab:
+def trained(**state):
     """A small race that has ended."""
     app = small(**state)
     app.train().result(DEADLINE)
     return app
 
 
-def wait_for_end(app: LengthLab) -> None:
+def wait_for_end(app):
     """Wait until the threads of the app have ended: one may start another."""
     while app.running:
         for work in app.works:
@@ -42,7 +37,7 @@ def wait_for_end(app: LengthLab) -> None:
             assert work.done(), f"a race has not ended within {DEADLINE} s"
 
 
-def open_tab(app: LengthLab, question: str) -> None:
+def open_tab(app, question):
     """Open a question, and wait for its measurements."""
     app.question = question
     wait_for_end(app)
@@ -51,7 +46,7 @@ def open_tab(app: LengthLab, question: str) -> None:
 # What the app shows.
 
 
-def control(app: Widget, css: str) -> Widget:
+def control(app, css):
     """The control with a CSS class, as a browser test finds it."""
     for widget in controls(app):
         if css in getattr(widget, "_dom_classes", ()):
@@ -59,7 +54,7 @@ def control(app: Widget, css: str) -> Widget:
     raise LookupError(f"there is no control {css!r}")
 
 
-def visible(widget: Widget) -> list[Widget]:
+def visible(widget):
     """A widget and all inside it that are shown."""
     if not widget.has_trait("layout"):
         return []
@@ -71,37 +66,37 @@ def visible(widget: Widget) -> list[Widget]:
     return shown
 
 
-def visible_controls(app: Widget) -> list[str]:
+def visible_controls(app):
     """The CSS classes of the controls that are shown, in reading order."""
-    classes: list[str] = []
+    classes = []
     for widget in visible(app):
         if widget.has_trait("disabled"):
             classes += widget._dom_classes
     return classes
 
 
-def message(app: App) -> str:
+def message(app):
     return app._message.value
 
 
-def losses(app: LengthLab) -> dict[str, list[float]]:
+def losses(app):
     """{method: bits at each training step} of the latest seed."""
     by_method = app._shown.losses.groupby("method", sort=False)["value"]
     return {method: values.tolist() for method, values in by_method}
 
 
-def trace(app: LengthLab, kind: str, method: str) -> Any:
+def trace(app, kind, method):
     """The trace of a method: its "mean", its "seeds", or its "training"."""
     slot = app._shown.slots.index(method)
     return getattr(traces_by_slot(app.figure)[slot], kind)
 
 
-def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
+def points(app, kind, method):
     """{x: y} of a trace."""
     drawn = trace(app, kind, method)
     return dict(zip(list(drawn.x), list(drawn.y), strict=True))
 
 
-def sentence_count(app: App) -> int:
+def sentence_count(app):
     """How many sentences the caption has: at most two are allowed."""
     return len(sentences([app.caption]))

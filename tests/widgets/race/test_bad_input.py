@@ -1,11 +1,9 @@
 """Bad input to LengthLab: the app shows an error message, stays usable and loses nothing."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
-from alibi_viz.measure.table import Row
 from alibi_viz.train.race import Race
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
@@ -21,7 +19,7 @@ from tests.widgets.race.small_race import (
 
 
 @pytest.fixture(scope="module")
-def untouched(small_models: None) -> LengthLab:
+def untouched(small_models):
     """An app that takes none of the values below."""
     return small()
 
@@ -86,9 +84,7 @@ GUESSES = "guesses must be {method: holds, degrades, fails or None}"
         ),
     ],
 )
-def test_bad_value_is_named_and_changes_nothing(
-    untouched: LengthLab, name: str, value: object, told: str
-) -> None:
+def test_bad_value_is_named_and_changes_nothing(untouched, name, value, told):
     before = repr(untouched)
     with pytest.raises(BadValue) as caught:
         setattr(untouched, name, value)
@@ -119,7 +115,7 @@ UNUSABLE = [
 ]
 
 
-def enter(app: LengthLab, text: str) -> None:
+def enter(app, text):
     """Type a text into its field. If it can be read, press Train: its length matters for a race."""
     control(app, "s-own-text").value = text
     if app.text is not None:
@@ -135,30 +131,30 @@ class Unusable(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=UNUSABLE)
-def unusable(small_models: None, request: pytest.FixtureRequest) -> Unusable:
+def unusable(small_models, request):
     text, reason = request.param
     app = small()
     enter(app, text)
     return Unusable(app, text, reason)
 
 
-def test_unusable_text_is_named(unusable: Unusable) -> None:
+def test_unusable_text_is_named(unusable):
     assert unusable.reason in message(unusable.app)
 
 
-def test_message_about_a_text_is_short(unusable: Unusable) -> None:
+def test_message_about_a_text_is_short(unusable):
     assert len(message(unusable.app)) < 600
 
 
-def test_message_about_a_text_is_escaped(unusable: Unusable) -> None:
+def test_message_about_a_text_is_escaped(unusable):
     assert "<script>" not in message(unusable.app)
 
 
-def test_unusable_text_stays_in_the_field_to_be_corrected(unusable: Unusable) -> None:
+def test_unusable_text_stays_in_the_field_to_be_corrected(unusable):
     assert control(unusable.app, "s-own-text").value == unusable.text
 
 
-def test_unusable_text_starts_no_race(unusable: Unusable) -> None:
+def test_unusable_text_starts_no_race(unusable):
     assert not unusable.app.running
 
 
@@ -169,7 +165,7 @@ def test_unusable_text_starts_no_race(unusable: Unusable) -> None:
         pytest.param("x" * 1000, id="too short"),
     ],
 )
-def test_reset_clears_an_unusable_text(entered: str) -> None:
+def test_reset_clears_an_unusable_text(entered):
     app = small()
     enter(app, entered)
     control(app, "s-reset").click()
@@ -178,7 +174,7 @@ def test_reset_clears_an_unusable_text(entered: str) -> None:
     assert message(app) == ""
 
 
-def test_another_text_can_be_entered_after_an_unreadable_one() -> None:
+def test_another_text_can_be_entered_after_an_unreadable_one():
     app = small()
     field = control(app, "s-own-text")
     field.value = "/nowhere/x"
@@ -188,7 +184,7 @@ def test_another_text_can_be_entered_after_an_unreadable_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def shortest_text(small_models: None) -> LengthLab:
+def shortest_text(small_models):
     """A race on a text whose validation part has 130 bytes.
 
     That is a sequence of the longest length, 128, the byte that follows it, and one to spare.
@@ -201,9 +197,7 @@ def shortest_text(small_models: None) -> LengthLab:
 @pytest.mark.parametrize(
     "question", ["gap", "by position", "same targets", "names", "softmax denominator"]
 )
-def test_shortest_text_to_train_on_is_long_enough_for_every_question(
-    shortest_text: LengthLab, question: str
-) -> None:
+def test_shortest_text_to_train_on_is_long_enough_for_every_question(shortest_text, question):
     open_tab(shortest_text, question)
     assert message(shortest_text) == ""
 
@@ -211,17 +205,17 @@ def test_shortest_text_to_train_on_is_long_enough_for_every_question(
 # An error that nobody expects
 
 
-def too_large(*_: object, **settings: object) -> Race:
+def too_large(*_, **settings):
     """A race whose first row needs more memory than there is."""
 
-    def rows() -> Iterator[Row]:
+    def rows():
         yield {"value": bytearray(2**60)}
 
     return Race(rows(), {})
 
 
 @pytest.fixture(scope="module")
-def out_of_memory(small_models: None) -> LengthLab:
+def out_of_memory(small_models):
     app = small()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alibi_viz.lab.race", too_large)
@@ -230,14 +224,14 @@ def out_of_memory(small_models: None) -> LengthLab:
     return app
 
 
-def test_unexpected_error_is_that_of_the_future(out_of_memory: LengthLab) -> None:
+def test_unexpected_error_is_that_of_the_future(out_of_memory):
     (work,) = out_of_memory.works
     assert isinstance(work.exception(), MemoryError)
 
 
-def test_unexpected_error_is_shown(out_of_memory: LengthLab) -> None:
+def test_unexpected_error_is_shown(out_of_memory):
     assert "MemoryError" in message(out_of_memory)
 
 
-def test_another_race_can_be_started_after_an_unexpected_error(out_of_memory: LengthLab) -> None:
+def test_another_race_can_be_started_after_an_unexpected_error(out_of_memory):
     assert not control(out_of_memory, "s-train").disabled

@@ -9,7 +9,7 @@ from alibi_viz.widgets.race.state import RaceState
 from tests.tables import table
 
 
-def said_after_a_race(training_loss: float) -> str:
+def said_after_a_race(training_loss):
     """What is said at once about a finished race whose loss on unseen text is 3 bits per byte."""
     seed = 3
     question = main_question("text")
@@ -28,11 +28,11 @@ def said_after_a_race(training_loss: float) -> str:
     return summary
 
 
-def test_learning_by_heart_is_said_first() -> None:
+def test_learning_by_heart_is_said_first():
     summary = said_after_a_race(training_loss=1.0)
     assert summary.startswith("ALiBi (1.00 bits per byte there, 3.00 on unseen text) has learned")
 
 
 @pytest.mark.parametrize("training_loss", [2.5, 3.5])
-def test_learning_is_not_called_learning_by_heart(training_loss: float) -> None:
+def test_learning_is_not_called_learning_by_heart(training_loss):
     assert "by heart" not in said_after_a_race(training_loss)

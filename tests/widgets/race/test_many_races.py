@@ -13,7 +13,7 @@ from torch import Tensor
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.race.state import RaceState
-from tests.widgets.race.paced_race import Pace, paced
+from tests.widgets.race.paced_race import paced
 from tests.widgets.race.small_race import small
 
 WARM_UP = 3  # races, after which everything that is kept once is there
@@ -31,10 +31,10 @@ class Remains(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def after_warm_up_and_after_all(small_models: None) -> tuple[Remains, Remains]:
+def after_warm_up_and_after_all(small_models):
     app = small(methods=["alibi"], steps=2000)
 
-    def race(pace: Pace) -> None:
+    def race(pace):
         pace.train(app)
         pace.go(1)
         pace.stop(app)
@@ -48,7 +48,7 @@ def after_warm_up_and_after_all(small_models: None) -> tuple[Remains, Remains]:
     return after_warm_up, remains()
 
 
-def remains() -> Remains:
+def remains():
     gc.collect()
     alive = Counter(type(candidate) for candidate in gc.get_objects())
     objects = dict.fromkeys(MADE_BY_A_RACE, 0)
@@ -61,15 +61,15 @@ def remains() -> Remains:
 
 
 def test_stopped_races_leave_no_thread(
-    after_warm_up_and_after_all: tuple[Remains, Remains],
-) -> None:
+    after_warm_up_and_after_all,
+):
     after_warm_up, after_all = after_warm_up_and_after_all
     assert after_all.threads - after_warm_up.threads == set()
 
 
 def test_stopped_races_leave_no_object(
-    after_warm_up_and_after_all: tuple[Remains, Remains],
-) -> None:
+    after_warm_up_and_after_all,
+):
     after_warm_up, after_all = after_warm_up_and_after_all
     before = after_warm_up.objects
     more = {cls: count for cls, count in after_all.objects.items() if count > before[cls]}
@@ -77,8 +77,8 @@ def test_stopped_races_leave_no_object(
 
 
 def test_stopped_races_leave_no_memory(
-    after_warm_up_and_after_all: tuple[Remains, Remains],
-) -> None:
+    after_warm_up_and_after_all,
+):
     after_warm_up, after_all = after_warm_up_and_after_all
     growth = (after_all.memory - after_warm_up.memory) / RACES
     assert growth < MAX_GROWTH

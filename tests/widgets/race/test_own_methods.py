@@ -1,20 +1,17 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
 import html
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from alibi_viz.lab import load_text
 from alibi_viz.models import Position, register_method
-from alibi_viz.models.positions.custom import LawFunction
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
-from tests.widgets.race.paced_race import Pace
 from tests.widgets.race.small_race import (
     DEADLINE,
     ENGLISH,
@@ -26,24 +23,24 @@ from tests.widgets.race.small_race import (
 )
 
 
-def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
+def ends_in_nan(distance, head, num_heads):
     return (7.0 - distance).sqrt()
 
 
 class Offset(Position):
     """A learned bias for the current token."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.value = nn.Parameter(torch.zeros(()))
 
-    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+    def bias(self, query_length, key_length, x=None):
         is_current = torch.eye(key_length, device=self.value.device)[key_length - query_length :]
         return self.value * is_current
 
 
 class Broken(Position):
-    def __init__(self) -> None:
+    def __init__(self):
         raise KeyError("no such table")
 
 
@@ -51,46 +48,46 @@ class Broken(Position):
 
 
 @pytest.fixture(scope="module")
-def app_after_race(small_models: None) -> LengthLab:
+def app_after_race(small_models):
     """A race that has ended. Its own methods are unknown after the first test, which is why tests
     read what it shows and draw nothing."""
     return trained(methods=["alibi", root, Offset])
 
 
-def test_function_and_class_get_their_names() -> None:
+def test_function_and_class_get_their_names():
     app = small(methods=["alibi", root, Offset])
     assert app.methods == ("alibi", "root", "Offset")
 
 
 @pytest.mark.parametrize("name", ["root", "Offset"])
-def test_function_and_class_have_a_checkbox(name: str) -> None:
+def test_function_and_class_have_a_checkbox(name):
     app = small(methods=["alibi", root, Offset])
     assert control(app, f"s-{name}").value is True
 
 
-def test_function_and_class_are_trained_beside_alibi(app_after_race: LengthLab) -> None:
+def test_function_and_class_are_trained_beside_alibi(app_after_race):
     assert list(app_after_race.means) == ["alibi", "root", "Offset"]
 
 
 @pytest.mark.parametrize("name", ["root", "Offset"])
-def test_function_and_class_have_a_curve(app_after_race: LengthLab, name: str) -> None:
+def test_function_and_class_have_a_curve(app_after_race, name):
     drawn = {trace.name for trace in app_after_race.figure.data if trace.visible}
     assert name in drawn
 
 
 @pytest.mark.parametrize("name", ["root", "Offset"])
-def test_function_and_class_have_a_bar(app_after_race: LengthLab, name: str) -> None:
+def test_function_and_class_have_a_bar(app_after_race, name):
     assert f'aria-label="{name}"' in control(app_after_race, "s-lanes").value
 
 
-def test_learned_parameter_of_a_class_is_trained(app_after_race: LengthLab) -> None:
+def test_learned_parameter_of_a_class_is_trained(app_after_race):
     assert app_after_race.models["Offset"].transformer.position.value != 0
 
 
 # Methods that are set later
 
 
-def test_method_that_is_set_later_is_offered_once() -> None:
+def test_method_that_is_set_later_is_offered_once():
     app = small()
     app.methods = ["alibi", root]
     app.methods = ["alibi"]
@@ -99,19 +96,19 @@ def test_method_that_is_set_later_is_offered_once() -> None:
     assert len(boxes) == 1
 
 
-def test_checkbox_removes_a_method_that_was_set_in_code() -> None:
+def test_checkbox_removes_a_method_that_was_set_in_code():
     app = small()
     app.methods = ["alibi", root]
     control(app, "s-root").value = False
     assert app.methods == ("alibi",)
 
 
-def test_method_is_offered_by_later_apps() -> None:
+def test_method_is_offered_by_later_apps():
     small(methods=["alibi", root])
     assert control(LengthLab(methods=["none"]), "s-root").value is False
 
 
-def test_method_that_is_set_during_a_race_is_locked_until_its_end(pace: Pace) -> None:
+def test_method_that_is_set_during_a_race_is_locked_until_its_end(pace):
     app = small()
     pace.train(app)
     app.methods = ["alibi", root]
@@ -126,42 +123,42 @@ def test_method_that_is_set_during_a_race_is_locked_until_its_end(pace: Pace) ->
 # Settings that have changed although their names have not
 
 
-def race_on(text: str) -> RaceState:
+def race_on(text):
     return RaceState("text", ("alibi",), length=8, steps=10, seed=0, seeds=1, text=load_text(text))
 
 
-def test_races_on_equal_texts_are_equal() -> None:
+def test_races_on_equal_texts_are_equal():
     assert race_on(ENGLISH) == race_on(ENGLISH)
 
 
-def test_races_on_different_texts_of_one_name_differ() -> None:
+def test_races_on_different_texts_of_one_name_differ():
     assert race_on(ENGLISH) != race_on(ENGLISH + ".")
 
 
-def power_law(power: int) -> LawFunction:
+def power_law(power):
     """Functions of one name with different values, as when a cell is edited and run again."""
 
-    def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    def edited(distance, head, num_heads):
         return -(distance.float() ** power)
 
     return edited
 
 
-def test_caption_says_that_a_law_was_edited_since_the_race() -> None:
+def test_caption_says_that_a_law_was_edited_since_the_race():
     app = trained(methods=[power_law(1)])
     assert "changed since" not in app.caption
     app.methods = [power_law(2)]
     assert "changed since" in app.caption
 
 
-def test_law_that_was_edited_elsewhere_makes_the_race_stale_when_it_is_chosen_again() -> None:
+def test_law_that_was_edited_elsewhere_makes_the_race_stale_when_it_is_chosen_again():
     app = trained(methods=[power_law(1)])
     register_method(power_law(2))
     app.methods = ["edited"]
     assert "changed since" in app.caption
 
 
-def test_choosing_the_same_law_again_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choosing_the_same_law_again_draws_nothing(monkeypatch):
     law = power_law(1)
     app = small(methods=[law])
     draw = Mock(return_value="a caption")
@@ -185,14 +182,14 @@ def test_choosing_the_same_law_again_draws_nothing(monkeypatch: pytest.MonkeyPat
         pytest.param(Broken, "no such table", id="a class that raises"),
     ],
 )
-def test_message_tells_why_a_method_fails(method: Any, words: str) -> None:
+def test_message_tells_why_a_method_fails(method, words):
     app = small(methods=["alibi", method])
     control(app, "s-train").click()
     assert words in html.unescape(message(app))
 
 
 @pytest.mark.parametrize("method", [ends_in_nan, Broken])
-def test_others_can_be_trained_after_a_method_has_failed(method: Any) -> None:
+def test_others_can_be_trained_after_a_method_has_failed(method):
     app = small(methods=["alibi", method])
     control(app, "s-train").click()
     app.methods = ["alibi"]

@@ -15,7 +15,7 @@ STARTED = "Training on sequences of 8 bytes of tales, seed"
 MEASURED_LATER = "The models will be measured when the race is over."
 
 
-def running_race() -> RaceState:
+def running_race():
     """A race of two seeds that has just started, with a test of its models after step 50."""
     race = RaceState("text", ("alibi",), length=8, steps=100, seed=3, seeds=2)
     race.state = "running"
@@ -23,13 +23,13 @@ def running_race() -> RaceState:
     return race
 
 
-def add_rows(race: RaceState, question: str, x: int, step: int) -> None:
+def add_rows(race, question, x, step):
     """Add a row of the first seed, which is 3."""
     rows = table(question, {"alibi": [{x: 2.0}]}, length=8, step=step)
     race.rows += rows.to_dict("records")
 
 
-def finished_race(curves: dict[str, list[dict[int, float]]], **guesses: str) -> RaceState:
+def finished_race(curves, **guesses):
     """A race with these losses after its last step: {method: {length: bits} of each seed}."""
     seeds = len(next(iter(curves.values())))
     race = RaceState(
@@ -43,9 +43,7 @@ def finished_race(curves: dict[str, list[dict[int, float]]], **guesses: str) -> 
     return race
 
 
-def told(
-    race: RaceState, question: str = "longer sequences", measuring: bool = False
-) -> tuple[str, str]:
+def told(race, question="longer sequences", measuring=False):
     """The caption and the details."""
     return captions.caption(
         race, lab.find_question(question), race.table, note="", measuring=measuring
@@ -55,17 +53,17 @@ def told(
 # While it runs
 
 
-def test_race_that_has_just_started_was_not_tested_yet() -> None:
+def test_race_that_has_just_started_was_not_tested_yet():
     race = running_race()
     caption = f"{STARTED} 1 of 2, not tested yet. {MEASURED_LATER}"
     assert told(race, "by position") == (caption, "")
 
 
-def test_bars_of_a_race_that_has_just_started_are_at_step_0() -> None:
+def test_bars_of_a_race_that_has_just_started_are_at_step_0():
     assert "<span>step 0 of 100</span>" in captions.lanes(running_race())
 
 
-def test_last_test_is_the_last_one_of_the_main_question() -> None:
+def test_last_test_is_the_last_one_of_the_main_question():
     race = running_race()
     add_rows(race, "longer sequences", x=8, step=50)
     add_rows(race, "gap", x=70, step=70)
@@ -73,7 +71,7 @@ def test_last_test_is_the_last_one_of_the_main_question() -> None:
     assert caption == f"{STARTED} 1 of 2, last tested after step 50. {MEASURED_LATER}"
 
 
-def test_tests_of_an_earlier_seed_do_not_count() -> None:
+def test_tests_of_an_earlier_seed_do_not_count():
     race = running_race()
     add_rows(race, "longer sequences", x=8, step=50)
     race.models[4] = {}
@@ -85,7 +83,7 @@ def test_tests_of_an_earlier_seed_do_not_count() -> None:
 
 
 @pytest.fixture
-def stopped() -> RaceState:
+def stopped():
     race = running_race()
     race.models[4] = {}
     race.state = "stopped"
@@ -94,12 +92,12 @@ def stopped() -> RaceState:
     return race
 
 
-def test_models_of_a_stopped_race_were_not_measured(stopped: RaceState) -> None:
+def test_models_of_a_stopped_race_were_not_measured(stopped):
     caption, _ = told(stopped, "by position")
     assert caption.endswith("The models were not measured.")
 
 
-def test_models_of_a_stopped_race_may_be_measured_now(stopped: RaceState) -> None:
+def test_models_of_a_stopped_race_may_be_measured_now(stopped):
     caption, _ = told(stopped, "by position", measuring=True)
     assert caption.endswith("The models are being measured.")
 
@@ -115,9 +113,7 @@ def test_models_of_a_stopped_race_may_be_measured_now(stopped: RaceState) -> Non
         pytest.param(0.09, "seeds: 3.", id="little is repeated"),
     ],
 )
-def test_details_tell_how_much_of_the_text_is_repeated(
-    stopped: RaceState, share: float, end: str
-) -> None:
+def test_details_tell_how_much_of_the_text_is_repeated(stopped, share, end):
     vars(stopped.source)["repeats"] = share  # a cached property
     _, details = told(stopped, "by position")
     assert details.endswith(end)
@@ -126,7 +122,7 @@ def test_details_tell_how_much_of_the_text_is_repeated(
 # Finished
 
 
-def test_caption_tells_the_outcome_and_what_is_best_on_the_longest_sequences() -> None:
+def test_caption_tells_the_outcome_and_what_is_best_on_the_longest_sequences():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}], "none": [{8: 2.1, 16: 3.0}]})
     caption, _ = told(race)
     assert caption == (
@@ -135,13 +131,13 @@ def test_caption_tells_the_outcome_and_what_is_best_on_the_longest_sequences() -
     )
 
 
-def test_caption_tells_what_holds_in_every_seed() -> None:
+def test_caption_tells_what_holds_in_every_seed():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}, {8: 2.2, 16: 2.21}]})
     caption, _ = told(race)
     assert caption.startswith("Up to 16 bytes, in every seed ALiBi holds (+0.05 at most), in bits")
 
 
-def test_details_tell_what_is_not_defined_and_what_was_trained() -> None:
+def test_details_tell_what_is_not_defined_and_what_was_trained():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}], "learned": [{8: 2.5, 16: math.nan}]})
     _, details = told(race)
     assert details == (
@@ -151,7 +147,7 @@ def test_details_tell_what_is_not_defined_and_what_was_trained() -> None:
     )
 
 
-def test_details_tell_which_method_is_sure_and_wrong() -> None:
+def test_details_tell_which_method_is_sure_and_wrong():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.05}], "none": [{8: 2.1, 16: 6.0}]})
     _, details = told(race)
     assert (
@@ -167,13 +163,13 @@ def test_details_tell_which_method_is_sure_and_wrong() -> None:
         pytest.param(1.9, "degrades", "wrong", id="wrong"),
     ],
 )
-def test_guess_is_judged_by_the_outcome(rise: float, guess: str, verdict: str) -> None:
+def test_guess_is_judged_by_the_outcome(rise, guess, verdict):
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0 + rise}]}, alibi=guess)
     caption, _ = told(race)
     assert caption.startswith(f"You guessed {verdict} about ALiBi ({guess}). Up to 16 bytes, ")
 
 
-def test_guesses_that_are_right_and_wrong_are_told_in_one_sentence() -> None:
+def test_guesses_that_are_right_and_wrong_are_told_in_one_sentence():
     race = finished_race(
         {"alibi": [{8: 2.0, 16: 2.0}], "none": [{8: 2.0, 16: 4.0}]}, alibi="holds", none="holds"
     )
@@ -181,7 +177,7 @@ def test_guesses_that_are_right_and_wrong_are_told_in_one_sentence() -> None:
     assert caption.startswith("You guessed right about ALiBi (holds) and wrong about none (holds).")
 
 
-def test_a_simple_caption_has_the_verdict_and_the_outcome_in_letters() -> None:
+def test_a_simple_caption_has_the_verdict_and_the_outcome_in_letters():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0}]}, alibi="holds")
     caption, _ = captions.simple_caption(race, race.table, note="")
     assert caption == (
@@ -190,7 +186,7 @@ def test_a_simple_caption_has_the_verdict_and_the_outcome_in_letters() -> None:
     )
 
 
-def test_two_lists_of_guesses_have_a_comma_between_them() -> None:
+def test_two_lists_of_guesses_have_a_comma_between_them():
     curves = {"alibi": [{8: 2.0, 16: 2.0}], "rotary": [{8: 2.0, 16: 4.0}]}
     race = finished_race(
         curves | {"none": [{8: 2.0, 16: 4.0}]}, alibi="holds", rotary="fails", none="holds"
@@ -201,7 +197,7 @@ def test_two_lists_of_guesses_have_a_comma_between_them() -> None:
     )
 
 
-def test_guess_is_not_judged_where_the_seeds_disagree() -> None:
+def test_guess_is_not_judged_where_the_seeds_disagree():
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0}, {8: 2.0, 16: 4.0}]}, alibi="holds")
     caption, _ = told(race)
     assert caption == "The seeds disagree about ALiBi."

@@ -2,7 +2,6 @@
 models of every seed."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from statistics import fmean
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.models import LanguageModel
-from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.background import Background
 from tests.tables import curve
 from tests.widgets.race.small_race import (
@@ -32,12 +29,12 @@ TEXT = lab.load_text()
 
 
 @pytest.fixture(scope="module")
-def two_seeds(small_models: None) -> LengthLab:
+def two_seeds(small_models):
     return trained(methods=["learned", "none"], seed=3, seeds=2)
 
 
 @pytest.fixture
-def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
+def raced(two_seeds):
     """A race of two methods and two seeds that has ended."""
     yield two_seeds
     two_seeds.question = "longer sequences"
@@ -45,7 +42,7 @@ def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
 
 
 @pytest.mark.parametrize("question", MEASURED_AFTERWARDS)
-def test_open_question_shows_what_the_lab_measures(raced: LengthLab, question: str) -> None:
+def test_open_question_shows_what_the_lab_measures(raced, question):
     open_tab(raced, question)
     model = raced.models["none"]  # of the last seed
     measured = lab.find_question(question).measure(model, TEXT, LENGTH, 16)
@@ -55,13 +52,13 @@ def test_open_question_shows_what_the_lab_measures(raced: LengthLab, question: s
 
 
 @pytest.mark.parametrize("question", MEASURED_AFTERWARDS)
-def test_open_question_is_measured_for_every_seed(raced: LengthLab, question: str) -> None:
+def test_open_question_is_measured_for_every_seed(raced, question):
     open_tab(raced, question)
     rows = raced.results
     assert set(rows.loc[rows["question"] == question, "seed"]) == {3, 4}
 
 
-def test_question_that_is_opened_again_is_not_measured_again(raced: LengthLab) -> None:
+def test_question_that_is_opened_again_is_not_measured_again(raced):
     open_tab(raced, "same targets")
     rows = len(raced.results)
     open_tab(raced, "gap")
@@ -73,9 +70,7 @@ def test_question_that_is_opened_again_is_not_measured_again(raced: LengthLab) -
     "question",
     ["longer sequences", "gap", "by position", "same targets", "names", "needle"],
 )
-def test_caption_of_each_question_has_at_most_two_sentences(
-    raced: LengthLab, question: str
-) -> None:
+def test_caption_of_each_question_has_at_most_two_sentences(raced, question):
     open_tab(raced, question)
     assert sentence_count(raced) <= 2
     raced.seed = 8  # with a note that the settings have changed
@@ -85,31 +80,31 @@ def test_caption_of_each_question_has_at_most_two_sentences(
 # The gap, which is measured during the race
 
 
-def gap_by_step(app: LengthLab, method: str) -> dict[int, float]:
+def gap_by_step(app, method):
     """The mean over the two seeds."""
     first = curve(app.results, "gap", label=method, seed=3)
     second = curve(app.results, "gap", label=method, seed=4)
     return {step: fmean([first[step], second[step]]) for step in first}
 
 
-def test_gap_is_drawn_as_its_mean_over_the_seeds(raced: LengthLab) -> None:
+def test_gap_is_drawn_as_its_mean_over_the_seeds(raced):
     open_tab(raced, "gap")
     assert points(raced, "mean", "none") == pytest.approx(gap_by_step(raced, "none"))
 
 
-def test_caption_tells_the_gap_at_the_last_step(raced: LengthLab) -> None:
+def test_caption_tells_the_gap_at_the_last_step(raced):
     open_tab(raced, "gap")
     last_gap = gap_by_step(raced, "none")[10]
     with_a_true_minus = f"{last_gap:+z.2f}".replace("-", "−")  # noqa: RUF001
     assert f"none holds ({with_a_true_minus})" in raced.caption
 
 
-def test_legend_names_a_method_whose_gap_is_not_defined(raced: LengthLab) -> None:
+def test_legend_names_a_method_whose_gap_is_not_defined(raced):
     open_tab(raced, "gap")
     assert trace(raced, "mean", "learned").name == "learned (not defined)"
 
 
-def test_training_loss_is_hidden_beside_another_question(raced: LengthLab) -> None:
+def test_training_loss_is_hidden_beside_another_question(raced):
     open_tab(raced, "gap")
     assert trace(raced, "training", "none").visible is False
 
@@ -120,13 +115,11 @@ def test_training_loss_is_hidden_beside_another_question(raced: LengthLab) -> No
 class Measurement:
     """A measurement that takes until a test ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.begun = threading.Event()
         self.may_end = threading.Event()
 
-    def measure(
-        self, model: LanguageModel, source: object, length: int, longest: int
-    ) -> Iterator[tuple[int, float, int]]:
+    def measure(self, model, source, length, longest):
         self.begun.set()
         assert self.may_end.wait(DEADLINE)
         yield length, 1.0, 1
@@ -134,12 +127,12 @@ class Measurement:
 
 
 @pytest.fixture(scope="module")
-def one_seed(small_models: None) -> LengthLab:
+def one_seed(small_models):
     return trained(methods=["none"])
 
 
 @pytest.fixture
-def measuring(one_seed: LengthLab) -> Iterator[tuple[LengthLab, Measurement]]:
+def measuring(one_seed):
     """A race that has ended, whose models are being measured for the question "by position"."""
     measurement = Measurement()
     by_position = one_seed.questions["by position"]
@@ -156,16 +149,16 @@ def measuring(one_seed: LengthLab) -> Iterator[tuple[LengthLab, Measurement]]:
 
 
 def test_caption_says_that_the_models_are_being_measured(
-    measuring: tuple[LengthLab, Measurement],
-) -> None:
+    measuring,
+):
     app, _ = measuring
     app.refresh()
     assert app.caption.endswith("The models are being measured.")
 
 
 def test_question_that_is_opened_during_a_measurement_is_measured_after_it(
-    measuring: tuple[LengthLab, Measurement],
-) -> None:
+    measuring,
+):
     app, measurement = measuring
     app.question = "same targets"
     measurement.may_end.set()
@@ -174,14 +167,12 @@ def test_question_that_is_opened_during_a_measurement_is_measured_after_it(
     assert "being measured" not in app.caption
 
 
-def test_a_new_race_stops_the_measurement_of_the_last(
-    measuring: tuple[LengthLab, Measurement], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_race_stops_the_measurement_of_the_last(measuring, monkeypatch):
     app, measurement = measuring
     measured_race = app._race
     (work,) = app.works
 
-    def stop() -> None:
+    def stop():
         Background.stop(work)
         measurement.may_end.set()
 
@@ -192,12 +183,12 @@ def test_a_new_race_stops_the_measurement_of_the_last(
     assert app._race.measured == {"by position"}, "the question is still open"
 
 
-def test_caption_before_a_race_says_what_the_open_question_asks() -> None:
+def test_caption_before_a_race_says_what_the_open_question_asks():
     app = small(question="same targets")
     assert "How does more context change the loss" in app.caption
 
 
-def test_question_that_is_open_during_a_race_is_measured_at_its_end() -> None:
+def test_question_that_is_open_during_a_race_is_measured_at_its_end():
     app = trained(methods=["none"], question="by position")
     assert app.caption.startswith("From position 1 to ")
     assert message(app) == ""

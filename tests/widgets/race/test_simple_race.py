@@ -1,17 +1,14 @@
 """A simple race of LengthLab, the first thing that a reader of the course sees: a column for each
 model, the guess about Emma, and the verdict above the curves."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from alibi_viz import lab
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.train.training import limited_threads
-from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.race.state import HERO, OPENING, Written
-from tests.widgets.race.paced_race import Pace, paced
+from tests.widgets.race.paced_race import paced
 from tests.widgets.race.small_race import (
     LENGTH,
     TESTED_LENGTHS,
@@ -30,34 +27,34 @@ CHECK = "check"
 CROSS = "times"
 
 
-def column_text(app: LengthLab, method: str) -> str:
+def column_text(app, method):
     """What a model writes, as its column shows it."""
     return app._columns_of_methods[method].text.value
 
 
-def bar(app: LengthLab, method: str) -> str:
+def bar(app, method):
     return app._columns_of_methods[method].bar.value
 
 
-def telling(**state: object) -> LengthLab:
+def telling(**state):
     """A simple app whose models go on with the tale of Emma."""
     return small(**{"simple": True, "length": TELLING_LENGTH, "guesses": GUESSES, **state})
 
 
-def rows_until_first_test(methods: int) -> int:
+def rows_until_first_test(methods):
     """How many rows a race of ten steps hands out until all methods have been tested once."""
     rows_of_a_test = len(TESTED_LENGTHS) + 1  # a loss at each length, and the gap
     return methods * (1 + rows_of_a_test)
 
 
 @pytest.fixture(scope="module")
-def raced(small_models: None) -> LengthLab:
+def raced(small_models):
     """A simple race that has ended."""
     return trained(simple=True, guesses=GUESSES)
 
 
 @pytest.fixture(scope="module")
-def tested_once(small_models: None) -> Iterator[LengthLab]:
+def tested_once(small_models):
     """A simple race of ten steps that waits after the test of its first step."""
     with paced() as pace:
         app = small(simple=True)
@@ -70,14 +67,14 @@ def tested_once(small_models: None) -> Iterator[LengthLab]:
 # The columns
 
 
-def test_each_method_has_a_column_with_its_guess_in_it() -> None:
+def test_each_method_has_a_column_with_its_guess_in_it():
     app = small(simple=True, guesses=GUESSES)
     columns = control(app, "s-columns")
     assert control(columns, "s-guess-alibi") in visible(columns)
     assert control(columns, "s-guess-none") in visible(columns)
 
 
-def test_column_of_a_method_that_is_no_longer_chosen_is_hidden() -> None:
+def test_column_of_a_method_that_is_no_longer_chosen_is_hidden():
     app = small(simple=True, guesses=GUESSES)
     app.methods = ["alibi"]
     columns = visible(control(app, "s-columns"))
@@ -85,17 +82,17 @@ def test_column_of_a_method_that_is_no_longer_chosen_is_hidden() -> None:
     assert app._columns_of_methods["alibi"] in columns
 
 
-def test_column_has_the_color_of_its_curve(raced: LengthLab) -> None:
+def test_column_has_the_color_of_its_curve(raced):
     color = trace(raced, "mean", "none").line.color
     assert color in raced._columns_of_methods["none"].layout.border_left
 
 
-def test_before_a_race_a_column_says_what_will_stand_in_it() -> None:
+def test_before_a_race_a_column_says_what_will_stand_in_it():
     assert "appears here while it trains" in column_text(small(simple=True), "alibi")
 
 
 @pytest.mark.parametrize("method", ["alibi", "none"])
-def test_models_write_when_they_are_tested(tested_once: LengthLab, method: str) -> None:
+def test_models_write_when_they_are_tested(tested_once, method):
     model = lab.make_model(method, max_length=LENGTH)
     with limited_threads(1):
         training = lab.train(model, lab.load_text(), length=LENGTH, steps=10)
@@ -104,12 +101,12 @@ def test_models_write_when_they_are_tested(tested_once: LengthLab, method: str) 
     assert tested_once.written[method].texts == texts
 
 
-def test_text_is_in_its_column_while_the_race_runs(tested_once: LengthLab) -> None:
+def test_text_is_in_its_column_while_the_race_runs(tested_once):
     assert "real words beyond letter 8" in column_text(tested_once, "alibi")
     assert '<span class="beyond">' in column_text(tested_once, "alibi")
 
 
-def test_models_write_anew_at_each_test(pace: Pace) -> None:
+def test_models_write_anew_at_each_test(pace):
     app = small(methods=["alibi"], simple=True)
     pace.train(app)
     pace.go(rows_until_first_test(methods=1))
@@ -118,19 +115,19 @@ def test_models_write_anew_at_each_test(pace: Pace) -> None:
     assert app.written["alibi"] is not first
 
 
-def test_last_text_is_by_the_model_that_is_trained_to_the_end(raced: LengthLab) -> None:
+def test_last_text_is_by_the_model_that_is_trained_to_the_end(raced):
     texts = lab.continuations(raced.models["alibi"], lab.load_text(), LENGTH)
     assert raced.written["alibi"].texts == texts
 
 
-def test_models_of_another_race_write_only_at_its_end(pace: Pace) -> None:
+def test_models_of_another_race_write_only_at_its_end(pace):
     app = small(methods=["alibi"])
     pace.train(app)
     pace.go(rows_until_first_test(methods=1))
     assert app.written == {}
 
 
-def test_hero_is_marked_in_a_text() -> None:
+def test_hero_is_marked_in_a_text():
     app = telling()
     race = app._planned()
     race.written["alibi"] = Written([Continuation(OPENING, " Then", " Emma slept.")] * 8, 0.5)
@@ -141,7 +138,7 @@ def test_hero_is_marked_in_a_text() -> None:
 # The bars
 
 
-def test_bars_move_without_a_drawing(pace: Pace) -> None:
+def test_bars_move_without_a_drawing(pace):
     app = small(methods=["alibi"], steps=20, simple=True)
     pace.train(app)
     caption = app.caption
@@ -151,7 +148,7 @@ def test_bars_move_without_a_drawing(pace: Pace) -> None:
     assert app.caption == caption
 
 
-def test_bars_of_a_race_that_is_not_simple_move_without_a_drawing(pace: Pace) -> None:
+def test_bars_of_a_race_that_is_not_simple_move_without_a_drawing(pace):
     app = small(methods=["alibi"], steps=20)
     pace.train(app)
     pace.go(1)
@@ -159,9 +156,7 @@ def test_bars_of_a_race_that_is_not_simple_move_without_a_drawing(pace: Pace) ->
     assert "<span>step 1 of 20</span>" in control(app, "s-lanes").value
 
 
-def test_figure_of_a_simple_race_is_drawn_after_tests_only(
-    pace: Pace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figure_of_a_simple_race_is_drawn_after_tests_only(pace, monkeypatch):
     monkeypatch.setattr(Background, "every", 0.0)  # seconds between two drawings
     monkeypatch.setattr(Background, "longest_wait", 0.0)
     app = small(methods=["alibi"], steps=20, simple=True)
@@ -176,33 +171,33 @@ def test_figure_of_a_simple_race_is_drawn_after_tests_only(
 # The figure and the verdict
 
 
-def test_verdict_is_above_the_figure() -> None:
+def test_verdict_is_above_the_figure():
     app = small(simple=True)
     assert app.children.index(app._caption) == app.children.index(app.figure) - 1
 
 
-def test_leaving_simple_mode_puts_the_caption_below_the_figure() -> None:
+def test_leaving_simple_mode_puts_the_caption_below_the_figure():
     app = small(simple=True)
     app.simple = False
     assert app.children.index(app._caption) == app.children.index(app.figure) + 1
 
 
-def test_simple_race_has_no_panel_of_the_training_loss(raced: LengthLab) -> None:
+def test_simple_race_has_no_panel_of_the_training_loss(raced):
     assert trace(raced, "mean", "alibi").visible
     assert not trace(raced, "training", "alibi").visible
 
 
-def test_axis_of_losses_is_the_same_before_a_race_and_after_it(raced: LengthLab) -> None:
+def test_axis_of_losses_is_the_same_before_a_race_and_after_it(raced):
     before = small(simple=True).figure.layout.yaxis2.range
     assert before == raced.figure.layout.yaxis2.range == (0, 8)
 
 
-def test_lengths_are_multiples_of_those_in_training(raced: LengthLab) -> None:
+def test_lengths_are_multiples_of_those_in_training(raced):
     labels = raced.figure.layout.xaxis2.ticktext
     assert labels[:2] == ("8<br>as in training", "16<br>\N{MULTIPLICATION SIGN}2 longer")
 
 
-def test_caption_before_a_race_asks_for_the_guesses() -> None:
+def test_caption_before_a_race_asks_for_the_guesses():
     app = small(simple=True, guesses={"alibi": None, "none": None})
     assert app.caption == (
         "Guess, then press Train. ALiBi and none learn from texts of 8 letters and are tested on "
@@ -210,17 +205,17 @@ def test_caption_before_a_race_asks_for_the_guesses() -> None:
     )
 
 
-def test_caption_of_a_running_race_tells_the_last_test(tested_once: LengthLab) -> None:
+def test_caption_of_a_running_race_tells_the_last_test(tested_once):
     assert tested_once.caption.startswith("They train and were last tested after step 1.")
 
 
-def test_caption_starts_with_the_verdict(raced: LengthLab) -> None:
+def test_caption_starts_with_the_verdict(raced):
     assert raced.caption.startswith("You guessed ")
 
 
 def test_button_with_the_answer_has_a_check_mark_and_a_wrong_guess_a_cross(
-    small_models: None,
-) -> None:
+    small_models,
+):
     app = trained(simple=True, methods=["alibi"], guesses={"alibi": "fails"})
     marks = dict(
         zip(["holds", "degrades", "fails"], control(app, "s-guess-alibi").icons, strict=True)
@@ -230,12 +225,12 @@ def test_button_with_the_answer_has_a_check_mark_and_a_wrong_guess_a_cross(
     assert marks["fails"] == CROSS
 
 
-def test_buttons_have_no_marks_before_a_race() -> None:
+def test_buttons_have_no_marks_before_a_race():
     app = small(simple=True, guesses=GUESSES)
     assert set(control(app, "s-guess-alibi").icons) <= {""}
 
 
-def test_missing_guess_is_asked_for_and_is_no_error() -> None:
+def test_missing_guess_is_asked_for_and_is_no_error():
     app = small(simple=True, guesses={"alibi": None, "none": None})
     control(app, "s-train").click()
     assert "Make your guess first, for ALiBi and none." in message(app)
@@ -245,13 +240,13 @@ def test_missing_guess_is_asked_for_and_is_no_error() -> None:
 # Emma
 
 
-def test_built_in_text_begins_with_the_opening() -> None:
+def test_built_in_text_begins_with_the_opening():
     opening = bytes(lab.load_text().validation[: len(OPENING)].tolist()).decode()
     assert opening == OPENING
     assert HERO in OPENING
 
 
-def test_emma_is_asked_about_in_a_simple_race_with_guesses() -> None:
+def test_emma_is_asked_about_in_a_simple_race_with_guesses():
     controls = ["s-guess-alibi", "s-guess-none", "s-guess-emma", "s-train", "s-stop"]
     assert visible_controls(telling()) == controls
 
@@ -266,17 +261,17 @@ def test_emma_is_asked_about_in_a_simple_race_with_guesses() -> None:
         pytest.param({"length": 8}, id="sequences that end before her name"),
     ],
 )
-def test_emma_is_not_asked_about_where_she_is_not_told_of(state: dict[str, object]) -> None:
+def test_emma_is_not_asked_about_where_she_is_not_told_of(state):
     assert "s-guess-emma" not in visible_controls(telling(**state))
 
 
-def test_train_button_asks_for_the_guess_about_emma() -> None:
+def test_train_button_asks_for_the_guess_about_emma():
     app = telling()
     control(app, "s-train").click()
     assert "Make your guess first, for Emma." in message(app)
 
 
-def test_button_sets_the_guess_about_emma() -> None:
+def test_button_sets_the_guess_about_emma():
     app = telling()
     control(app, "s-guess-emma").value = "no"
     assert app.emma == "no"
@@ -290,10 +285,8 @@ def test_button_sets_the_guess_about_emma() -> None:
         pytest.param("yes", " Emmanuel.", "wrong", [CROSS, CHECK], id="another name"),
     ],
 )
-def test_guess_about_emma_is_judged_by_the_text(
-    monkeypatch: pytest.MonkeyPatch, guess: str, beyond: str, verdict: str, icons: list[str]
-) -> None:
-    def continuations(*_: object, **options: object) -> list[Continuation]:
+def test_guess_about_emma_is_judged_by_the_text(monkeypatch, guess, beyond, verdict, icons):
+    def continuations(*_, **options):
         return [Continuation(OPENING, " a fox.", beyond)] * 8
 
     monkeypatch.setattr(lab, "continuations", continuations)
