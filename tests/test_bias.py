@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS, right_aligned
 from tests.reference import reference_bias
+from tests.rows import each_case
 
 LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 INTEGERS = (torch.int64, torch.int32, torch.int8, torch.uint8)
@@ -64,13 +65,13 @@ def test_positions_with_a_batch_axis_give_a_bias_per_row(form):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(
+@each_case(
     "slopes",
-    [
-        pytest.param(alibi_slopes(8), id="8 heads"),
-        pytest.param(alibi_slopes(12), id="12 heads"),
-        pytest.param(torch.tensor([0.3, 0.0101]), id="others"),
-    ],
+    {
+        "8 heads": alibi_slopes(8),
+        "12 heads": alibi_slopes(12),
+        "others": torch.tensor([0.3, 0.0101]),
+    },
 )
 def test_half_precision_bias_is_rounded_once_and_last(slopes, dtype):
     steps = torch.arange(2048)
@@ -82,24 +83,24 @@ SLOPES = alibi_slopes(4)
 POSITIONS = torch.arange(3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "wrong"),
-    [
-        pytest.param("slopes", [0.5], id="slopes that are a list"),
-        pytest.param("slopes", SLOPES.long(), id="integer slopes"),
-        pytest.param("slopes", SLOPES[None], id="slopes with two axes"),
-        pytest.param("slopes", SLOPES * math.nan, id="slopes that are NaN"),
-        pytest.param("query_length", -1, id="negative query_length"),
-        pytest.param("query_length", 4, id="more queries than keys"),
-        pytest.param("query_length", 2.0, id="float query_length"),
-        pytest.param("key_length", 3.0, id="float key_length"),
-        pytest.param("positions", POSITIONS.float(), id="float positions"),
-        pytest.param("positions", POSITIONS[0], id="positions without an axis"),
-        pytest.param("positions", torch.arange(4), id="too many positions"),
-        pytest.param("dtype", torch.int64, id="integer dtype"),
-        pytest.param("dtype", "float32", id="dtype as text"),
-        pytest.param("form", "absolute", id="unknown form"),
-    ],
+    {
+        "slopes that are a list": ("slopes", [0.5]),
+        "integer slopes": ("slopes", SLOPES.long()),
+        "slopes with two axes": ("slopes", SLOPES[None]),
+        "slopes that are NaN": ("slopes", SLOPES * math.nan),
+        "negative query_length": ("query_length", -1),
+        "more queries than keys": ("query_length", 4),
+        "float query_length": ("query_length", 2.0),
+        "float key_length": ("key_length", 3.0),
+        "float positions": ("positions", POSITIONS.float()),
+        "positions without an axis": ("positions", POSITIONS[0]),
+        "too many positions": ("positions", torch.arange(4)),
+        "integer dtype": ("dtype", torch.int64),
+        "dtype as text": ("dtype", "float32"),
+        "unknown form": ("form", "absolute"),
+    },
 )
 def test_invalid_argument_is_named(name, wrong):
     arguments = {"slopes": SLOPES, "query_length": 3, "key_length": 3, name: wrong}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
+from tests.rows import each_case
 
 LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 
@@ -139,12 +140,12 @@ def test_given_slopes_are_those_of_the_first_heads():
     assert module.slopes.tolist() == [0.5, 0.25, 0.0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "error", "message"),
-    [
-        pytest.param(3, ValueError, "total_heads must be between 4 and", id="below num_heads"),
-        pytest.param(8.0, TypeError, "total_heads must be an integer, got 8.0", id="float"),
-    ],
+    {
+        "below num_heads": (3, ValueError, "total_heads must be between 4 and"),
+        "float": (8.0, TypeError, "total_heads must be an integer, got 8.0"),
+    },
 )
 def test_wrong_total_heads_are_named(wrong, error, message):
     with pytest.raises(error, match=message):

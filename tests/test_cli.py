@@ -14,6 +14,7 @@ import torch
 import alibi_viz
 from alibi_viz import check, lab
 from alibi_viz.cli import main
+from tests.rows import each_case
 
 SLOW = """import signal, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under a shell's background jobs
@@ -28,34 +29,26 @@ def slopes(heads):
 GALLERY = "alibi_viz.check.gallery"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "status", "message"),
-    [
-        pytest.param(
+    {
+        "wrong bias": (
             [f"{GALLERY}.published_biases:zeta", "--kind", "bias"],
             1,
             "ALiBi check of zeta: 1 fault\nsign reversed",
-            id="wrong bias",
         ),
-        pytest.param(
+        "wrong attention": (
             [f"{GALLERY}.published_attention:jaketae_encoder", "--no-causal"],
             1,
             "rewarded future",
-            id="wrong attention",
         ),
-        pytest.param(
-            ["alibi_viz:alibi_slopes", "--kind", "slopes"],
-            0,
-            "no fault found",
-            id="correct slopes",
-        ),
-        pytest.param(
+        "correct slopes": (["alibi_viz:alibi_slopes", "--kind", "slopes"], 0, "no fault found"),
+        "slopes of another scheme": (
             [f"{GALLERY}.published_slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"],
             0,
             "no fault found",
-            id="slopes of another scheme",
         ),
-    ],
+    },
 )
 def test_check_names_faults_and_has_a_status(arguments, status, message, capsys):
     assert main(["check", *arguments]) == status
@@ -240,15 +233,15 @@ def checked_folder(tmp_path_factory):
     return parent
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "status", "message"),
-    [
-        pytest.param("exits", 1, "SystemExit", id="exits"),
-        pytest.param("exits_when_imported", 2, "SystemExit", id="exits when imported"),
-        pytest.param("forks_and_divides", 1, "division", id="forks and divides"),
-        pytest.param("hangs_when_imported", 1, "bad.py", id="hangs when imported"),
-        pytest.param("holds_the_lock", 1, "in slopes", id="holds the lock"),
-    ],
+    {
+        "exits": ("exits", 1, "SystemExit"),
+        "exits when imported": ("exits_when_imported", 2, "SystemExit"),
+        "forks and divides": ("forks_and_divides", 1, "division"),
+        "hangs when imported": ("hangs_when_imported", 1, "bad.py"),
+        "holds the lock": ("holds_the_lock", 1, "in slopes"),
+    },
 )
 def test_check_fails_at_once_for_code_that_exits_or_hangs(name, status, message, checked_folder):
     folder = checked_folder / name
@@ -353,81 +346,56 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
     assert "there is no JupyterLab: pip install" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(
-            ["lab", "none.ipynb"],
-            "lesson must be one of 00_start_here.ipynb, ",
-            id="unknown lesson",
-        ),
-        pytest.param(["lab", "--out", __file__], "File exists", id="lab into a file"),
-        pytest.param(["check"], "check needs a function", id="check of nothing"),
-        pytest.param(
+    {
+        "unknown lesson": (["lab", "none.ipynb"], "lesson must be one of 00_start_here.ipynb, "),
+        "lab into a file": (["lab", "--out", __file__], "File exists"),
+        "check of nothing": (["check"], "check needs a function"),
+        "function without its module": (
             ["check", "no_colon"],
             "a function must be named package.module:function or file.py:function, got 'no_colon'",
-            id="function without its module",
         ),
-        pytest.param(
+        "check of a missing file": (
             ["check", "no_such_file.py:f"],
             "cannot load no_such_file.py:f: FileNotFoundError",
-            id="check of a missing file",
         ),
-        pytest.param(["check", "leaves.py:f"], "SystemExit", id="file that exits"),
-        pytest.param(
-            ["check", "--vectors", "no_such_file.json"], "no_such_file.json", id="missing vectors"
-        ),
-        pytest.param(["check", "math:sin", "--seconds", "nan"], "seconds must be", id="NaN"),
-        pytest.param(
+        "file that exits": (["check", "leaves.py:f"], "SystemExit"),
+        "missing vectors": (["check", "--vectors", "no_such_file.json"], "no_such_file.json"),
+        "NaN": (["check", "math:sin", "--seconds", "nan"], "seconds must be"),
+        "scale 0": (
             ["check", "math:sin", "--scale", "0"],
             "scale must be a finite number other than 0, got 0.0",
-            id="scale 0",
         ),
-        pytest.param(
-            ["check", "math:sin", "--vectors", "golden.json"],
-            "not both",
-            id="function and vectors",
-        ),
-        pytest.param(
+        "function and vectors": (["check", "math:sin", "--vectors", "golden.json"], "not both"),
+        "vectors with slopes": (
             ["check", "--vectors", "golden.json", "--slopes", "halving"],
             "--slopes can't be used with --vectors",
-            id="vectors with slopes",
         ),
-        pytest.param(
+        "options of another kind": (
             ["check", "math:sin", "--kind", "bias", "--head-dim", "3", "--group-size", "3"],
             "--head-dim and --group",
-            id="options of another kind",
         ),
-        pytest.param(
+        "vectors into a missing folder": (
             ["vectors", "/no/such/folder/golden.json"],
             "/no/such/folder",
-            id="vectors into a missing folder",
         ),
-        pytest.param(
+        "missing text": (
             ["compare", "alibi", "--text", "nowhere.txt"],
             "there is no file 'nowhere.txt'",
-            id="missing text",
         ),
-        pytest.param(
+        "negative workers": (
             ["compare", "alibi", "--workers", "-1"],
             "workers must be an integer of at least 1, got -1",
-            id="negative workers",
         ),
-        pytest.param(
-            ["compare"], "methods must be one or more different names", id="compare nothing"
-        ),
-        pytest.param(
-            ["compare", "no_file.py:law"], "there is no file no_file.py", id="law of a missing file"
-        ),
-        pytest.param(
+        "compare nothing": (["compare"], "methods must be one or more different names"),
+        "law of a missing file": (["compare", "no_file.py:law"], "there is no file no_file.py"),
+        "law that isn't in its module": (
             ["compare", "alibi_viz.laws:cubic"],
             "cannot load alibi_viz.laws:cubic: AttributeError",
-            id="law that isn't in its module",
         ),
-        pytest.param(
-            ["compare", "alibi", "--out", __file__], "File exists", id="compare into a file"
-        ),
-    ],
+        "compare into a file": (["compare", "alibi", "--out", __file__], "File exists"),
+    },
 )
 def test_bad_input_is_one_line_and_exits_with_2(
     arguments,
@@ -446,18 +414,17 @@ def test_bad_input_is_one_line_and_exits_with_2(
     assert not written
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "status", "message"),
-    [
-        pytest.param(
+    {
+        "a worker is killed": (
             BrokenProcessPool("killed"),
             1,
             "a worker process died; finished runs are saved",
-            id="a worker is killed",
         ),
-        pytest.param(lab.TrainingDiverged("not a number"), 1, "not a number", id="diverged"),
-        pytest.param(KeyboardInterrupt(), 130, "stopped; finished runs are saved", id="Ctrl-C"),
-    ],
+        "diverged": (lab.TrainingDiverged("not a number"), 1, "not a number"),
+        "Ctrl-C": (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
+    },
 )
 def test_comparison_that_fails_or_is_stopped_has_a_status(
     error, status, message, capsys, monkeypatch

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import alibi_viz
+from tests.rows import each_case
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
@@ -156,35 +157,24 @@ def loaded():
     return modules
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("module", "not_loaded"),
-    [
-        pytest.param(
+    {
+        "package": (
             "alibi_viz",
             {"pandas", "scipy", "plotly", "PIL", "ipywidgets", "jinja2", "transformers"},
-            id="package",
         ),
-        pytest.param(
-            "alibi_viz.lessons",
-            {"pandas", "scipy", "plotly", "ipywidgets"},
-            id="check and lessons",
-        ),
-        pytest.param(
+        "check and lessons": ("alibi_viz.lessons", {"pandas", "scipy", "plotly", "ipywidgets"}),
+        "lab": (
             "alibi_viz.lab",
             {"scipy", "plotly", "PIL", "kaleido", "ipywidgets", "IPython", "alibi_viz.study"},
-            id="lab",
         ),
-        pytest.param(
+        "figure": (
             "alibi_viz.figures.curve_plot",
             {"scipy", "ipywidgets", "IPython", "alibi_viz.lab"},
-            id="figure",
         ),
-        pytest.param(
-            "alibi_viz.widgets.core.figure",
-            {"nbformat", "jsonschema", "scipy"},
-            id="figure of an app",
-        ),
-    ],
+        "figure of an app": ("alibi_viz.widgets.core.figure", {"nbformat", "jsonschema", "scipy"}),
+    },
 )
 def test_import_doesnt_load_what_stands_higher_or_is_rarely_needed(module, not_loaded, loaded):
     assert not_loaded & loaded[module] == set()

@@ -7,6 +7,7 @@ import torch
 
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, choose_backend
 from tests.attention.cases import qkv
+from tests.rows import each_case
 
 QUERY, KEY, VALUE = qkv(6, heads=2, dim=3, batch=2)
 VALID = {
@@ -61,33 +62,31 @@ def test_a_tensor_that_does_not_fit_is_named(name, fault):
     assert_named(name, fault(VALID[name]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "wrong"),
-    [
-        pytest.param("query", QUERY[0], id="query without batch"),
-        pytest.param("query", QUERY[..., :0], id="query without channels"),
-        pytest.param("query", QUERY.repeat(1, 1, 2, 1), id="query longer than keys"),
-        pytest.param("query", torch.nested.nested_tensor([QUERY] * 2), id="nested query"),
-        pytest.param("key", KEY.half(), id="key of another dtype"),
-        pytest.param("key", KEY.to_sparse(), id="sparse key"),
-        pytest.param("key", KEY.repeat(1, 3, 1, 1), id="more key heads than heads"),
-        pytest.param("key", KEY[:1], id="key of a smaller batch"),
-        pytest.param("value", VALUE[:1], id="value of a smaller batch"),
-        pytest.param("slopes", VALID["slopes"][:1], id="too few slopes"),
-        pytest.param("slopes", VALID["slopes"] * math.inf, id="infinite slopes"),
-        pytest.param("slopes", VALID["slopes"] * math.nan, id="slopes that are NaN"),
-        pytest.param(
-            "slopes", torch.nested.nested_tensor([VALID["slopes"]] * 2), id="nested slopes"
-        ),
-        pytest.param("key_padding_mask", VALID["key_padding_mask"][:1], id="padding, batch"),
-        pytest.param("positions", VALID["positions"][:1], id="too few positions"),
-        pytest.param("scale", math.nan, id="scale that is NaN"),
-        pytest.param("scale", True, id="scale that is a bool"),
-        pytest.param("dropout", 1, id="dropout of everything"),
-        pytest.param("tolerance", 0, id="tolerance 0"),
-        pytest.param("tolerance", 1, id="tolerance 1"),
-        pytest.param("backend", "flash", id="unknown backend"),
-    ],
+    {
+        "query without batch": ("query", QUERY[0]),
+        "query without channels": ("query", QUERY[..., :0]),
+        "query longer than keys": ("query", QUERY.repeat(1, 1, 2, 1)),
+        "nested query": ("query", torch.nested.nested_tensor([QUERY] * 2)),
+        "key of another dtype": ("key", KEY.half()),
+        "sparse key": ("key", KEY.to_sparse()),
+        "more key heads than heads": ("key", KEY.repeat(1, 3, 1, 1)),
+        "key of a smaller batch": ("key", KEY[:1]),
+        "value of a smaller batch": ("value", VALUE[:1]),
+        "too few slopes": ("slopes", VALID["slopes"][:1]),
+        "infinite slopes": ("slopes", VALID["slopes"] * math.inf),
+        "slopes that are NaN": ("slopes", VALID["slopes"] * math.nan),
+        "nested slopes": ("slopes", torch.nested.nested_tensor([VALID["slopes"]] * 2)),
+        "padding, batch": ("key_padding_mask", VALID["key_padding_mask"][:1]),
+        "too few positions": ("positions", VALID["positions"][:1]),
+        "scale that is NaN": ("scale", math.nan),
+        "scale that is a bool": ("scale", True),
+        "dropout of everything": ("dropout", 1),
+        "tolerance 0": ("tolerance", 0),
+        "tolerance 1": ("tolerance", 1),
+        "unknown backend": ("backend", "flash"),
+    },
 )
 def test_a_wrong_argument_is_named_with_what_was_expected(name, wrong):
     assert_named(name, wrong)

@@ -8,6 +8,7 @@ import torch
 
 from alibi_viz import alibi_attention, alibi_slopes
 from tests.attention.cases import MASKING, assert_equal, largest_error, output_and_gradients, qkv
+from tests.rows import each_case
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -23,12 +24,12 @@ def test_gradients_equal_those_of_eager(backend, *, causal, length, learned):
 
 
 @pytest.mark.parametrize("backend", MASKING)
-@pytest.mark.parametrize(
+@each_case(
     "shape",
-    [
-        pytest.param((0, 4, 3, 8), id="empty batch"),
-        pytest.param((2, 4, 0, 8), id="no tokens"),
-    ],
+    {
+        "empty batch": (0, 4, 3, 8),
+        "no tokens": (2, 4, 0, 8),
+    },
 )
 def test_learned_slopes_have_a_gradient_without_any_query(backend, shape):
     slopes = alibi_slopes(4).requires_grad_()
@@ -39,12 +40,12 @@ def test_learned_slopes_have_a_gradient_without_any_query(backend, shape):
 
 
 @pytest.mark.parametrize("backend", ["auto", "mask", "windowed", "folded"])
-@pytest.mark.parametrize(
+@each_case(
     "trained",
-    [
-        pytest.param(("query", "key", "value"), id="inputs"),
-        pytest.param(("slopes",), id="slopes"),
-    ],
+    {
+        "inputs": ("query", "key", "value"),
+        "slopes": ("slopes",),
+    },
 )
 def test_tensors_made_in_inference_mode_serve_the_training_of_others(trained, backend):
     with torch.inference_mode():
@@ -72,13 +73,13 @@ def bfloat16_by_default():
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(
+@each_case(
     "setting",
-    [
-        pytest.param(torch.inference_mode, id="inference mode"),
-        pytest.param(partial(torch.device, "meta"), id="meta device"),
-        pytest.param(bfloat16_by_default, id="bfloat16 by default"),
-    ],
+    {
+        "inference mode": torch.inference_mode,
+        "meta device": partial(torch.device, "meta"),
+        "bfloat16 by default": bfloat16_by_default,
+    },
 )
 def test_cached_bias_does_not_depend_on_the_first_callers_setting(setting, *, causal):
     q, k, v = qkv(100, dtype=torch.float32)

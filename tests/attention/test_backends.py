@@ -20,6 +20,7 @@ from tests.attention.cases import (
 )
 from tests.largest_tensor import LargestTensor
 from tests.reference import reference_attention, reference_bias
+from tests.rows import each_case
 
 FAR = (0, -300, -(2**40), 10**9)
 
@@ -134,40 +135,31 @@ POSITIONS = torch.arange(50)
 
 
 # Beyond those of `is_supported`
-@pytest.mark.parametrize(
+@each_case(
     ("backend", "dtype", "options"),
-    [
-        pytest.param(
-            "folded", torch.float16, {"positions": POSITIONS}, id="folded float16 with positions"
-        ),
-        pytest.param(
+    {
+        "folded float16 with positions": ("folded", torch.float16, {"positions": POSITIONS}),
+        "folded float16 with steep slopes": (
             "folded",
             torch.float16,
             {"slopes": torch.full((4,), 200_000.0)},
-            id="folded float16 with steep slopes",
         ),
-        pytest.param(
-            "folded", torch.float32, {"positions": POSITIONS * 2**20}, id="folded far positions"
-        ),
-        pytest.param(
+        "folded far positions": ("folded", torch.float32, {"positions": POSITIONS * 2**20}),
+        "windowed learned slopes, not causal": (
             "windowed",
             torch.float32,
             {"slopes": LEARNED, "causal": False},
-            id="windowed learned slopes, not causal",
         ),
-        pytest.param(
+        "windowed learned slopes, scale 0": (
             "windowed",
             torch.float32,
             {"slopes": LEARNED, "scale": 0.0},
-            id="windowed learned slopes, scale 0",
         ),
-        pytest.param(
-            "windowed", torch.float16, {"slopes": LEARNED}, id="windowed learned slopes, float16"
-        ),
-        pytest.param("flex", torch.float32, {"attn_mask": SOME_MASK}, id="flex with a mask"),
-        pytest.param("flex", torch.float32, {"positions": POSITIONS}, id="flex with positions"),
-        pytest.param("flex", torch.float64, {}, id="flex float64"),
-    ],
+        "windowed learned slopes, float16": ("windowed", torch.float16, {"slopes": LEARNED}),
+        "flex with a mask": ("flex", torch.float32, {"attn_mask": SOME_MASK}),
+        "flex with positions": ("flex", torch.float32, {"positions": POSITIONS}),
+        "flex float64": ("flex", torch.float64, {}),
+    },
 )
 def test_unsupported_call_raises_the_reason_and_auto_is_exact(backend, dtype, options):
     q, k, v = qkv(50, dtype=dtype)
@@ -184,13 +176,13 @@ def test_dropout_is_refused_by_backends_without_it(backend):
         alibi_attention(q, k, v, alibi_slopes(4), backend=backend, dropout=0.1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "slopes",
-    [
-        pytest.param(alibi_slopes(4), id="official"),
-        pytest.param(torch.tensor([0.9, 0.3, -0.01, 0.0]), id="others"),
-        pytest.param(None, id="none"),
-    ],
+    {
+        "official": alibi_slopes(4),
+        "others": torch.tensor([0.9, 0.3, -0.01, 0.0]),
+        "none": None,
+    },
 )
 # One block, and block edges at 64 queries and, beyond 512 keys, at 192
 @pytest.mark.parametrize("keys", [1, 64, 65, 128, 192, 512, 513, 768, 959])
@@ -210,13 +202,13 @@ def test_shapes_are_computed_on_the_meta_device(backend):
     assert alibi_attention(q, q, q, slopes, backend=backend).shape == q.shape
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("backend", "causal", "slopes"),
-    [
-        pytest.param("windowed", True, alibi_slopes(2), id="windowed"),
-        pytest.param("folded", True, alibi_slopes(2), id="folded"),
-        pytest.param("auto", False, None, id="auto without slopes"),
-    ],
+    {
+        "windowed": ("windowed", True, alibi_slopes(2)),
+        "folded": ("folded", True, alibi_slopes(2)),
+        "auto without slopes": ("auto", False, None),
+    },
 )
 def test_no_query_by_key_tensor_is_allocated(backend, slopes, *, causal):
     q, k, v = qkv(3000, heads=2, dim=4, dtype=torch.float32)

@@ -9,6 +9,7 @@ from alibi_viz.attention.dispatch import RULES, AttentionCall
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.cached_bias import shared_bias
 from tests.attention.cases import qkv
+from tests.rows import each_case
 
 FIXED = alibi_slopes(2)
 LEARNED = alibi_slopes(2).requires_grad_()
@@ -34,42 +35,34 @@ def chosen(
     return choose_backend(query, key, slopes, causal=causal, key_padding_mask=is_real).name
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("call", "name"),
-    [
-        pytest.param({"rows": 1000}, "mask", id="short"),
-        pytest.param({"rows": 3000}, "windowed", id="long"),
-        pytest.param({"rows": 3000, "dim": 16}, "mask", id="too little work for a call per head"),
-        pytest.param(
-            {"rows": 3000, "slopes": None, "trained": True}, "folded", id="long, without slopes"
-        ),
-        pytest.param(
-            {"rows": 600, "batch": 8, "dim": 64, "trained": True}, "windowed", id="training"
-        ),
-        pytest.param(
+    {
+        "short": ({"rows": 1000}, "mask"),
+        "long": ({"rows": 3000}, "windowed"),
+        "too little work for a call per head": ({"rows": 3000, "dim": 16}, "mask"),
+        "long, without slopes": ({"rows": 3000, "slopes": None, "trained": True}, "folded"),
+        "training": ({"rows": 600, "batch": 8, "dim": 64, "trained": True}, "windowed"),
+        "training, learned slopes": (
             {"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED},
             "windowed",
-            id="training, learned slopes",
         ),
-        pytest.param({"rows": 384, "padded": True}, "folded", id="padding"),
-        pytest.param({"rows": 192, "slopes": LEARNED}, "folded", id="learned slopes"),
-        pytest.param(
+        "padding": ({"rows": 384, "padded": True}, "folded"),
+        "learned slopes": ({"rows": 192, "slopes": LEARNED}, "folded"),
+        "learned slopes, half precision": (
             {"rows": 2000, "slopes": LEARNED, "dtype": torch.float16},
             "mask",
-            id="learned slopes, half precision",
         ),
-        pytest.param({"rows": 2048, "causal": False}, "windowed", id="encoder"),
-        pytest.param(
+        "encoder": ({"rows": 2048, "causal": False}, "windowed"),
+        "encoder, few queries": (
             {"rows": 64, "columns": 80_000, "dim": 1, "causal": False},
             "windowed",
-            id="encoder, few queries",
         ),
-        pytest.param(
+        "too few queries to look for spans": (
             {"rows": 63, "columns": 80_000, "dim": 1, "causal": False},
             "mask",
-            id="too few queries to look for spans",
         ),
-    ],
+    },
 )
 def test_auto_selects_the_fastest_backend_for_the_call(call, name):
     assert chosen(**call) == name
@@ -100,106 +93,83 @@ TRAINING = {"kind": "training", "keys": 512, "products": 2**27}
 INFERENCE = {"kind": "inference", "keys": 1024, "products": 2**28}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("facts", "beyond", "rule"),
-    [
-        pytest.param(
+    {
+        "slopes mapped by vmap": (
             {"slopes": "mapped"},
             {"slopes": "fixed"},
             ("eager", "not a matter of speed"),
-            id="slopes mapped by vmap",
         ),
-        pytest.param(DECODING, {"kind": ""}, ("windowed", "decoded"), id="decoding"),
-        pytest.param(DECODING, {"keys": 4095}, ("windowed", "decoded"), id="decoding, keys"),
-        pytest.param(
-            DECODING, {"key_elements": 2**23 - 1}, ("windowed", "decoded"), id="decoding, cache"
-        ),
-        pytest.param(ENCODER, {"kind": ""}, ("windowed", "both directions"), id="encoder"),
-        pytest.param(ENCODER, {"keys": 1024}, ("windowed", "both directions"), id="encoder, keys"),
-        pytest.param(
-            ENCODER,
-            {"mask_elements": 2**23 - 1},
-            ("windowed", "both directions"),
-            id="encoder, mask",
-        ),
-        pytest.param(TRAINING, {"kind": ""}, ("windowed", "backward"), id="training"),
-        pytest.param(TRAINING, {"keys": 511}, ("windowed", "backward"), id="training, keys"),
-        pytest.param(
-            TRAINING, {"products": 2**27 - 1}, ("windowed", "backward"), id="training, products"
-        ),
-        pytest.param(INFERENCE, {"kind": ""}, ("windowed", "forward"), id="inference"),
-        pytest.param(INFERENCE, {"keys": 1023}, ("windowed", "forward"), id="inference, keys"),
-        pytest.param(
-            INFERENCE, {"products": 2**28 - 1}, ("windowed", "forward"), id="inference, products"
-        ),
-        pytest.param({"queries": 1}, {"queries": 2}, ("mask", "decoded"), id="one query"),
-        pytest.param(
+        "decoding": (DECODING, {"kind": ""}, ("windowed", "decoded")),
+        "decoding, keys": (DECODING, {"keys": 4095}, ("windowed", "decoded")),
+        "decoding, cache": (DECODING, {"key_elements": 2**23 - 1}, ("windowed", "decoded")),
+        "encoder": (ENCODER, {"kind": ""}, ("windowed", "both directions")),
+        "encoder, keys": (ENCODER, {"keys": 1024}, ("windowed", "both directions")),
+        "encoder, mask": (ENCODER, {"mask_elements": 2**23 - 1}, ("windowed", "both directions")),
+        "training": (TRAINING, {"kind": ""}, ("windowed", "backward")),
+        "training, keys": (TRAINING, {"keys": 511}, ("windowed", "backward")),
+        "training, products": (TRAINING, {"products": 2**27 - 1}, ("windowed", "backward")),
+        "inference": (INFERENCE, {"kind": ""}, ("windowed", "forward")),
+        "inference, keys": (INFERENCE, {"keys": 1023}, ("windowed", "forward")),
+        "inference, products": (INFERENCE, {"products": 2**28 - 1}, ("windowed", "forward")),
+        "one query": ({"queries": 1}, {"queries": 2}, ("mask", "decoded")),
+        "blocks": (
             {"shares_blocks": True, "slopes": "fixed"},
             {"shares_blocks": False},
             ("mask", "forward, L="),
-            id="blocks",
         ),
-        pytest.param(
+        "blocks, fixed slopes": (
             {"shares_blocks": True, "slopes": "fixed"},
             {"slopes": "none"},
             ("mask", "forward, L="),
-            id="blocks, fixed slopes",
         ),
-        pytest.param(
+        "blocks without slopes": (
             {"shares_blocks": True, "keys": 2048},
             {"shares_blocks": False},
             ("mask", "auto, no bias"),
-            id="blocks without slopes",
         ),
-        pytest.param(
+        "blocks without slopes, keys": (
             {"shares_blocks": True, "keys": 2048},
             {"keys": 2049},
             ("mask", "auto, no bias"),
-            id="blocks without slopes, keys",
         ),
-        pytest.param(
+        "learned slopes that folding rounds": (
             {"slopes": "learned, rounded"},
             {"slopes": "learned"},
             ("mask", "not a matter of speed"),
-            id="learned slopes that folding rounds",
         ),
-        pytest.param(
+        "learned slopes": (
             {"slopes": "learned", "queries": 192},
             {"slopes": "fixed"},
             ("folded", "learned slopes"),
-            id="learned slopes",
         ),
-        pytest.param(
+        "learned slopes, queries": (
             {"slopes": "learned", "queries": 192},
             {"queries": 191},
             ("folded", "learned slopes"),
-            id="learned slopes, queries",
         ),
-        pytest.param(
+        "many queries in inference": (
             {"kind": "inference", "queries": 384},
             {"kind": "training"},
             ("folded", "padding"),
-            id="many queries in inference",
         ),
-        pytest.param(
+        "many queries in inference, queries": (
             {"kind": "inference", "queries": 384},
             {"queries": 383},
             ("folded", "padding"),
-            id="many queries in inference, queries",
         ),
-        pytest.param(
+        "very many queries, unless exported": (
             {"slopes": "none", "queries": 640},
             {"kind": "exported"},
             ("folded", "padding"),
-            id="very many queries, unless exported",
         ),
-        pytest.param(
+        "very many queries": (
             {"slopes": "none", "queries": 640},
             {"queries": 639},
             ("folded", "padding"),
-            id="very many queries",
         ),
-    ],
+    },
 )
 def test_a_rule_holds_up_to_its_edge(facts, beyond, rule):
     assert first_rule(**facts) == rule
@@ -213,14 +183,14 @@ def pretended_gpu(monkeypatch):
 
 
 @pytest.mark.usefixtures("pretended_gpu")
-@pytest.mark.parametrize(
+@each_case(
     ("dtype", "length", "has_slopes", "name"),
-    [
-        pytest.param(torch.bfloat16, 2048, True, "folded", id="half precision"),
-        pytest.param(torch.bfloat16, 383, True, "mask", id="half precision, short"),
-        pytest.param(torch.float32, 2048, True, "mask", id="float32"),
-        pytest.param(torch.float32, 2048, False, "folded", id="float32 without slopes"),
-    ],
+    {
+        "half precision": (torch.bfloat16, 2048, True, "folded"),
+        "half precision, short": (torch.bfloat16, 383, True, "mask"),
+        "float32": (torch.float32, 2048, True, "mask"),
+        "float32 without slopes": (torch.float32, 2048, False, "folded"),
+    },
 )
 def test_on_a_gpu_auto_selects_folded_or_a_mask(dtype, length, has_slopes, name):
     query = torch.zeros(1, 2, length, 32, dtype=dtype, device="meta")

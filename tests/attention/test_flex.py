@@ -11,6 +11,7 @@ from alibi_viz import alibi_attention, alibi_slopes
 from alibi_viz.attention import flex
 from alibi_viz.attention.flex import BLOCK, _shared_block_mask, block_mask_within
 from tests.attention.cases import largest_error, normal
+from tests.rows import each_case
 
 UNEVEN = torch.tensor([4.0, 1e-4, 0.0, -0.01])
 
@@ -28,14 +29,14 @@ def uncompiled(monkeypatch):
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("slopes", [alibi_slopes(4), UNEVEN], ids=["ALiBi's", "uneven"])
-@pytest.mark.parametrize(
+@each_case(
     ("rows", "columns", "key_heads", "causal", "padded"),
-    [
-        pytest.param(150, 400, 2, True, False, id="causal"),
-        pytest.param(20, 130, 4, True, True, id="causal and padded"),
-        pytest.param(300, 300, 2, False, False, id="both directions"),
-        pytest.param(20, 130, 4, False, True, id="both directions and padded"),
-    ],
+    {
+        "causal": (150, 400, 2, True, False),
+        "causal and padded": (20, 130, 4, True, True),
+        "both directions": (300, 300, 2, False, False),
+        "both directions and padded": (20, 130, 4, False, True),
+    },
 )
 def test_flex_equals_minimal(*, rows, columns, key_heads, causal, padded, slopes):
     q = normal(2, 4, rows, 16, dtype=torch.float32)
@@ -67,13 +68,13 @@ def test_keys_beyond_the_spans_make_no_difference(monkeypatch):
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
-@pytest.mark.parametrize(
+@each_case(
     ("queries", "keys"),
-    [
-        pytest.param(512, 512, id="whole blocks"),
-        pytest.param(300, 300, id="a part of a block"),
-        pytest.param(200, 650, id="keys before the queries"),
-    ],
+    {
+        "whole blocks": (512, 512),
+        "a part of a block": (300, 300),
+        "keys before the queries": (200, 650),
+    },
 )
 def test_blocks_with_a_key_within_the_span_are_in_the_mask(queries, keys, *, causal):
     spans = [0, 1, 127, 128, 300, 650]

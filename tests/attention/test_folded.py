@@ -16,6 +16,7 @@ from alibi_viz import (
 )
 from alibi_viz.attention.folded import coordinates
 from tests.attention.cases import HALF, expected, largest_error, qkv
+from tests.rows import each_case
 
 SLOPES = alibi_slopes(8)
 
@@ -88,12 +89,12 @@ def test_folded_backend_is_about_as_exact_as_a_mask(dtype):
     assert errors["folded"] < 2 * errors["mask"] + 1e-6
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "dim"),
-    [
-        pytest.param(1031, 64, id="few rows in the last block"),
-        pytest.param(1000, 32, id="scale that is no power of two"),
-    ],
+    {
+        "few rows in the last block": (1031, 64),
+        "scale that is no power of two": (1000, 32),
+    },
 )
 def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length, dim):
     is_real = torch.arange(length)[None] > 2
@@ -110,13 +111,13 @@ def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length, dim):
 
 # Six tokens in four heads, of which two share a key head.
 GROUPED = torch.tensor([0.5, 0.0, -0.2, 3.0])
-POSITIONS = pytest.mark.parametrize(
+POSITIONS = each_case(
     "positions",
-    [
-        pytest.param(None, id="consecutive"),
-        pytest.param(torch.tensor([0, 1, 5, 6, 7, 20]), id="with gaps"),
-        pytest.param(torch.tensor([[0, 2, 3, 9, 9, 10], [8, 8, 9, 11, 15, 23]]), id="per row"),
-    ],
+    {
+        "consecutive": None,
+        "with gaps": torch.tensor([0, 1, 5, 6, 7, 20]),
+        "per row": torch.tensor([[0, 2, 3, 9, 9, 10], [8, 8, 9, 11, 15, 23]]),
+    },
 )
 
 
@@ -214,113 +215,86 @@ def arguments_of_fold(dtype, **others):
     return {"query": ones, "key": ones, "slopes": SHORT, "scale": 0.25} | others
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dtype", "wrong", "message"),
-    [
-        pytest.param(
-            torch.float32,
-            {"slopes": None},
-            "slopes must be a floating-point tensor",
-            id="no slopes",
-        ),
-        pytest.param(
-            torch.float32,
-            {"scale": 0.0},
-            "the scale, which must be positive, got 0.0",
-            id="scale 0",
-        ),
-        pytest.param(
+    {
+        "no slopes": (torch.float32, {"slopes": None}, "slopes must be a floating-point tensor"),
+        "scale 0": (torch.float32, {"scale": 0.0}, "the scale, which must be positive, got 0.0"),
+        "float32, far position": (
             torch.float32,
             {"positions": LAST + LARGEST["position in float32"] + 1},
             "float32 distinguishes .* only up to 16777216",
-            id="float32, far position",
         ),
-        pytest.param(
+        "float64, far position": (
             torch.float64,
             {"positions": LAST + LARGEST["position in float64"] + 1},
             "float64 distinguishes .* only up to 9007199254740992",
-            id="float64, far position",
         ),
-        pytest.param(
+        "float64, the farthest negative position": (
             torch.float64,
             {"positions": FIRST - 2**63},
             "float64 distinguishes .* only up to 9007199254740992",
-            id="float64, the farthest negative position",
         ),
-        pytest.param(
+        "bfloat16, far position": (
             torch.bfloat16,
             {"positions": LAST + LARGEST["position in half precision"] + 1},
             "bfloat16 represents positions only up to 65503",
-            id="bfloat16, far position",
         ),
-        pytest.param(
+        "float16, far negative position": (
             torch.float16,
             {"positions": FIRST - LARGEST["position in half precision"] - 1},
             "float16 represents positions only up to 65503",
-            id="float16, far negative position",
         ),
-        pytest.param(
+        "float16, many keys": (
             torch.float16,
             {"key": LONG},
             "float16 represents positions only up to 65503",
-            id="float16, many keys",
         ),
-        pytest.param(
+        "float16, steep slopes": (
             torch.float16,
             {"slopes": -1.0001 * LARGEST["slope in float16"] * UP_TO_1},
             "float16 overflows with a scale of 0.25",
-            id="float16, steep slopes",
         ),
-        pytest.param(
+        "float32, steep slopes": (
             torch.float32,
             {"slopes": 1.0001 * LARGEST["slope in float32"] * UP_TO_1},
             "float32 overflows .* slopes up to 1.2",
-            id="float32, steep slopes",
         ),
-    ],
+    },
 )
 def test_fold_says_what_cannot_be_folded(dtype, wrong, message):
     with pytest.raises((TypeError, ValueError), match=message):
         fold(**arguments_of_fold(dtype, **wrong))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dtype", "extreme"),
-    [
-        pytest.param(torch.float32, {}, id="default"),
-        pytest.param(torch.float32, {"scale": 1e-30}, id="tiny scale"),
-        pytest.param(
+    {
+        "default": (torch.float32, {}),
+        "tiny scale": (torch.float32, {"scale": 1e-30}),
+        "float32, far position": (
             torch.float32,
             {"positions": LAST + LARGEST["position in float32"]},
-            id="float32, far position",
         ),
-        pytest.param(
+        "float64, far position": (
             torch.float64,
             {"positions": LAST + LARGEST["position in float64"]},
-            id="float64, far position",
         ),
-        pytest.param(
+        "bfloat16, far position": (
             torch.bfloat16,
             {"positions": LAST + LARGEST["position in half precision"]},
-            id="bfloat16, far position",
         ),
-        pytest.param(
+        "float16, far negative position": (
             torch.float16,
             {"positions": FIRST - LARGEST["position in half precision"]},
-            id="float16, far negative position",
         ),
-        pytest.param(torch.float16, {"key": LONG[:, :, 1:]}, id="float16, many keys"),
-        pytest.param(
+        "float16, many keys": (torch.float16, {"key": LONG[:, :, 1:]}),
+        "float16, steep slopes": (
             torch.float16,
             {"slopes": -LARGEST["slope in float16"] * UP_TO_1},
-            id="float16, steep slopes",
         ),
-        pytest.param(
-            torch.float32,
-            {"slopes": LARGEST["slope in float32"] * UP_TO_1},
-            id="float32, steep slopes",
-        ),
-    ],
+        "float32, steep slopes": (torch.float32, {"slopes": LARGEST["slope in float32"] * UP_TO_1}),
+    },
 )
 def test_fold_is_exact_up_to_its_limits(dtype, extreme):
     arguments = arguments_of_fold(dtype, **extreme)
@@ -367,17 +341,15 @@ def test_positions_of_small_integer_dtypes_do_not_overflow(backend, dtype, first
 # The second half of the keys is real.
 IS_REAL = torch.arange(600)[None] >= 300
 each_scale = pytest.mark.parametrize("scale", [1e-24, 1.0, 300.0])
-each_slopes = pytest.mark.parametrize(
+each_slopes = each_case(
     "slopes",
-    [
-        pytest.param(None, id="no slopes"),
-        pytest.param(SLOPES[::2], id="slopes"),
-        pytest.param(-128 * SLOPES[::2], id="steep negative slopes"),
-    ],
+    {
+        "no slopes": None,
+        "slopes": SLOPES[::2],
+        "steep negative slopes": -128 * SLOPES[::2],
+    },
 )
-each_factor = pytest.mark.parametrize(
-    "factor", [pytest.param(1.0, id="usual queries"), pytest.param(60.0, id="large queries")]
-)
+each_factor = each_case("factor", {"usual queries": 1.0, "large queries": 60.0})
 
 
 def output_of_real_tokens(q, k, v, slopes, scale):
@@ -424,9 +396,7 @@ def test_padding_is_folded_down_to_the_least_scale_that_hides_it(dtype, least_sc
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize(
-    "content", [pytest.param(1.0, id="low"), pytest.param(400.0, id="down to -2e6")]
-)
+@each_case("content", {"low": 1.0, "down to -2e6": 400.0})
 def test_padding_is_as_exact_as_with_a_mask_for_low_real_logits(content, dtype):
     q, k, v = qkv(900, heads=8, dim=32)
     q = (content * q.abs()).to(dtype)

@@ -8,6 +8,7 @@ from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, choose_backend
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import mask_future
 from tests.attention.cases import BACKENDS, HALF, expected, normal, qkv
+from tests.rows import each_case
 
 SLOPES = alibi_slopes(8)
 
@@ -35,13 +36,13 @@ def test_logits_beyond_the_range_of_float16_do_not_overflow(*, autocast):
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-@pytest.mark.parametrize(
+@each_case(
     ("queries", "autocast"),
-    [
-        pytest.param(600, False, id="all queries"),
-        pytest.param(1, False, id="one query"),
-        pytest.param(600, True, id="autocast"),
-    ],
+    {
+        "all queries": (600, False),
+        "one query": (1, False),
+        "autocast": (600, True),
+    },
 )
 def test_a_mask_is_not_rounded_to_half_precision(dtype, queries, *, autocast):
     length = 600

@@ -11,6 +11,7 @@ import torch
 from alibi_viz import alibi_attention, alibi_slopes, check
 from tests.check.faulty import attend, names
 from tests.largest_tensor import LargestTensor
+from tests.rows import each_case
 
 
 @pytest.fixture
@@ -67,15 +68,15 @@ def test_functions_run_in_full_precision_whatever_the_caller_has_set():
     assert is_autocast == {False}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
-    [
-        pytest.param(torch.zeros(8, device="meta"), id="tensor without values"),
-        pytest.param("text", id="text"),
-        pytest.param([[1], [1, 2]], id="lists of different lengths"),
-        pytest.param(torch.zeros(8, dtype=torch.bool), id="booleans"),
-        pytest.param(torch.zeros(8, dtype=torch.complex64), id="complex numbers"),
-    ],
+    {
+        "tensor without values": torch.zeros(8, device="meta"),
+        "text": "text",
+        "lists of different lengths": [[1], [1, 2]],
+        "booleans": torch.zeros(8, dtype=torch.bool),
+        "complex numbers": torch.zeros(8, dtype=torch.complex64),
+    },
 )
 def test_result_that_is_no_array_of_numbers_is_a_finding(value):
     def slopes(heads):
@@ -96,13 +97,13 @@ def infinite_output(query, key, value):
     return torch.full_like(query, math.inf)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("checker", "function"),
-    [
-        pytest.param(check.slopes, slopes_of_zero_lengths, id="slopes"),
-        pytest.param(check.bias, infinite_bias, id="bias"),
-        pytest.param(check.attention, infinite_output, id="attention"),
-    ],
+    {
+        "slopes": (check.slopes, slopes_of_zero_lengths),
+        "bias": (check.bias, infinite_bias),
+        "attention": (check.attention, infinite_output),
+    },
 )
 def test_infinite_numbers_are_told_apart_from_numbers(checker, function):
     (finding,) = checker(function, num_heads=[8]).findings
@@ -190,84 +191,63 @@ def complex_slopes(heads):
     return torch.ones(heads, dtype=torch.complex64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(
-            {"num_heads": []}, "num_heads must have at least one integer", id="no number of heads"
-        ),
-        pytest.param(
-            {"seconds": math.nan}, "seconds must be a positive, finite number", id="NaN seconds"
-        ),
-        pytest.param(
+    {
+        "no number of heads": ({"num_heads": []}, "num_heads must have at least one integer"),
+        "NaN seconds": ({"seconds": math.nan}, "seconds must be a positive, finite number"),
+        "head_dim too large": (
             {"head_dim": 2**16 + 1, "length": 16},
             "head_dim must be between 1 and 65536, got 65537",
-            id="head_dim too large",
         ),
-        pytest.param(
-            {"layout": "bhl"}, "layout must contain each of b, h, l and d once", id="layout"
-        ),
-        pytest.param(
+        "layout": ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
+        "padding": (
             {"padding": "both"},
             "padding must be True, False, 'left' or 'right', got 'both'",
-            id="padding",
         ),
-        pytest.param(
-            {"scale": 0}, "scale must be a finite number other than 0, got 0", id="scale 0"
-        ),
-        pytest.param(
+        "scale 0": ({"scale": 0}, "scale must be a finite number other than 0, got 0"),
+        "infinite scale": (
             {"scale": math.inf},
             "scale must be a finite number other than 0, got inf",
-            id="infinite scale",
         ),
-        pytest.param(
+        "unknown scheme": (
             {"slopes": "other"},
             "slopes must be one of official, geometric, halving",
-            id="unknown scheme",
         ),
-        pytest.param(
+        "too few slopes": (
             {"slopes": too_few_slopes},
             r"slopes\(8\) must return \[8\], got shape \[1\]",
-            id="too few slopes",
         ),
-        pytest.param(
+        "slopes that are NaN": (
             {"slopes": slopes_that_are_nan},
             r"slopes\(8\) must return finite numbers, got \[nan, ",
-            id="slopes that are NaN",
         ),
-        pytest.param(
+        "infinite slopes": (
             {"slopes": infinite_slopes},
             r"slopes\(8\) must return finite numbers, got \[inf, ",
-            id="infinite slopes",
         ),
-    ],
+    },
 )
 def test_invalid_argument_of_the_checker_raises(arguments, message):
     with pytest.raises(ValueError, match=message):
         check.attention(attend, **arguments)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(
+    {
+        "dtype of integers": (
             {"dtype": torch.int64},
             "dtype must be a floating-point torch.dtype, got torch.int64",
-            id="dtype of integers",
         ),
-        pytest.param(
-            {"padding": 3}, "padding must be True, False, 'left' or 'right', got 3", id="padding"
-        ),
-        pytest.param({"layout": 3}, "layout must be a string such as 'bhld', got 3", id="layout"),
-        pytest.param(
-            {"slopes": a_word}, r"slopes\(8\) must return numbers, got 'abc'", id="word for slopes"
-        ),
-        pytest.param(
+        "padding": ({"padding": 3}, "padding must be True, False, 'left' or 'right', got 3"),
+        "layout": ({"layout": 3}, "layout must be a string such as 'bhld', got 3"),
+        "word for slopes": ({"slopes": a_word}, r"slopes\(8\) must return numbers, got 'abc'"),
+        "complex slopes": (
             {"slopes": complex_slopes},
             r"slopes\(8\) must return numbers, got tensor",
-            id="complex slopes",
         ),
-    ],
+    },
 )
 def test_argument_of_a_wrong_type_raises(arguments, message):
     with pytest.raises(TypeError, match=message):
@@ -326,16 +306,16 @@ def test_an_error_is_quoted_with_the_numbers_of_heads_that_raise_it():
 
 # Layouts
 
-LAYOUTS = pytest.mark.parametrize(
+LAYOUTS = each_case(
     ("stated", "right"),
-    [
-        pytest.param("bhld", "blhd", id="bhld instead of blhd"),
-        pytest.param("blhd", "bhld", id="blhd instead of bhld"),
-        pytest.param("hbld", "lbhd", id="hbld instead of lbhd"),
-        pytest.param("blhd", "lbhd", id="blhd instead of lbhd"),
-        pytest.param("lhd", "hld", id="lhd instead of hld"),
-        pytest.param("hld", "lhd", id="hld instead of lhd"),
-    ],
+    {
+        "bhld instead of blhd": ("bhld", "blhd"),
+        "blhd instead of bhld": ("blhd", "bhld"),
+        "hbld instead of lbhd": ("hbld", "lbhd"),
+        "blhd instead of lbhd": ("blhd", "lbhd"),
+        "lhd instead of hld": ("lhd", "hld"),
+        "hld instead of lhd": ("hld", "lhd"),
+    },
 )
 
 

@@ -7,6 +7,7 @@ import torch
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
 from alibi_viz.check.gallery.published_slopes import bloom, fairseq, mpt
 from tests.check.faulty import attend, bias_of, names
+from tests.rows import each_case
 
 # Slopes
 
@@ -52,12 +53,12 @@ def flipped(heads):
     return alibi_slopes(heads).flip(0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "expected"),
-    [
-        pytest.param(geometric, "geometric", id="a scheme"),
-        pytest.param(steeper, steeper, id="a function"),
-    ],
+    {
+        "a scheme": (geometric, "geometric"),
+        "a function": (steeper, steeper),
+    },
 )
 def test_slopes_that_the_caller_expects_are_right(function, expected):
     check.slopes(function, slopes=expected).raise_for_faults()
@@ -294,12 +295,12 @@ def returns_bfloat16(query, key, value):
         returns_bfloat16,
     ],
 )
-@pytest.mark.parametrize(
+@each_case(
     "sizes",
-    [
-        pytest.param({"length": 140}, id="usual heads"),
-        pytest.param({"length": 16, "head_dim": 4}, id="fewer channels than keys"),
-    ],
+    {
+        "usual heads": {"length": 140},
+        "fewer channels than keys": {"length": 16, "head_dim": 4},
+    },
 )
 def test_attention_is_right_although_it(function, sizes):
     check.attention(function, **sizes).raise_for_faults()

@@ -17,6 +17,7 @@ from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check, gallery
 from alibi_viz.check.probe import Observation
 from tests.check import faulty
 from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_faults
+from tests.rows import each_case
 
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
@@ -485,12 +486,12 @@ def test_wrong_attention_gets_no_hint_on_bfloat16():
     assert BFLOAT16_HINT not in finding.evidence
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("num_heads", "length"),
-    [
-        pytest.param([2], 300, id="distances that bfloat16 can't tell apart"),
-        pytest.param([12, 8], 64, id="slopes of some heads"),
-    ],
+    {
+        "distances that bfloat16 can't tell apart": ([2], 300),
+        "slopes of some heads": ([12, 8], 64),
+    },
 )
 def test_bias_in_bfloat16_gets_a_hint(num_heads, length):
     (finding,) = check.bias(right_in_bfloat16, num_heads, length=length).findings
@@ -502,12 +503,12 @@ half_precision = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16
 
 
 @half_precision
-@pytest.mark.parametrize(
+@each_case(
     ("fault", "factor", "length"),
-    [
-        pytest.param("sign reversed", -1, 64, id="reversed"),
-        pytest.param("bias before scaling", 1 / 8, 16, id="divided"),
-    ],
+    {
+        "reversed": ("sign reversed", -1, 64),
+        "divided": ("bias before scaling", 1 / 8, 16),
+    },
 )
 def test_factor_of_the_bias_is_named_in_half_precision(dtype, fault, factor, length):
     attention = partial(attend, factor=factor)
@@ -542,12 +543,12 @@ def test_reversed_bias_is_named_in_half_precision(dtype):
 
 
 @half_precision
-@pytest.mark.parametrize(
+@each_case(
     ("units", "faults"),
-    [
-        pytest.param(0.5, set(), id="half a unit"),
-        pytest.param(4, {"bias multiplied"}, id="four units"),
-    ],
+    {
+        "half a unit": (0.5, set()),
+        "four units": (4, {"bias multiplied"}),
+    },
 )
 def test_slopes_may_be_off_by_less_than_a_unit_in_the_last_place(dtype, units, faults):
     def bias(heads, queries, keys):
@@ -607,12 +608,12 @@ def test_a_slope_that_is_off_by_a_ten_thousandth_is_found():
     assert names(check.attention(attention, num_heads=[12])) == {"other slopes"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "fault"),
-    [
-        pytest.param(-1.0, "length cap", id="other bias"),
-        pytest.param(-math.inf, "wrong mask", id="masked"),
-    ],
+    {
+        "other bias": (-1.0, "length cap"),
+        "masked": (-math.inf, "wrong mask"),
+    },
 )
 def test_a_single_wrong_weight_far_away_is_found(change, fault):
     def last_row_differs(heads, queries, keys):
@@ -674,9 +675,9 @@ def test_report_without_plotly_has_no_pictures(reversed_sign, monkeypatch):
 WHILE_DECODING = "(only with fewer queries than keys)"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("with_one_query", "with_five_queries", "worst"),
-    [pytest.param(5, -2, 5, id="5 and -2"), pytest.param(-2, 3, -2, id="-2 and 3")],
+    {"5 and -2": (5, -2, 5), "-2 and 3": (-2, 3, -2)},
 )
 def test_factor_of_the_content_in_some_calls_says_in_which(
     with_one_query, with_five_queries, worst
@@ -714,12 +715,12 @@ def test_factor_that_depends_on_the_length_is_shown_for_two_calls():
 # Calls
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("base", "shown"),
-    [
-        pytest.param(1.5, "1 head, 17 queries, 17 keys", id="less than half"),
-        pytest.param(2, "1 head, 16 queries, 16 keys", id="more than half"),
-    ],
+    {
+        "less than half": (1.5, "1 head, 17 queries, 17 keys"),
+        "more than half": (2, "1 head, 16 queries, 16 keys"),
+    },
 )
 def test_a_short_call_is_shown_if_it_has_half_of_the_largest_difference(base, shown):
     def bias(heads, queries, keys):

@@ -10,6 +10,7 @@ from torch import nn
 
 from alibi_viz import check
 from tests.check.faulty import names
+from tests.rows import each_case
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("error:`past_key_values` is deprecated")
@@ -180,13 +181,13 @@ def test_only_the_layer_asked_for_is_checked():
     assert "BloomForCausalLM, layer 1: 1 fault\nno bias:" in report
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("ignored", "fault"),
-    [
-        pytest.param({"attention_mask"}, "padding not masked", id="padding"),
+    {
+        "padding": ({"attention_mask"}, "padding not masked"),
         # The argument's name before transformers 5.24, and since
-        pytest.param({"past_key_values", "cache"}, "cache not read", id="cache"),
-    ],
+        "cache": ({"past_key_values", "cache"}, "cache not read"),
+    },
 )
 def test_what_a_model_ignores_is_noticed(ignored, fault):
     model = build("mpt").transformer
@@ -226,37 +227,31 @@ class Layer(nn.Module):
         self.out_proj = nn.Linear(4, 4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("make", "options", "message"),
-    [
-        pytest.param(
+    {
+        "a layer too many": (
             partial(build, "bloom"),
             {"layer": 2},
             "layer must be between 0 and 1, got 2",
-            id="a layer too many",
         ),
-        pytest.param(
+        "too few tokens": (
             partial(build, "mpt", max_seq_len=15),
             {},
             "the model must allow 16 tokens, got 15",
-            id="too few tokens",
         ),
-        pytest.param(
+        "no attention": (
             partial(nn.Linear, 4, 4),
             {},
             "Linear has no attention layer with one of these projections",
-            id="no attention",
         ),
-        pytest.param(
-            Layer, {}, "config must have one of num_attention_heads", id="no configuration"
-        ),
-        pytest.param(
+        "no configuration": (Layer, {}, "config must have one of num_attention_heads"),
+        "shared keys": (
             partial(build, "falcon", multi_query=True, new_decoder_architecture=False),
             {},
             "the projection must return 192 numbers, as keys aren't shared by heads, got",
-            id="shared keys",
         ),
-    ],
+    },
 )
 def test_model_that_cannot_be_checked_is_refused(make, options, message):
     with pytest.raises(ValueError, match=message):

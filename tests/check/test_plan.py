@@ -14,6 +14,7 @@ from alibi_viz.check.plan import (
     calls_that_tell_apart,
     pairwise,
 )
+from tests.rows import each_case
 
 CONDITIONS = {
     "sizes": ["square", "one query", "few queries"],
@@ -75,16 +76,16 @@ def test_first_call_of_attention_is_small_and_plain():
     assert plan()[0] == Call(Probe(8, 16, 16), head_dim=64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("queries", "keys"),
-    [
-        pytest.param(1, 16, id="one query, few keys"),
-        pytest.param(5, 16, id="few queries, few keys"),
-        pytest.param(17, 17, id="odd"),
-        pytest.param(1, 300, id="one query, many keys"),
-        pytest.param(130, 300, id="a block and a bit"),
-        pytest.param(300, 300, id="all of many"),
-    ],
+    {
+        "one query, few keys": (1, 16),
+        "few queries, few keys": (5, 16),
+        "odd": (17, 17),
+        "one query, many keys": (1, 300),
+        "a block and a bit": (130, 300),
+        "all of many": (300, 300),
+    },
 )
 @pytest.mark.parametrize("padding", ["none", "left"])
 def test_attention_is_called_with_these_sizes_and_padding(queries, keys, padding):
@@ -136,14 +137,14 @@ def test_a_model_gets_contiguous_inputs_only():
     assert {call.memory for call in plan(views=False)} == {"contiguous"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("padding", "queries", "padded"),
-    [
-        pytest.param("left", 300, 150, id="in front, all queries"),
-        pytest.param("left", 1, 150, id="in front, one query"),
-        pytest.param("right", 300, 150, id="behind, all queries"),
-        pytest.param("right", 130, 129, id="behind, one query left"),
-    ],
+    {
+        "in front, all queries": ("left", 300, 150),
+        "in front, one query": ("left", 1, 150),
+        "behind, all queries": ("right", 300, 150),
+        "behind, one query left": ("right", 130, 129),
+    },
 )
 def test_padding_of_long_calls_fills_blocks(padding, queries, padded):
     call = Call(Probe(8, queries, 300), batch=1, padding=padding)
@@ -163,15 +164,15 @@ UNUSUAL = Call(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "plain",
-    [
-        pytest.param({"probe": Probe(8, 1, 300)}, id="heads"),
-        pytest.param({"head_dim": 64}, id="head_dim"),
-        pytest.param({"batch": 3}, id="batch"),
-        pytest.param({"memory": "contiguous"}, id="memory"),
-        pytest.param({"padding": "none"}, id="padding"),
-    ],
+    {
+        "heads": {"probe": Probe(8, 1, 300)},
+        "head_dim": {"head_dim": 64},
+        "batch": {"batch": 3},
+        "memory": {"memory": "contiguous"},
+        "padding": {"padding": "none"},
+    },
 )
 def test_each_condition_of_a_wrong_call_is_replaced_by_a_plain_one(plain):
     further = calls_that_tell_apart([UNUSUAL], [PLAIN, UNUSUAL])

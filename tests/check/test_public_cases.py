@@ -12,6 +12,7 @@ import torch
 from alibi_viz import alibi_slopes, check
 from tests.check.faulty import names
 from tests.check.plain_alibi import as_if_contiguous, attend, linear, steps
+from tests.rows import each_case
 
 # The usual 300 keys only where a fault needs so many: they take ten times as long.
 SHORT = {"length": 16}
@@ -216,32 +217,24 @@ def learned(heads, queries, keys):
     return table[:, steps(queries, keys).abs()]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "length", "fault", "words"),
-    [
-        pytest.param(in_steps_of_25, 140, "distance in steps", "in steps of 25 tokens", id="steps"),
-        pytest.param(
+    {
+        "steps": (in_steps_of_25, 140, "distance in steps", "in steps of 25 tokens"),
+        "8 bits": (
             wrapping_at_256,
             300,
             "right up to a distance, then a jump",
             "right up to a distance of 255",
-            id="8 bits",
         ),
-        pytest.param(
-            on_a_grid,
-            64,
-            "outside of what this checker knows",
-            "a grid, 4 keys wide",
-            id="grid",
-        ),
-        pytest.param(
+        "grid": (on_a_grid, 64, "outside of what this checker knows", "a grid, 4 keys wide"),
+        "learned": (
             learned,
             64,
             "outside of what this checker knows",
             "depends on the distance alone",
-            id="learned",
         ),
-    ],
+    },
 )
 def test_wrong_bias_has_one_name(function, length, fault, words):
     (finding,) = check.bias(function, num_heads=[8], length=length).findings
@@ -343,34 +336,33 @@ def test_right_attention_is_not_accused(function, options):
     check.attention(function, **options).raise_for_faults()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "options", "fault"),
-    [
-        pytest.param(attend, {"scale": 1 / 64, "length": 16}, "content multiplied", id="scale"),
-        pytest.param(window_of_32, {"window": 25, "length": 64}, "window", id="a longer window"),
-        pytest.param(window_of_32, {"window": 50, "length": 64}, "window", id="a shorter window"),
-        pytest.param(attend, {"window": 32, "length": 64}, "window", id="no window"),
-        pytest.param(soft_cap_of_50, {"softcap": 30, "length": 64}, "unknown fault", id="soft cap"),
-        pytest.param(
+    {
+        "scale": (attend, {"scale": 1 / 64, "length": 16}, "content multiplied"),
+        "a longer window": (window_of_32, {"window": 25, "length": 64}, "window"),
+        "a shorter window": (window_of_32, {"window": 50, "length": 64}, "window"),
+        "no window": (attend, {"window": 32, "length": 64}, "window"),
+        "soft cap": (soft_cap_of_50, {"softcap": 30, "length": 64}, "unknown fault"),
+        "side of padding": (
             encoder_that_takes_lengths,
             {"padding": "left", "causal": False, "length": 64},
             "padding not masked",
-            id="side of padding",
         ),
-    ],
+    },
 )
 def test_what_is_said_to_be_by_design_is_checked(function, options, fault):
     assert names(check.attention(function, **options)) == {fault}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "words"),
-    [
-        pytest.param(scale_of_mup, "pass scale=0.01562", id="scale"),
-        pytest.param(soft_cap_of_50, "pass softcap=50", id="soft cap"),
-        pytest.param(needs_64_channels, "Not checked with head_dim 104", id="head_dim"),
-        pytest.param(needs_contiguous_inputs, "Not checked with some transposed", id="memory"),
-    ],
+    {
+        "scale": (scale_of_mup, "pass scale=0.01562"),
+        "soft cap": (soft_cap_of_50, "pass softcap=50"),
+        "head_dim": (needs_64_channels, "Not checked with head_dim 104"),
+        "memory": (needs_contiguous_inputs, "Not checked with some transposed"),
+    },
 )
 def test_what_may_be_by_design_is_a_note(function, words):
     report = check.attention(function, length=64)

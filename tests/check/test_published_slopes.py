@@ -5,6 +5,7 @@ import pytest
 from alibi_viz import alibi_slopes
 from alibi_viz.check.gallery import SLOPE_RULES, compare_slope_rules
 from alibi_viz.check.gallery.published_slopes import first_slope_is_one, flashinfer, llama_cpp_cann
+from tests.rows import each_case
 
 
 def agreeing(num_heads):
@@ -56,12 +57,12 @@ def test_without_heads_there_is_nothing_to_compare():
 # The faults that systems have or had
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("system", "scheme"),
-    [
-        pytest.param("mlx 2023", "geometric", id="mlx 2023"),
-        pytest.param("halving", "halving", id="halving"),
-    ],
+    {
+        "mlx 2023": ("mlx 2023", "geometric"),
+        "halving": ("halving", "halving"),
+    },
 )
 def test_slopes_of_another_scheme_are_those_that_we_offer(system, scheme):
     assert SLOPE_RULES[system](12) == pytest.approx(alibi_slopes(12, scheme).tolist())

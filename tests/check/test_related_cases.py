@@ -6,13 +6,13 @@ Nobody reported them yet. Each was answered wrongly by a checker that answered a
 import math
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch import Tensor
 
 from alibi_viz import alibi_slopes, check
 from tests.check.faulty import names
 from tests.check.plain_alibi import as_if_contiguous, attend, linear, steps
+from tests.rows import each_case
 
 Attention = Callable[..., Tensor]
 Bias = Callable[[int, int, int], Tensor]
@@ -65,15 +65,15 @@ def strides_of_the_query(query, key, value):
     return attend(query, key, value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "words"),
-    [
-        pytest.param(values_as_if_contiguous, "not contiguous", id="of values"),
-        pytest.param(dense_sequences, "slices of one array", id="of sequences"),
-        pytest.param(dense_last_axis, "last axis is not dense", id="of the last axis"),
-        pytest.param(offset_of_a_slice_ignored, "slices of one array", id="offset"),
-        pytest.param(strides_of_the_query, "slices of a cache", id="those of the query"),
-    ],
+    {
+        "of values": (values_as_if_contiguous, "not contiguous"),
+        "of sequences": (dense_sequences, "slices of one array"),
+        "of the last axis": (dense_last_axis, "last axis is not dense"),
+        "offset": (offset_of_a_slice_ignored, "slices of one array"),
+        "those of the query": (strides_of_the_query, "slices of a cache"),
+    },
 )
 def test_ignored_strides_are_named_with_the_kind_of_memory(function, words):
     (finding,) = check.attention(function, **SMALL).findings
@@ -129,38 +129,34 @@ def no_bias_for_whole_blocks(query, key, value):
     return attend(query, key, value, bias=torch.zeros(1, 1, 1) if is_whole else None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "options", "fault", "words"),
-    [
-        pytest.param(
+    {
+        "head_dim rounded up": (
             scale_of_a_multiple_of_32,
             {"num_heads": [8], "length": 16},
             "content multiplied",
             "only with head_dim 104",
-            id="head_dim rounded up",
         ),
-        pytest.param(
+        "constant for many keys": (
             scale_of_64_channels_for_many_keys,
             LONG,
             "content multiplied",
             "only with head_dim 104 and 140 keys",
-            id="constant for many keys",
         ),
-        pytest.param(
+        "scaled twice beyond a block": (
             scaled_twice_beyond_a_block,
             LONG,
             "content scaled twice",
             "only with 130 or 140 queries",
-            id="scaled twice beyond a block",
         ),
-        pytest.param(
+        "whole blocks": (
             no_bias_for_whole_blocks,
             {**LONG, "head_dim": 64},
             "no bias",
             "only with 128 queries",
-            id="whole blocks",
         ),
-    ],
+    },
 )
 def test_fault_of_some_sizes_is_named_with_them(function, options, fault, words):
     (finding,) = check.attention(function, **options).findings
@@ -191,25 +187,21 @@ def forgets_the_mask_of_5_queries(query, key, value, mask=None):
     return attend(query, key, value, mask=None if is_special else mask)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "options", "words"),
-    [
-        pytest.param(
-            forgets_whole_blocks, {**LONG, "padding": "left"}, "140 keys", id="whole blocks"
-        ),
-        pytest.param(
+    {
+        "whole blocks": (forgets_whole_blocks, {**LONG, "padding": "left"}, "140 keys"),
+        "first sequence": (
             mask_of_the_first_sequence,
             {**SMALL, "padding": True},
             "a batch of several",
-            id="first sequence",
         ),
-        pytest.param(
+        "5 queries": (
             forgets_the_mask_of_5_queries,
             {**LONG, "padding": "left"},
             "padding in front, 5 queries and 140 keys",
-            id="5 queries",
         ),
-    ],
+    },
 )
 def test_forgotten_padding_is_the_only_fault(function, options, words):
     (finding,) = check.attention(function, **options).findings
@@ -244,12 +236,12 @@ def soft_cap_of_20_after_the_bias(query, key, value):
     return capped.masked_fill(steps(queries, keys) > 0, -math.inf).softmax(-1) @ value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("softcap", "words"),
-    [
-        pytest.param(None, "a soft cap of about 20 came after it", id="not declared"),
-        pytest.param(20, "`softcap=` is one before the bias", id="declared"),
-    ],
+    {
+        "not declared": (None, "a soft cap of about 20 came after it"),
+        "declared": (20, "`softcap=` is one before the bias"),
+    },
 )
 def test_a_soft_cap_after_the_bias_is_outside_of_what_the_checker_knows(softcap, words):
     (finding,) = check.attention(soft_cap_of_20_after_the_bias, softcap=softcap, **SMALL).findings
@@ -306,15 +298,13 @@ def first_keys_of_a_cache_lost(query, key, value):
     return within(query, key, value, torch.arange(keys) >= lost)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "length", "words"),
-    [
-        pytest.param(in_chunks_of_8, 16, "sees key 8, expected keys 0 to 8", id="chunks"),
-        pytest.param(every_other_key, 16, "sees 8 keys from 1 to 15", id="every other key"),
-        pytest.param(
-            first_keys_of_a_cache_lost, 17, "sees keys 1 to 16, expected keys 0 to 16", id="cache"
-        ),
-    ],
+    {
+        "chunks": (in_chunks_of_8, 16, "sees key 8, expected keys 0 to 8"),
+        "every other key": (every_other_key, 16, "sees 8 keys from 1 to 15"),
+        "cache": (first_keys_of_a_cache_lost, 17, "sees keys 1 to 16, expected keys 0 to 16"),
+    },
 )
 def test_a_wrong_mask_is_told_by_the_keys_that_a_query_sees(function, length, words):
     (finding,) = check.attention(function, **{**SMALL, "length": length}).findings
@@ -341,15 +331,13 @@ def window_forgotten_while_decoding(query, key, value):
     return within(query, key, value, is_near | torch.tensor(queries < keys))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "causal", "words"),
-    [
-        pytest.param(window_behind_only, False, "expected keys 0 to 7", id="behind only"),
-        pytest.param(window_and_first_keys, True, "expected keys", id="first keys"),
-        pytest.param(
-            window_forgotten_while_decoding, True, "fewer queries than keys", id="decoding"
-        ),
-    ],
+    {
+        "behind only": (window_behind_only, False, "expected keys 0 to 7"),
+        "first keys": (window_and_first_keys, True, "expected keys"),
+        "decoding": (window_forgotten_while_decoding, True, "fewer queries than keys"),
+    },
 )
 def test_keys_beside_a_declared_window_are_named(function, causal, words):
     (finding,) = check.attention(function, window=8, causal=causal, **SMALL).findings
@@ -392,33 +380,25 @@ def bent_by_tanh(heads, queries, keys):
     return 10 * (linear(heads, queries, keys) / 10).tanh()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "fault", "words"),
-    [
-        pytest.param(
-            steps_of_10_rounded_up, "distance in steps", "in steps of 10 tokens", id="rounded up"
-        ),
-        pytest.param(
-            steps_of_10_rounded, "distance in steps", "in steps of 10 tokens", id="rounded"
-        ),
-        pytest.param(
+    {
+        "rounded up": (steps_of_10_rounded_up, "distance in steps", "in steps of 10 tokens"),
+        "rounded": (steps_of_10_rounded, "distance in steps", "in steps of 10 tokens"),
+        "rounded, in tokens": (
             steps_of_30_rounded_in_tokens,
             "distance in steps",
             "in steps of 30 tokens",
-            id="rounded, in tokens",
         ),
-        pytest.param(
+        "blocks": (
             positions_in_blocks_of_7,
             "distance in steps",
             "7 neighboring positions count as one",
-            id="blocks",
         ),
-        pytest.param(
-            biases_down_to_minus_5, "length cap", "no bias is larger than 5", id="largest bias"
-        ),
-        pytest.param(keys_in_reverse_order, "mirrored keys", "", id="reverse order"),
-        pytest.param(bent_by_tanh, OUTSIDE, "a soft cap of about 10", id="tanh"),
-    ],
+        "largest bias": (biases_down_to_minus_5, "length cap", "no bias is larger than 5"),
+        "reverse order": (keys_in_reverse_order, "mirrored keys", ""),
+        "tanh": (bent_by_tanh, OUTSIDE, "a soft cap of about 10"),
+    },
 )
 def test_another_law_of_distance_has_one_name(function, fault, words):
     (finding,) = check.bias(function, [8], length=140).findings
@@ -436,12 +416,12 @@ def earlier_keys_count_twice(heads, queries, keys):
     return torch.where(steps(queries, keys) < 0, 2 * bias, bias)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "words"),
-    [
-        pytest.param(later_keys_count_twice, "right for keys before the query", id="later"),
-        pytest.param(earlier_keys_count_twice, "right for keys after the query", id="earlier"),
-    ],
+    {
+        "later": (later_keys_count_twice, "right for keys before the query"),
+        "earlier": (earlier_keys_count_twice, "right for keys after the query"),
+    },
 )
 def test_a_bias_that_is_not_symmetric_is_told_by_its_right_side(function, words):
     report = check.bias(function, [8], causal=False, decoding=False, length=17)
@@ -467,31 +447,28 @@ IN_TURN = [0, 4, 0, 4, 0, 4, 0, 4]
 REVERSED = [4, 4, 4, 4, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads_of_keys", "heads_of_values", "fault", "words"),
-    [
-        pytest.param(
+    {
+        "reversed": (
             REVERSED,
             REVERSED,
             "key heads in another order",
             "heads read the key heads 2 2 2 2 1 1 1 1",
-            id="reversed",
         ),
-        pytest.param(
+        "values in turn": (
             NEIGHBORS,
             IN_TURN,
             "wrong keys",
             "head 2 reads the keys of head 1, but the values of head 5",
-            id="values in turn",
         ),
-        pytest.param(
+        "keys in turn": (
             IN_TURN,
             NEIGHBORS,
             "wrong keys",
             "head 2 reads the keys of head 5, but the values of head 1",
-            id="keys in turn",
         ),
-    ],
+    },
 )
 def test_heads_that_read_other_heads_are_told_which(heads_of_keys, heads_of_values, fault, words):
     function = reading(heads_of_keys, heads_of_values)
@@ -518,34 +495,30 @@ def of_the_power_of_two_below(heads):
     return alibi_slopes(2 ** int(math.log2(heads))).repeat(2)[:heads]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "fault", "words"),
-    [
-        pytest.param(
+    {
+        "two heads": (
             first_two_share,
             "heads share a slope",
             "heads 1 and 2 of 8 both have slope 0.5",
-            id="two heads",
         ),
-        pytest.param(
+        "pairs": (
             pairs_share_the_steeper_slope,
             "heads share a slope",
             "heads 1 and 2 of 8 both have slope 0.5",
-            id="pairs",
         ),
-        pytest.param(
+        "next power of two": (
             of_the_next_power_of_two,
             "slopes of another number of heads",
             "of 12",
-            id="next power of two",
         ),
-        pytest.param(
+        "power of two below": (
             of_the_power_of_two_below,
             "slopes of another number of heads",
             "of 12",
-            id="power of two below",
         ),
-    ],
+    },
 )
 def test_slopes_of_other_heads_are_named(function, fault, words):
     (finding,) = check.slopes(function, [8, 12]).findings

@@ -7,6 +7,7 @@ import torch
 
 from alibi_viz import alibi_slopes, attention_trace
 from alibi_viz.check import check_vectors, write_vectors
+from tests.rows import each_case
 
 FORMAT = {"format": "alibi-vectors", "version": 1}
 
@@ -211,38 +212,33 @@ def test_a_path_of_a_wrong_type_is_named():
         write_vectors(3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "message"),
-    [
-        pytest.param({"format": "other"}, "must be a JSON object with", id="another format"),
-        pytest.param({"version": 9}, '.*"version": 1', id="another version"),
-        pytest.param({"slopes": 3}, "slopes must be a list of cases", id="no list"),
-        pytest.param(
-            {"slopes": [{"heads": 3}]}, "with num_heads, result as numbers: KeyError", id="no key"
-        ),
-        pytest.param(
+    {
+        "another format": ({"format": "other"}, "must be a JSON object with"),
+        "another version": ({"version": 9}, '.*"version": 1'),
+        "no list": ({"slopes": 3}, "slopes must be a list of cases"),
+        "no key": ({"slopes": [{"heads": 3}]}, "with num_heads, result as numbers: KeyError"),
+        "a word for a number": (
             {"slopes": [{"num_heads": 1, "result": [["a"]]}]},
             "slopes must be a list of cases with",
-            id="a word for a number",
         ),
-        pytest.param(
-            {"slopes": [], "dtype": "int4"}, "dtype must be one of float32", id="another dtype"
-        ),
-        pytest.param({}, "has none of the lists slopes, bias, attention", id="no lists"),
-    ],
+        "another dtype": ({"slopes": [], "dtype": "int4"}, "dtype must be one of float32"),
+        "no lists": ({}, "has none of the lists slopes, bias, attention"),
+    },
 )
 def test_bad_file_raises_with_the_reason(changes, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         judge(FORMAT | changes, tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
-    [
-        pytest.param(b"[1, 2", id="cut off"),
-        pytest.param(b"[" * 100_000, id="too deep"),
-        pytest.param(b'{"format": "\xe9"}', id="in cp1252"),
-    ],
+    {
+        "cut off": b"[1, 2",
+        "too deep": b"[" * 100_000,
+        "in cp1252": b'{"format": "\xe9"}',
+    },
 )
 def test_file_that_is_not_json_raises(content, tmp_path):
     (tmp_path / "bad.json").write_bytes(content)

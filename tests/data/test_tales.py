@@ -17,6 +17,7 @@ from alibi_viz.data.tales import (
     retell,
     write_tales,
 )
+from tests.rows import each_case
 
 TEXT, RECALLS = write_tales(200_000, seed=5)
 TALES = TEXT.strip().split("\n\n")
@@ -201,23 +202,18 @@ def test_another_text_has_no_mentions():
 CONTEXT = "Leo is in the barn. Jack likes Leo and the barn."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("context", "value", "retold"),
-    [
-        pytest.param(CONTEXT, "Leo", "Ned is in the barn. Jack likes Ned and the barn.", id="name"),
-        pytest.param(
-            CONTEXT, "barn", "Leo is in the castle. Jack likes Leo and the castle.", id="place"
-        ),
-        pytest.param(
+    {
+        "name": (CONTEXT, "Leo", "Ned is in the barn. Jack likes Ned and the barn."),
+        "place": (CONTEXT, "barn", "Leo is in the castle. Jack likes Leo and the castle."),
+        "place with its preposition": (
             CONTEXT,
             "in the barn",
             "Leo is in the castle. Jack likes Leo and the castle.",
-            id="place with its preposition",
         ),
-        pytest.param(
-            "Leo said that the hat is his.", "hat", "Leo said that the key is his.", id="thing"
-        ),
-    ],
+        "thing": ("Leo said that the hat is his.", "hat", "Leo said that the key is his."),
+    },
 )
 def test_a_retold_context_has_another_value_everywhere(context, value, retold):
     assert retell(context, value) == retold

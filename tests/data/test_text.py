@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from alibi_viz import lab
 from alibi_viz.data.text import STRETCH, Text, check_testable, find_built_in
+from tests.rows import each_case
 
 # 390 kB
 LINES = "\n".join(
@@ -214,14 +215,14 @@ def test_an_unpaired_surrogate_is_replaced():
 # Repeats
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "repeats"),
-    [
-        pytest.param("to be or not to be, " * 500, 1, id="a sentence"),
-        pytest.param("x" * 640, 1, id="a letter"),
-        pytest.param(LINES, 0, id="lines"),
-        pytest.param("short", 0, id="short"),
-    ],
+    {
+        "a sentence": ("to be or not to be, " * 500, 1),
+        "a letter": ("x" * 640, 1),
+        "lines": (LINES, 0),
+        "short": ("short", 0),
+    },
 )
 def test_repeats_are_the_share_of_the_validation_part_in_the_training_part(content, repeats):
     assert lab.load_text(content).repeats == repeats
@@ -253,16 +254,16 @@ def test_a_text_of_repeats_cannot_be_tested():
 # What is refused
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "error", "message"),
-    [
-        pytest.param("", ValueError, "your text is empty", id="empty"),
-        pytest.param(b"abc\xff\xfe", ValueError, "byte 0xff at position 3", id="not UTF-8"),
-        pytest.param(b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4", id="binary"),
-        pytest.param(3, TypeError, "got int", id="a number"),
-        pytest.param(Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'", id="no file"),
-        pytest.param(Path(), FileNotFoundError, "no file '.'", id="a folder"),
-    ],
+    {
+        "empty": ("", ValueError, "your text is empty"),
+        "not UTF-8": (b"abc\xff\xfe", ValueError, "byte 0xff at position 3"),
+        "binary": (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
+        "a number": (3, TypeError, "got int"),
+        "no file": (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),
+        "a folder": (Path(), FileNotFoundError, "no file '.'"),
+    },
 )
 def test_unusable_content_is_refused_with_the_reason(content, error, message):
     with pytest.raises(error, match=message):

@@ -1,7 +1,6 @@
 """What the page of a lesson shows in place of what needs a kernel."""
 
 import nbformat
-import pytest
 
 from alibi_viz.lessons.copies import lessons_folder
 from docs.lesson_pages import (
@@ -12,6 +11,7 @@ from docs.lesson_pages import (
     stated_answer,
 )
 from tests.notebooks import lessons
+from tests.rows import each_case
 
 CHOICE = 'lessons.guess_choice("key", "7 is?", ["even", "odd"], "odd", why="It is 6 + 1.")'
 CHOICE_TEXT = "Your guess. 7 is?\n  ( ) even\n  ( ) odd"
@@ -95,13 +95,13 @@ def test_a_constant_may_have_a_name():
     assert stated_answer(source) == "It is “odd”. Count."
 
 
-@pytest.mark.parametrize(
+@each_case(
     "source",
-    [
-        pytest.param('lessons.guess_choice("key", "?", options, best(), "Why.")', id="answer"),
-        pytest.param('lessons.guess_choice("key", "?", options, "a", f"{x}")', id="reason"),
-        pytest.param("lessons.guess_grid(guesses)", id="grid"),
-    ],
+    {
+        "answer": 'lessons.guess_choice("key", "?", options, best(), "Why.")',
+        "reason": 'lessons.guess_choice("key", "?", options, "a", f"{x}")',
+        "grid": "lessons.guess_grid(guesses)",
+    },
 )
 def test_what_is_computed_is_not_read_from_the_code(source):
     assert stated_answer(source) is None

@@ -14,6 +14,7 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, named_trace
 from alibi_viz.figures.tile_grid import Grid
 from tests.figures.reading import cell_colors, hovered
+from tests.rows import each_case
 
 # Margins in pixels
 LEFT = 56
@@ -190,15 +191,15 @@ def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(heads, length
     assert layout.height == HEIGHT
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads", "columns"),
-    [
-        pytest.param(2, 2, id="two"),
-        pytest.param(8, 4, id="eight in two rows"),
-        pytest.param(9, 8, id="nine"),
-        pytest.param(20, 8, id="twenty"),
-        pytest.param(32, 8, id="32 in four rows"),
-    ],
+    {
+        "two": (2, 2),
+        "eight in two rows": (8, 4),
+        "nine": (9, 8),
+        "twenty": (20, 8),
+        "32 in four rows": (32, 8),
+    },
 )
 def test_heads_stand_in_four_columns_and_more_than_eight_in_eight(heads, columns):
     places = named_trace(bias_figure(heads, 4), "titles").x
@@ -267,9 +268,9 @@ def test_a_frame_marks_the_row_of_the_profile():
     assert frame.y1 == pytest.approx(side, abs=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads", "page_width"),
-    [pytest.param(2, 880, id="two heads"), pytest.param(1, 480, id="narrow page")],
+    {"two heads": (2, 880), "narrow page": (1, 480)},
 )
 def test_there_is_no_profile_without_room(heads, page_width):
     figure = bias_figure(heads, 6, page_width=page_width)
@@ -280,14 +281,14 @@ def test_there_is_no_profile_without_room(heads, page_width):
 # Bad arguments
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
-    [
-        pytest.param({"heads": [5]}, "heads and slopes must have 2 entries", id="few heads"),
-        pytest.param({"heads": [5, 6, 7]}, "heads and slopes must have 2 entries", id="many heads"),
-        pytest.param({"slopes": ["1/2"]}, "heads and slopes must have 2 entries", id="few slopes"),
-        pytest.param({"show": "weights"}, "show must be one of", id="show"),
-    ],
+    {
+        "few heads": ({"heads": [5]}, "heads and slopes must have 2 entries"),
+        "many heads": ({"heads": [5, 6, 7]}, "heads and slopes must have 2 entries"),
+        "few slopes": ({"slopes": ["1/2"]}, "heads and slopes must have 2 entries"),
+        "show": ({"show": "weights"}, "show must be one of"),
+    },
 )
 def test_bad_option_is_named(options, message):
     with pytest.raises(ValueError, match=message):

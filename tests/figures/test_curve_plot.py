@@ -22,6 +22,7 @@ from alibi_viz.figures.curve_plot import (
 )
 from alibi_viz.figures.token_labels import literal
 from alibi_viz.measure.table import over_seeds
+from tests.rows import each_case
 from tests.tables import table
 
 LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
@@ -269,22 +270,20 @@ def test_an_empty_figure_shows_no_trace():
     assert not any(trace.visible for trace in picture.blank(300).data)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "points", "text"),
-    [
-        pytest.param(
+    {
+        "needle": (
             "needle",
             {32: 1.0, 512: 0.5},
             "%{fullData.name}, examples of %{x} tokens<br>%{y:.0%}<extra></extra>",
-            id="needle",
         ),
-        pytest.param(
+        "gap": (
             "gap",
             {150: -0.37, 600: 2.36},
             "%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>",
-            id="gap",
         ),
-    ],
+    },
 )
 def test_hover_texts_have_the_unit_of_the_question(question, points, text):
     assert figure_of(question, points).data[0].hovertemplate == text
@@ -388,25 +387,25 @@ def test_without_the_loss_while_training_it_has_no_yardsticks():
     assert lines(shapes.yardsticks_in_training) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("losses", "place"),
-    [
-        pytest.param({32: 1.0, 128: 1.0, 512: 6.0}, "start", id="rises at the end"),
-        pytest.param({32: 3.3, 128: 1.0, 512: 1.0}, "middle", id="falls from there"),
-        pytest.param({32: 3.3, 128: 3.3, 512: 1.0}, "end", id="falls at the end"),
-    ],
+    {
+        "rises at the end": ({32: 1.0, 128: 1.0, 512: 6.0}, "start"),
+        "falls from there": ({32: 3.3, 128: 1.0, 512: 1.0}, "middle"),
+        "falls at the end": ({32: 3.3, 128: 3.3, 512: 1.0}, "end"),
+    },
 )
 def test_a_label_stands_where_no_curve_runs(losses, place):
     figure = compared(losses, {"letter pairs": 3.2})
     assert shapes_of(figure).first_yardstick.label.textposition == place
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bits", "side"),
-    [
-        pytest.param(1.5, "bottom", id="above its line"),
-        pytest.param(1.95, "top", id="below its line, at the end of the plot"),
-    ],
+    {
+        "above its line": (1.5, "bottom"),
+        "below its line, at the end of the plot": (1.95, "top"),
+    },
 )
 def test_a_label_stays_inside_the_plot(bits, side):
     figure = compared({32: 1.0, 512: 1.0}, {"letter pairs": bits})
@@ -452,25 +451,23 @@ def test_a_figure_that_is_compact_no_longer_is_as_it_was():
 # Slots
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("methods", "slots"),
-    [
-        pytest.param(["none", "t5"], ["", "", "none", "t5", "", "", ""], id="one fixed"),
-        pytest.param(
-            ["none", *"abcdef"], ["f", "e", "none", "a", "b", "c", "d"], id="free slots first"
-        ),
-    ],
+    {
+        "one fixed": (["none", "t5"], ["", "", "none", "t5", "", "", ""]),
+        "free slots first": (["none", *"abcdef"], ["f", "e", "none", "a", "b", "c", "d"]),
+    },
 )
 def test_a_fixed_method_keeps_its_slot_and_others_get_the_rest(methods, slots):
     assert assign_slots(methods, FIXED) == slots
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arguments",
-    [
-        pytest.param((list("abcdefgh"), FIXED), id="methods"),
-        pytest.param((["a"], list("abcdefgh")), id="fixed"),
-    ],
+    {
+        "methods": (list("abcdefgh"), FIXED),
+        "fixed": (["a"], list("abcdefgh")),
+    },
 )
 def test_more_than_seven_methods_are_refused(arguments):
     with pytest.raises(ValueError, match=f"at most {MAX_METHODS} methods can be drawn, got 8"):

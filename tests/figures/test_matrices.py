@@ -14,6 +14,7 @@ from alibi_viz.figures import heatmap_grid, matrices, theme
 from alibi_viz.figures.theme import WEIGHT_SCALE, named_trace
 from alibi_viz.figures.tile_grid import Grid
 from tests.figures.reading import cell_colors, hovered, pixels
+from tests.rows import each_case
 
 # The colors that the scale of weights interpolates: of the weights 0, 1/9, 2/9, ..., 1
 STOPS = np.array([list(bytes.fromhex(color[1:])) for color in theme.SEQUENTIAL])
@@ -144,9 +145,7 @@ def test_another_drawing_removes_the_hover_texts(five_tiles):
     assert hover.customdata is None
 
 
-@pytest.mark.parametrize(
-    "tiles", [pytest.param(5, id="one place is empty"), pytest.param(6, id="no place is empty")]
-)
+@each_case("tiles", {"one place is empty": 5, "no place is empty": 6})
 def test_gaps_are_transparent(tiles):
     drawing = draw(tiles, rows=3, columns=4)
     opacity = pixels(drawing.png)[..., 3]
@@ -178,9 +177,9 @@ def test_titles_stand_above_their_tiles(five_tiles):
         assert titles.y[number] < y
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("share", "is_said"),
-    [pytest.param(1.0, True, id="all masked"), pytest.param(0.0, False, id="none masked")],
+    {"all masked": (1.0, True), "none masked": (0.0, False)},
 )
 def test_legend_says_whether_cells_are_masked(share, is_said):
     drawing = draw(2, rows=3, columns=3, share=share)

@@ -12,6 +12,7 @@ from alibi_viz.figures import weights_html
 from alibi_viz.figures.matrices_html import comparison_html
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from tests.figures.reading import pixels
+from tests.rows import each_case
 
 
 def pictures(html):
@@ -100,25 +101,19 @@ def test_frame_marks_the_place_in_each_picture(reversed_sign):
 # Of long sequences, 32 queries and keys are shown
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("place", "shown"),
-    [
-        pytest.param(
+    {
+        "mostly what is before the place": (
             (2, 200, 100),
             "head 3, queries 171 to 202 down, keys 71 to 102 across",
-            id="mostly what is before the place",
         ),
-        pytest.param(
+        "counted from the end": (
             (-6, -100, -200),
             "head 3, queries 171 to 202 down, keys 71 to 102 across",
-            id="counted from the end",
         ),
-        pytest.param(
-            (0, 299, 0),
-            "head 1, queries 268 to 299 down, keys 0 to 31 across",
-            id="at the ends",
-        ),
-    ],
+        "at the ends": ((0, 299, 0), "head 1, queries 268 to 299 down, keys 0 to 31 across"),
+    },
 )
 def test_part_around_the_place_is_shown(place, shown):
     html = comparison_html(weights(1, 300), weights(-1, 300), place)

@@ -14,6 +14,7 @@ from alibi_viz.figures.theme import named_trace
 from alibi_viz.formatting import format_number
 from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
+from tests.rows import each_case
 
 
 def includes(axis, values):
@@ -109,19 +110,18 @@ def joined_heads(slopes):
     return pieces
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads", "scheme", "lines"),
-    [
-        pytest.param(8, "official", [[1, 2, 3, 4, 5, 6, 7, 8]], id="a power of two"),
-        pytest.param(
+    {
+        "a power of two": (8, "official", [[1, 2, 3, 4, 5, 6, 7, 8]]),
+        "the first power of two, and the rest": (
             12,
             "official",
             [[1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11, 12]],
-            id="the first power of two, and the rest",
         ),
-        pytest.param(6, "geometric", [[1, 2, 3, 4, 5, 6]], id="one geometric sequence"),
-        pytest.param(1, "official", [[1]], id="a single head"),
-    ],
+        "one geometric sequence": (6, "geometric", [[1, 2, 3, 4, 5, 6]]),
+        "a single head": (1, "official", [[1]]),
+    },
 )
 def test_a_line_joins_heads_as_long_as_their_slopes_fall(heads, scheme, lines):
     assert joined_heads(alibi_slopes(heads, scheme)) == lines
@@ -138,14 +138,14 @@ def test_at_most_16_heads_have_their_numbers(heads, step):
     assert figures.slope_figure([0.5] * heads).layout.xaxis.dtick == step
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("slopes", "step"),
-    [
-        pytest.param([100], "D2", id="two digits of a decade"),
-        pytest.param([1e-5], 1, id="each decade"),
-        pytest.param([1e-17], 3, id="every third decade"),
-        pytest.param([1.1e-30, 9e29], 8, id="every eighth decade"),
-    ],
+    {
+        "two digits of a decade": ([100], "D2"),
+        "each decade": ([1e-5], 1),
+        "every third decade": ([1e-17], 3),
+        "every eighth decade": ([1.1e-30, 9e29], 8),
+    },
 )
 def test_half_lives_have_ticks_that_fit(slopes, step):
     assert figures.slope_figure(slopes).layout.yaxis2.dtick == step
@@ -201,13 +201,13 @@ def test_hover_texts_have_the_row_of_the_table():
     assert needed.customdata[0, 4] == "1/2"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "farthest"),
-    [
-        pytest.param(1, 1, id="one token, 0 steps back, but a logarithm has no 0"),
-        pytest.param(9, 8, id="9 tokens"),
-        pytest.param(900, 899, id="900 tokens"),
-    ],
+    {
+        "one token, 0 steps back, but a logarithm has no 0": (1, 1),
+        "9 tokens": (9, 8),
+        "900 tokens": (900, 899),
+    },
 )
 def test_a_line_marks_the_farthest_key(length, farthest):
     assert drawn_spans(length, 1).layout.shapes[0].y0 == farthest

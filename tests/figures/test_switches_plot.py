@@ -8,6 +8,7 @@ import pytest
 from alibi_viz.figures import switches_figure, theme
 from alibi_viz.figures.switches_plot import blank, draw, switch_outcomes, tint
 from alibi_viz.figures.theme import named_trace
+from tests.rows import each_case
 
 TRAINED = "as trained"
 BRAKE = "far brake"
@@ -61,14 +62,14 @@ def figure():
 # The four cells
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "bits", "far_share"),
-    [
-        pytest.param(TRAINED, "<b>6.00</b>", "far keys get 90%", id="as trained"),
-        pytest.param(BRAKE, "<b>1.50</b>", "far keys get 25%", id="far brake"),
-        pytest.param(STOP, "<b>3.00</b>", "far keys get 75%", id="angles stop"),
-        pytest.param(BOTH, "<b>0.75</b>", "far keys get 12%", id="both"),
-    ],
+    {
+        "as trained": (TRAINED, "<b>6.00</b>", "far keys get 90%"),
+        "far brake": (BRAKE, "<b>1.50</b>", "far keys get 25%"),
+        "angles stop": (STOP, "<b>3.00</b>", "far keys get 75%"),
+        "both": (BOTH, "<b>0.75</b>", "far keys get 12%"),
+    },
 )
 def test_a_cell_has_the_means_over_all_seeds_on_the_longest_texts(figure, state, bits, far_share):
     assert words(figure, f"bits {state}") == bits

@@ -11,6 +11,7 @@ from alibi_viz.check import FAULTS
 from alibi_viz.lessons.bugs import BUGS, CaseView, load_code, try_repair
 from tests.check.faulty import names
 from tests.lessons.repairs import REPAIRS
+from tests.rows import each_case
 
 each_bug = pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name) for bug in BUGS.values()])
 BUG_OF_FAULT = {bug.fault: bug for bug in BUGS.values()}
@@ -142,42 +143,33 @@ def test_the_picture_looks_different_from_those_of_the_wrong_answers(bug):
 # Repairs that don't work
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "fault", "evidence"),
-    [
-        pytest.param(
+    {
+        "syntax": (
             "def bias(n, q, k)\n    return 0",
             "raises an error",
             "line 1: SyntaxError: expected ':'",
-            id="syntax",
         ),
-        pytest.param(
+        "top level": (
             "x = 1\nfoo",
             "raises an error",
             "line 2: NameError: name 'foo' is not defined",
-            id="top level",
         ),
-        pytest.param(
+        "function": (
             "bias = torch.ones(3)\ndef mine(n, q, k):\n    return [][n]",
             "raises an error",
             "line 3: IndexError",
-            id="function",
         ),
-        pytest.param(
+        "arguments": (
             "def bias(n):\n    return 0",
             "raises an error",
             "keys: TypeError: bias() takes 1 positional argument",
-            id="arguments",
         ),
-        pytest.param(
-            "bias = 3",
-            "raises an error",
-            "the code defines no function",
-            id="no function",
-        ),
-        pytest.param("raise SystemExit", "raises an error", "SystemExit", id="exit"),
-        pytest.param("def bias(n, q, k):\n    return 'text'", "wrong type", "str", id="type"),
-    ],
+        "no function": ("bias = 3", "raises an error", "the code defines no function"),
+        "exit": ("raise SystemExit", "raises an error", "SystemExit"),
+        "type": ("def bias(n, q, k):\n    return 'text'", "wrong type", "str"),
+    },
 )
 def test_broken_code_becomes_a_finding_with_the_line(code, fault, evidence):
     report = try_repair("case 1", code)
@@ -190,12 +182,12 @@ def test_loaded_function_keeps_its_parameters():
     assert str(inspect.signature(bias)) == "(num_heads, query_length, *, key_length=8)"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "code",
-    [
-        pytest.param("threading.Event().wait()", id="top level"),
-        pytest.param("def bias(n, q, k):\n    threading.Event().wait()", id="function"),
-    ],
+    {
+        "top level": "threading.Event().wait()",
+        "function": "def bias(n, q, k):\n    threading.Event().wait()",
+    },
 )
 def test_code_that_never_ends_becomes_a_finding(code):
     report = try_repair("case 1", f"import threading\n{code}", seconds=0.1)
@@ -209,12 +201,12 @@ USES_A_HELPER = "sizes(n) * -(torch.arange(k - q, k)[:, None] - torch.arange(k))
 HELPER = "def sizes(n):\n    return av.alibi_slopes(n)[:, None, None]"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "repair",
-    [
-        pytest.param(f"bias = lambda n, q, k: {USES_A_HELPER}\n{HELPER}", id="a lambda"),
-        pytest.param(f"def bias(n, q, k):\n    return {USES_A_HELPER}\n{HELPER}", id="a function"),
-    ],
+    {
+        "a lambda": f"bias = lambda n, q, k: {USES_A_HELPER}\n{HELPER}",
+        "a function": f"def bias(n, q, k):\n    return {USES_A_HELPER}\n{HELPER}",
+    },
 )
 def test_a_repair_may_have_helpers_below(repair):
     assert try_repair("case 1", repair).ok

@@ -3,6 +3,7 @@
 import pytest
 
 from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
+from tests.rows import each_case
 
 
 @pytest.fixture
@@ -92,13 +93,13 @@ def test_a_deleted_lesson_comes_back(reader):
     assert (reader / "01_slopes.ipynb").read_text() == "slopes"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "damaged",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("[1, 2]", id="a list"),
-        pytest.param('{"01_slopes.ipynb": ', id="cut off"),
-    ],
+    {
+        "empty": "",
+        "a list": "[1, 2]",
+        "cut off": '{"01_slopes.ipynb": ',
+    },
 )
 def test_without_readable_fingerprints_a_lesson_that_differs_is_left_alone(
     installed, reader, damaged

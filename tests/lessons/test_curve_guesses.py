@@ -12,6 +12,7 @@ from alibi_viz.lessons.guesses import Guess
 from alibi_viz.widgets.core.figure import LiveFigure
 from alibi_viz.widgets.core.saved_picture import SavedPicture
 from tests.lessons.reader import ask_for_answer, widgets
+from tests.rows import each_case
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -203,14 +204,14 @@ def test_a_guess_is_finished_once_every_point_has_moved():
 
 
 @by_either_way
-@pytest.mark.parametrize(
+@each_case(
     ("heights", "points", "close"),
-    [
-        pytest.param([2.0, 5.0], 1, "2 of your 2 points are close", id="both are right"),
-        pytest.param([3.5, 3.4], 0.5, "1 of your 2 points is close", id="one is just close"),
-        pytest.param([5.0, 0.0], 0, "0 of your 2 points are close", id="none is close"),
-        pytest.param([1e9, -1e9], 0, "0 of your 2 points are close", id="outside the axis"),
-    ],
+    {
+        "both are right": ([2.0, 5.0], 1, "2 of your 2 points are close"),
+        "one is just close": ([3.5, 3.4], 0.5, "1 of your 2 points is close"),
+        "none is close": ([5.0, 0.0], 0, "0 of your 2 points are close"),
+        "outside the axis": ([1e9, -1e9], 0, "0 of your 2 points are close"),
+    },
 )
 def test_points_within_15_percent_of_the_axis_are_close(move, heights, points, close):
     guess = curve()
@@ -220,12 +221,12 @@ def test_points_within_15_percent_of_the_axis_are_close(move, heights, points, c
     assert guess.points == points
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("height", "close"),
-    [
-        pytest.param(5, "your point is close", id="close"),
-        pytest.param(3, "your point is not close", id="not close"),
-    ],
+    {
+        "close": (5, "your point is close"),
+        "not close": (3, "your point is not close"),
+    },
 )
 def test_a_single_point_is_close_or_not(height, close):
     guess = curve(at=[1024])
@@ -262,30 +263,27 @@ def test_a_curve_beyond_the_axis_widens_it(answered):
 # What cannot be asked for
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "message"),
-    [
-        pytest.param({"at": [64]}, "at must be .* after the first, got", id="the given point"),
-        pytest.param({"at": [100]}, "at must be .* after the first, got", id="no point there"),
-        pytest.param({"at": [1024, 1024]}, "at must be different values", id="one point twice"),
-        pytest.param({"truth": [1.0]}, r"'measured' must have \d numbers", id="short curve"),
-        pytest.param(
+    {
+        "the given point": ({"at": [64]}, "at must be .* after the first, got"),
+        "no point there": ({"at": [100]}, "at must be .* after the first, got"),
+        "one point twice": ({"at": [1024, 1024]}, "at must be different values"),
+        "short curve": ({"truth": [1.0]}, r"'measured' must have \d numbers"),
+        "another truth": (
             {"others": {"measured": [1.0, 1.0, 1.0]}},
             "others must not have the name of the truth, 'measured'",
-            id="another truth",
         ),
-        pytest.param({"low": 5}, "high must be .* above low, got 5", id="empty axis"),
-        pytest.param(
+        "empty axis": ({"low": 5}, "high must be .* above low, got 5"),
+        "no logarithm": (
             {"x": [0, 64, 1024]},
             r"x must be positive and increasing, got \[0, 64, 1024\]",
-            id="no logarithm",
         ),
-        pytest.param(
+        "falling x": (
             {"x": [128, 64, 1024]},
             r"x must be positive and increasing, got \[128, 64, 1024\]",
-            id="falling x",
         ),
-    ],
+    },
 )
 def test_a_curve_that_cannot_be_asked_for_raises(changes, message):
     with pytest.raises(ValueError, match=message):

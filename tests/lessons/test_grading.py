@@ -10,6 +10,7 @@ from alibi_viz import check, lessons
 from alibi_viz.lessons.grading import EXERCISES, HINTS, window
 from tests.check.faulty import with_faults
 from tests.lessons.tries import RIGHT, WRONG, bias, positive_bias, slopes
+from tests.rows import each_case
 
 GRADES = {
     "slopes": lessons.grade_slopes,
@@ -130,13 +131,13 @@ def test_24_windows_are_compared():
 
 
 @each_exercise
-@pytest.mark.parametrize(
+@each_case(
     "blank",
-    [
-        pytest.param(None, id="nothing"),
-        pytest.param(..., id="three dots"),
-        pytest.param((..., ...), id="a pair of three dots"),
-    ],
+    {
+        "nothing": None,
+        "three dots": ...,
+        "a pair of three dots": (..., ...),
+    },
 )
 def test_a_blank_gets_a_note_and_no_mistake(exercise, blank):
     def my_function(*_):
@@ -171,12 +172,12 @@ def never():
     event.set()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "hanging_heads",
-    [
-        pytest.param(8, id="in the example"),
-        pytest.param(128, id="in the check"),
-    ],
+    {
+        "in the example": 8,
+        "in the check": 128,
+    },
 )
 def test_a_function_that_never_ends_is_a_mistake(hanging_heads, never, monkeypatch):
     monkeypatch.setattr("alibi_viz.lessons.grading.SECONDS", 0.1)
@@ -196,13 +197,13 @@ def blank_bias(heads, queries, keys):
     """Not written yet."""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "pictures"),
-    [
-        pytest.param(blank_bias, 1, id="the goal, before the function is written"),
-        pytest.param(positive_bias, 3, id="what was wanted, what came, and the difference"),
-        pytest.param(bias, 2, id="the goal and the reader's own weights"),
-    ],
+    {
+        "the goal, before the function is written": (blank_bias, 1),
+        "what was wanted, what came, and the difference": (positive_bias, 3),
+        "the goal and the reader's own weights": (bias, 2),
+    },
 )
 def test_a_notebook_shows_weights(function, pictures):
     page = lessons.grade_bias(function)._repr_html_()

@@ -6,6 +6,7 @@ from ipywidgets import Button
 from alibi_viz import lessons
 from alibi_viz.lessons.guesses import FILE
 from tests.lessons.reader import ask_for_answer, choose, press, select, widgets
+from tests.rows import each_case
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -105,20 +106,16 @@ def test_a_reason_is_text_and_not_markup():
 # An order
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("guessed", "points", "answer"),
-    [
-        pytest.param("abc", 1, "<b>Right.</b> It is a, b, c: 3 of 3 pairs are", id="abc"),
-        pytest.param(
-            "acb", 2 / 3, "<b>Partly right.</b> It is a, b, c: 2 of 3 pairs are", id="acb"
-        ),
-        pytest.param(
-            "bac", 2 / 3, "<b>Partly right.</b> It is a, b, c: 2 of 3 pairs are", id="bac"
-        ),
-        pytest.param("bca", 1 / 3, "<b>Partly right.</b> It is a, b, c: 1 of 3 pairs is", id="bca"),
-        pytest.param("cab", 1 / 3, "<b>Partly right.</b> It is a, b, c: 1 of 3 pairs is", id="cab"),
-        pytest.param("cba", 0, "<b>Not this time.</b> It is a, b, c: 0 of 3 pairs are", id="cba"),
-    ],
+    {
+        "abc": ("abc", 1, "<b>Right.</b> It is a, b, c: 3 of 3 pairs are"),
+        "acb": ("acb", 2 / 3, "<b>Partly right.</b> It is a, b, c: 2 of 3 pairs are"),
+        "bac": ("bac", 2 / 3, "<b>Partly right.</b> It is a, b, c: 2 of 3 pairs are"),
+        "bca": ("bca", 1 / 3, "<b>Partly right.</b> It is a, b, c: 1 of 3 pairs is"),
+        "cab": ("cab", 1 / 3, "<b>Partly right.</b> It is a, b, c: 1 of 3 pairs is"),
+        "cba": ("cba", 0, "<b>Not this time.</b> It is a, b, c: 0 of 3 pairs are"),
+    },
 )
 def test_the_points_of_an_order_are_its_share_of_right_pairs(guessed, points, answer):
     guess = order()
@@ -164,14 +161,14 @@ def test_the_answer_of_a_choice_must_be_among_its_options():
         lessons.guess_choice("key", "?", ["a", "b"], answer="c")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "answer"),
-    [
-        pytest.param(["a", "b"], ["a"], id="an item is missing"),
-        pytest.param(["a", "b"], ["a", "c"], id="another item"),
-        pytest.param(["a", "a"], ["a", "a"], id="twice the same item"),
-        pytest.param(["a"], ["a"], id="a single item"),
-    ],
+    {
+        "an item is missing": (["a", "b"], ["a"]),
+        "another item": (["a", "b"], ["a", "c"]),
+        "twice the same item": (["a", "a"], ["a", "a"]),
+        "a single item": (["a"], ["a"]),
+    },
 )
 def test_the_answer_of_an_order_must_be_an_order_of_its_items(items, answer):
     with pytest.raises(ValueError, match="answer must hold the different items"):

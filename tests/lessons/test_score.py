@@ -8,6 +8,7 @@ from ipywidgets import HTML
 from alibi_viz import lessons
 from alibi_viz.lessons.guesses import FILE
 from tests.lessons.reader import ask_for_answer, choose, press, widgets
+from tests.rows import each_case
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -74,17 +75,17 @@ def test_a_score_that_is_already_deleted_can_be_deleted_again():
 
 # A damaged file
 
-damaged_file = pytest.mark.parametrize(
+damaged_file = each_case(
     "content",
-    [
-        pytest.param(b"{", id="no JSON"),
-        pytest.param(b"[]", id="a list"),
-        pytest.param(b'{"a": 2}', id="more than a point"),
-        pytest.param(b'{"a": "<b>"}', id="a text"),
-        pytest.param(b'{"a": true}', id="true"),
-        pytest.param(b'{"a": NaN}', id="NaN"),
-        pytest.param(b"\xff", id="no UTF-8"),
-    ],
+    {
+        "no JSON": b"{",
+        "a list": b"[]",
+        "more than a point": b'{"a": 2}',
+        "a text": b'{"a": "<b>"}',
+        "true": b'{"a": true}',
+        "NaN": b'{"a": NaN}',
+        "no UTF-8": b"\xff",
+    },
 )
 
 

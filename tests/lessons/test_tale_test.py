@@ -6,6 +6,7 @@ import torch
 from alibi_viz import lab, lessons
 from alibi_viz.lessons.tale_test import LETTERS, TALES, ToldTales, names_in, tell_tales
 from alibi_viz.models import LanguageModel
+from tests.rows import each_case
 
 OPENING = (
     "This is the story of Emma, a proud donkey from the harbor. Next door lived Leo the goat, "
@@ -46,14 +47,14 @@ def test_the_next_tale_does_not_count():
     assert set(told.names) == {"Emma"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "known"),
-    [
-        pytest.param(" Emma sang.", 1.0, id="the hero"),
-        pytest.param(" Leo sang.", 1.0, id="the friend"),
-        pytest.param(" Ida sang.", 0.0, id="somebody else"),
-        pytest.param(" Emma met Ida.", 0.5, id="both"),
-    ],
+    {
+        "the hero": (" Emma sang.", 1.0),
+        "the friend": (" Leo sang.", 1.0),
+        "somebody else": (" Ida sang.", 0.0),
+        "both": (" Emma met Ida.", 0.5),
+    },
 )
 def test_names_of_the_opening_are_counted(words, known):
     told = tell_tales(Parrot(words), lab.load_text())

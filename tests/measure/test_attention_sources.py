@@ -17,6 +17,7 @@ if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
 from tests.pretrained_models import ByteTokenizer, small_model
+from tests.rows import each_case
 
 TEXT = "to be or not to be, that is the question"
 
@@ -111,12 +112,12 @@ def test_weights_equal_those_of_the_model(family):
         torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("family", "longest", "tokens_read"),
-    [
-        pytest.param("bloom", 48, 48, id="longest"),
-        pytest.param("mpt", 4096, 64, id="positions of the model"),
-    ],
+    {
+        "longest": ("bloom", 48, 48),
+        "positions of the model": ("mpt", 4096, 64),
+    },
 )
 def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model(
     family, longest, tokens_read
@@ -188,12 +189,12 @@ def ours_in_training():
     return ByteModel(lab.make_model("alibi", num_heads=4, dropout=0.5).train())
 
 
-in_training = pytest.mark.parametrize(
+in_training = each_case(
     "make_source",
-    [
-        pytest.param(pretrained_in_training, id="bloom"),
-        pytest.param(ours_in_training, id="ours"),
-    ],
+    {
+        "bloom": pretrained_in_training,
+        "ours": ours_in_training,
+    },
 )
 
 

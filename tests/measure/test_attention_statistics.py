@@ -12,6 +12,7 @@ from alibi_viz.measure import attention_statistics
 from alibi_viz.measure.attention_sources import Reading, Words
 from alibi_viz.measure.attention_statistics import attention_stats, head_spans, weight_stats
 from tests.measure.test_questions import equal_content
+from tests.rows import each_case
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +76,13 @@ def weights():
     return logits.masked_fill(is_later, -math.inf).softmax(-1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("index", "of_row"),
-    [
-        pytest.param(0, distance, id="distance"),
-        pytest.param(1, beyond, id="beyond"),
-        pytest.param(2, denominator_bits, id="denominator bits"),
-    ],
+    {
+        "distance": (0, distance),
+        "beyond": (1, beyond),
+        "denominator bits": (2, denominator_bits),
+    },
 )
 @pytest.mark.parametrize("head", [0, 1, 2])
 def test_a_weight_statistic_is_the_mean_over_the_queries(head, index, of_row, weights):
@@ -219,12 +220,12 @@ def test_a_single_token_looks_at_itself(content):
     assert not of_content[["bound", "needed", "left_out"]].any(axis=None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("own_heads", "heads_read"),
-    [
-        pytest.param(None, 8, id="any number of heads"),
-        pytest.param(4, 4, id="four heads"),
-    ],
+    {
+        "any number of heads": (None, 8),
+        "four heads": (4, 4),
+    },
 )
 def test_a_source_is_read_with_its_own_heads_or_with_eight(own_heads, heads_read):
     source = Mock(contents=["equal"], num_heads=own_heads, read=Mock(wraps=Words().read))

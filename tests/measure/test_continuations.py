@@ -7,6 +7,7 @@ import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
 from alibi_viz.measure.continuations import known_words
+from tests.rows import each_case
 from tests.tables import SMALL
 
 TEXT = lab.load_text()
@@ -41,14 +42,14 @@ def test_a_model_with_a_table_of_positions_writes_up_to_its_end():
         assert text.beyond == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "end"),
-    [
-        pytest.param(2, 16, id="eight lengths"),
-        pytest.param(5, 40, id="eight odd lengths"),
-        pytest.param(64, 256, id="256 bytes"),
-        pytest.param(151, 302, id="two lengths"),
-    ],
+    {
+        "eight lengths": (2, 16),
+        "eight odd lengths": (5, 40),
+        "256 bytes": (64, 256),
+        "two lengths": (151, 302),
+    },
 )
 def test_texts_end_after_eight_lengths_or_256_bytes_but_not_before_two_lengths(length, end):
     """An untrained head that is certain of "a", so that every byte is one character."""
@@ -79,13 +80,13 @@ def test_a_prompt_longer_than_the_validation_part_is_refused():
 CAT = lab.load_text("The cat sat.\n\n" * 40)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("passages", "share"),
-    [
-        pytest.param([" The cat saw it. "], 2 / 3, id="it is too short to count"),
-        pytest.param(["the cat sat", " cat_sat "], 3 / 3, id="words at the ends may be cut"),
-        pytest.param([" THE cat "], 1 / 2, id="case counts"),
-    ],
+    {
+        "it is too short to count": ([" The cat saw it. "], 2 / 3),
+        "words at the ends may be cut": (["the cat sat", " cat_sat "], 3 / 3),
+        "case counts": ([" THE cat "], 1 / 2),
+    },
 )
 def test_known_words_are_whole_words_of_the_training_part(passages, share):
     assert known_words(passages, CAT) == share

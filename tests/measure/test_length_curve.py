@@ -16,6 +16,7 @@ if os.environ.get("CI") != "true":
 from transformers import AutoModelForCausalLM, BloomModel, GPT2Config, LlamaConfig, MambaConfig
 
 from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
+from tests.rows import each_case
 
 SENTENCE = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} "
 TEXT = SENTENCE * 6
@@ -121,12 +122,12 @@ def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(family, to
         assert loss == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stride", "context_sizes"),
-    [
-        pytest.param(3, [9, 7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9], id="stride 3"),
-        pytest.param(7, [4, 5, 6, 7, 8, 9, 3, 4, 5, 6, 7, 8, 9], id="stride 7"),
-    ],
+    {
+        "stride 3": (3, [9, 7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9]),
+        "stride 7": (7, [4, 5, 6, 7, 8, 9, 3, 4, 5, 6, 7, 8, 9]),
+    },
 )
 def test_a_sequence_predicts_as_many_targets_as_the_stride(stride, context_sizes):
     """The last target of each sequence sees all 9 tokens. The first sequence predicts the rest."""
@@ -165,12 +166,12 @@ def test_the_mode_of_a_model_is_kept(training):
 # Lengths
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("family", "positions"),
-    [
-        pytest.param("gpt2", 16, id="gpt2, a table of positions"),
-        pytest.param("mpt", 64, id="mpt, a bias of this length"),
-    ],
+    {
+        "gpt2, a table of positions": ("gpt2", 16),
+        "mpt, a bias of this length": ("mpt", 64),
+    },
 )
 def test_the_loss_is_nan_beyond_the_positions_of_a_model(family, positions):
     lengths = [positions // 2, positions, positions + 1]
@@ -183,14 +184,14 @@ def test_lengths_beyond_the_positions_of_a_model_need_no_text():
     assert math.isnan(loss)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "family",
-    [
-        pytest.param("llama", id="llama, rotary positions"),
-        pytest.param("falcon sdpa", id="falcon, ALiBi"),
-        pytest.param("bloom", id="bloom, ALiBi"),
-        pytest.param("mamba", id="mamba, no positions"),
-    ],
+    {
+        "llama, rotary positions": "llama",
+        "falcon, ALiBi": "falcon sdpa",
+        "bloom, ALiBi": "bloom",
+        "mamba, no positions": "mamba",
+    },
 )
 def test_positions_that_are_computed_have_no_limit(family):
     (loss,) = losses_of(model_of(family), TEXT, [100], targets=20)
@@ -305,28 +306,20 @@ def test_a_changed_model_has_the_method_of_its_family():
 # What is refused
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
-    [
-        pytest.param(
-            {"lengths": [8, 0]},
-            "lengths must be an integer of at least 1, got 0",
-            id="a length of 0",
-        ),
-        pytest.param(
-            {"trained": 0}, "trained must be between 1 and .*, got 0", id="a training length of 0"
-        ),
-        pytest.param(
+    {
+        "a length of 0": ({"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
+        "a training length of 0": ({"trained": 0}, "trained must be between 1 and .*, got 0"),
+        "a training length that no column holds": (
             {"trained": 2**63},
             f"trained must be between 1 and .*, got {2**63}",
-            id="a training length that no column holds",
         ),
-        pytest.param(
+        "a stride beyond the shortest length": (
             {"stride": 9},
             "stride must be at most the shortest length, 8, got 9",
-            id="a stride beyond the shortest length",
         ),
-    ],
+    },
 )
 def test_a_number_out_of_range_is_refused(options, message):
     given = {"lengths": [8, 16], "targets": 20, **options}
@@ -364,13 +357,13 @@ def with_a_token_too_large(text, **options):
     return [300] * 99
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tokenizer", "message"),
-    [
-        pytest.param(without_tokens, r"got \[\]", id="no tokens"),
-        pytest.param(with_a_negative_token, r"got \[3, -1, ", id="a negative token"),
-        pytest.param(with_a_token_too_large, r"got \[300, ", id="a token too large"),
-    ],
+    {
+        "no tokens": (without_tokens, r"got \[\]"),
+        "a negative token": (with_a_negative_token, r"got \[3, -1, "),
+        "a token too large": (with_a_token_too_large, r"got \[300, "),
+    },
 )
 def test_a_tokenizer_of_another_model_is_refused(tokenizer, message):
     message = "the tokenizer must return tokens of the model, from 0 to 255, .*, " + message

@@ -12,6 +12,7 @@ from alibi_viz import lab
 from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.measure.losses import diverged, shared_losses
 from alibi_viz.models import LanguageModel, TransformerConfig
+from tests.rows import each_case
 from tests.tables import SMALL
 
 TEXT = lab.load_text()
@@ -35,14 +36,14 @@ def bits_of_byte(model, start, position):
     return -float(logits.double().softmax(-1)[DATA[position]].log2())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lengths", "targets", "shared"),
-    [
-        pytest.param([8, 16, 24], 100, 96, id="a multiple of every length"),
-        pytest.param([48, 17, 33], 60, 33, id="whole sequences of the length that predicts least"),
-        pytest.param([7, 11, 13, 17], 40, 33, id="no length has that many whole sequences"),
-        pytest.param([*torch.tensor([20])], 30, 20, id="a number of an array"),
-    ],
+    {
+        "a multiple of every length": ([8, 16, 24], 100, 96),
+        "whole sequences of the length that predicts least": ([48, 17, 33], 60, 33),
+        "no length has that many whole sequences": ([7, 11, 13, 17], 40, 33),
+        "a number of an array": ([*torch.tensor([20])], 30, 20),
+    },
 )
 def test_all_lengths_predict_the_same_bytes(model, lengths, targets, shared):
     for length, bits in shared_losses(model, TEXT, lengths, targets=targets):
@@ -135,12 +136,12 @@ def test_an_evaluation_that_fails_leaves_the_model_in_its_mode():
     assert model.training
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "longest"),
-    [
-        pytest.param(lab.load_text("x" * 1000), 99, id="100 bytes"),
-        pytest.param(lab.Text("a", TEXT.train, TEXT.train[:0]), 0, id="no byte"),
-    ],
+    {
+        "100 bytes": (lab.load_text("x" * 1000), 99),
+        "no byte": (lab.Text("a", TEXT.train, TEXT.train[:0]), 0),
+    },
 )
 def test_a_length_that_does_not_fit_into_the_text_is_refused(model, text, longest):
     message = f"length 100 is too long: .* 8,192 .*, so sequences of at most {longest} fit"

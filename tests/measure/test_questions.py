@@ -19,6 +19,7 @@ from alibi_viz.measure.questions import (
     memory_bits,
 )
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
+from tests.rows import each_case
 from tests.tables import SMALL
 
 TEXT = lab.load_text()
@@ -109,14 +110,14 @@ def test_values_that_are_no_losses_have_no_yardsticks(name):
     assert find_question(name).axes(16, text=TEXT).yardsticks == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "xs", "ticks"),
-    [
-        pytest.param(16, [], [16, 32, 64, 128, 256], id="up to 16 L without values"),
-        pytest.param(16, [1], [1, 2, 4, 8, 16], id="from the smallest value"),
-        pytest.param(16, [64], [16, 32, 64], id="to the largest value"),
-        pytest.param(1000, [300, 3000], [250, 500, 1000, 2000, 4000], id="beyond both values"),
-    ],
+    {
+        "up to 16 L without values": (16, [], [16, 32, 64, 128, 256]),
+        "from the smallest value": (16, [1], [1, 2, 4, 8, 16]),
+        "to the largest value": (16, [64], [16, 32, 64]),
+        "beyond both values": (1000, [300, 3000], [250, 500, 1000, 2000, 4000]),
+    },
 )
 def test_ticks_of_lengths_are_doublings_of_the_training_length(length, xs, ticks):
     assert list(main_question("text").axes(length, xs).ticks) == ticks
@@ -127,13 +128,13 @@ def test_ticks_of_lengths_name_multiples_of_the_training_length():
     assert list(ticks.values()) == ["500", "1,000<br>L", "2,000<br>2 L", "4,000<br>4 L"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("xs", "ticks"),
-    [
-        pytest.param([], ["1"], id="no value"),
-        pytest.param([50, 1000], ["167", "334", "501", "668", "835", "1,000"], id="six"),
-        pytest.param([27], ["5", "10", "15", "20", "27"], id="25 would be too close to 27"),
-    ],
+    {
+        "no value": ([], ["1"]),
+        "six": ([50, 1000], ["167", "334", "501", "668", "835", "1,000"]),
+        "25 would be too close to 27": ([27], ["5", "10", "15", "20", "27"]),
+    },
 )
 def test_ticks_of_steps_end_at_the_last_one(xs, ticks):
     axes = find_question("gap").axes(16, xs)
@@ -150,13 +151,13 @@ def test_losses_on_longer_sequences_are_the_losses_by_length(model):
     assert means == pytest.approx(lab.loss_by_length(model, TEXT, LENGTHS))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "longest", "blocks"),
-    [
-        pytest.param(16, 4, 16, id="sixteen"),
-        pytest.param(16, 32, 16, id="sixteen sequences of the longest length"),
-        pytest.param(64, 16, 8, id="eight sequences of the longest length"),
-    ],
+    {
+        "sixteen": (16, 4, 16),
+        "sixteen sequences of the longest length": (16, 32, 16),
+        "eight sequences of the longest length": (64, 16, 8),
+    },
 )
 def test_a_loss_has_equally_many_blocks_of_whole_sequences_at_every_length(
     model, length, longest, blocks
@@ -264,9 +265,9 @@ def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(
         assert answers[length] == pytest.approx(sum(expected) / len(expected), abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "queries"),
-    [pytest.param(16, 16, id="all queries of L"), pytest.param(64, 32, id="the last 32 queries")],
+    {"all queries of L": (16, 16), "the last 32 queries": (64, 32)},
 )
 def test_answers_on_attention_count_the_queries_of_eight_sequences(length, queries):
     counts = measured_counts("softmax denominator", equal_content("none"), length=length)
@@ -297,15 +298,15 @@ def test_beyond_a_learned_table_answers_are_nan(question):
     assert is_finite == [True, False, False]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "length", "longest", "counts"),
-    [
-        pytest.param("softmax denominator", 16, 4, [32, 32, 32], id="two sequences of 64"),
-        pytest.param("same targets", 1, 4, [128, 128, 128], id="128 passages of one byte"),
-        pytest.param("same targets", 8, 8, [112, 112, 112, 112], id="14 passages of eight"),
-        pytest.param("by position", 2, 1, [86, 86], id="86 sequences of two bytes"),
-        pytest.param("by position", 1, 5, [34] * 5, id="34 sequences of five bytes"),
-    ],
+    {
+        "two sequences of 64": ("softmax denominator", 16, 4, [32, 32, 32]),
+        "128 passages of one byte": ("same targets", 1, 4, [128, 128, 128]),
+        "14 passages of eight": ("same targets", 8, 8, [112, 112, 112, 112]),
+        "86 sequences of two bytes": ("by position", 2, 1, [86, 86]),
+        "34 sequences of five bytes": ("by position", 1, 5, [34] * 5),
+    },
 )
 def test_a_short_text_has_fewer_samples(question, length, longest, counts):
     text = lab.load_text("to be or not to be, that is the question. " * 41)

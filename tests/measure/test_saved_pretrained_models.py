@@ -20,6 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import FalconConfig, GPT2Config, PreTrainedTokenizerFast
 
 from tests.pretrained_models import small_model
+from tests.rows import each_case
 
 LOADERS = ("AutoConfig", "AutoTokenizer", "AutoModel")
 TEXT = "to be or not to be, that is the question"
@@ -122,20 +123,15 @@ def test_without_transformers_one_is_told_to_install_it(monkeypatch):
         AttentionExplorer(source="a/b")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("config", "message"),
-    [
-        pytest.param(
-            GPT2Config(),
-            "model must be one of bloom, falcon, mpt, got 'gpt2'",
-            id="another family",
-        ),
-        pytest.param(
+    {
+        "another family": (GPT2Config(), "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        "without ALiBi": (
             FalconConfig(alibi=False),
             "this falcon model was configured without ALiBi",
-            id="without ALiBi",
         ),
-    ],
+    },
 )
 def test_the_family_is_checked_before_anything_is_loaded(config, message, tmp_path, monkeypatch):
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", pytest.fail)

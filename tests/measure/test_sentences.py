@@ -20,6 +20,7 @@ from alibi_viz.measure.sentences import (
     quoted,
     rises,
 )
+from tests.rows import each_case
 from tests.tables import table
 
 NAN = math.nan
@@ -48,20 +49,20 @@ def random_values(question, defined_at, seeds):
     return values
 
 
-each_case = pytest.mark.parametrize(
+each_definition = each_case(
     ("defined_at", "seeds"),
-    [
-        pytest.param((4, 4, 4), 1, id="all defined, one seed"),
-        pytest.param((4, 4, 4), 2, id="all defined, two seeds"),
-        pytest.param((4, 1, 0), 1, id="two end early, one seed"),
-        pytest.param((4, 1, 0), 2, id="two end early, two seeds"),
-        pytest.param((0, 0, 0), 2, id="none defined"),
-    ],
+    {
+        "all defined, one seed": ((4, 4, 4), 1),
+        "all defined, two seeds": ((4, 4, 4), 2),
+        "two end early, one seed": ((4, 1, 0), 1),
+        "two end early, two seeds": ((4, 1, 0), 2),
+        "none defined": ((0, 0, 0), 2),
+    },
 )
 
 
 @each_question
-@each_case
+@each_definition
 def test_sentences_are_whole(question, defined_at, seeds):
     values = random_values(question, defined_at, seeds)
     sentences = question.findings(table(question.name, values))
@@ -71,7 +72,7 @@ def test_sentences_are_whole(question, defined_at, seeds):
 
 
 @each_question
-@each_case
+@each_definition
 def test_labels_with_a_comma_are_quoted(question, defined_at, seeds):
     text = said(question.name, random_values(question, defined_at, seeds))
     assert text.count('"learned slopes, 2L"') == text.count("learned slopes, 2L")
@@ -94,18 +95,18 @@ def test_without_rows_only_the_note_is_said(question):
     assert question.findings(table(question.name, {})) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rises_of_seeds", "expected"),
-    [
-        pytest.param([0.1], "holds", id="at most 0.1"),
-        pytest.param([-1.0, 0.0], "holds", id="falls in every seed"),
-        pytest.param([0.5], "fails", id="at least 0.5"),
-        pytest.param([0.499, 0.101], "degrades", id="in between in every seed"),
-        pytest.param([0.1, 0.5], "mixed", id="holds and fails"),
-        pytest.param([0.1, 0.1, 0.101], "mixed", id="only the last differs"),
-        pytest.param([0.0, NAN], "undefined", id="not a number"),
-        pytest.param([], "undefined", id="no seed"),
-    ],
+    {
+        "at most 0.1": ([0.1], "holds"),
+        "falls in every seed": ([-1.0, 0.0], "holds"),
+        "at least 0.5": ([0.5], "fails"),
+        "in between in every seed": ([0.499, 0.101], "degrades"),
+        "holds and fails": ([0.1, 0.5], "mixed"),
+        "only the last differs": ([0.1, 0.1, 0.101], "mixed"),
+        "not a number": ([0.0, NAN], "undefined"),
+        "no seed": ([], "undefined"),
+    },
 )
 def test_an_outcome_is_that_of_every_seed(rises_of_seeds, expected):
     assert outcome(rises_of_seeds) == expected
@@ -154,56 +155,47 @@ def test_the_seeds_of_a_method_may_disagree():
     assert "In every seed b holds (+0.05 at most). The seeds disagree about a." in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "sentences"),
-    [
-        pytest.param(
+    {
+        "a clear lead in every seed": (
             {"a": [2.0, 2.0], "b": [2.0 + 1.1 * TIE] * 2},
             ["Here a is best in every seed."],
-            id="a clear lead in every seed",
         ),
-        pytest.param(
+        "a clear lead in one seed, a small one in another": (
             {"a": [2.0, 2.0], "b": [2.0 + TIE / 2, 2.0 + 2 * TIE]},
             ["Here a is best in every seed."],
-            id="a clear lead in one seed, a small one in another",
         ),
-        pytest.param(
+        "not defined in one seed": (
             {"a": [2.0, 2.0], "b": [3.0, NAN]},
             ["Here a is best in the seeds that all have (1 of 2)."],
-            id="not defined in one seed",
         ),
-        pytest.param(
+        "three tie": (
             {"b": [2], "a": [2], "d": [2], "c": [3]},
             ["Here b, a and d are best, within 0.02 of each other."],
-            id="three tie",
         ),
-        pytest.param(
+        "two tie": (
             {"b": [2], "a": [2], "c": [3]},
             ["Here b and a are best, within 0.02 of each other."],
-            id="two tie",
         ),
-        pytest.param(
+        "slightly behind in one seed": (
             {"a": [2.0, 2.0], "b": [1.995, 3.0]},
             ["Here a is best in every seed, or within 0.02 of the best."],
-            id="slightly behind in one seed",
         ),
-        pytest.param(
+        "all tie": (
             {"a": [2.0, 2.0], "b": [2.0 + 0.9 * TIE] * 2},
             ["Here all are within 0.02 of the best in every seed."],
-            id="all tie",
         ),
-        pytest.param(
+        "each is best in some seed": (
             {"a": [2.0, 2.0, 3.0], "b": [3.0, 3.0, 2.0]},
             ["Here no method is best in every seed."],
-            id="each is best in some seed",
         ),
-        pytest.param(
+        "two tie, slightly behind in one seed": (
             {"a": [2.0, 2.0], "b": [2, 2], "c": [1.99, 3]},
             ["Here a and b are within 0.02 of the best in every seed."],
-            id="two tie, slightly behind in one seed",
         ),
-        pytest.param({"a": [2.0], "b": [NAN]}, [], id="a single method is defined"),
-    ],
+        "a single method is defined": ({"a": [2.0], "b": [NAN]}, []),
+    },
 )
 @pytest.mark.parametrize("lowest", [True, False], ids=["lowest", "highest"])
 def test_the_best_leads_by_more_than_a_tie_in_every_seed(values, sentences, lowest):
@@ -250,13 +242,13 @@ def test_several_models_that_become_worse_share_a_sentence():
     assert sentence.endswith("they aren't ignorant, but sure and wrong.")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "seeds",
-    [
-        pytest.param([{32: 1.0, 64: 4.6}, {32: 1.0, 64: 4.4}], id="in one seed of two"),
-        pytest.param([{32: 4.7, 64: 4.9}], id="it has learned nothing yet"),
-        pytest.param([{32: 1.0, 64: math.nan}], id="not defined"),
-    ],
+    {
+        "in one seed of two": [{32: 1.0, 64: 4.6}, {32: 1.0, 64: 4.4}],
+        "it has learned nothing yet": [{32: 4.7, 64: 4.9}],
+        "not defined": [{32: 1.0, 64: math.nan}],
+    },
 )
 def test_a_model_may_not_be_called_sure_and_wrong(seeds):
     assert len(compared(none=seeds, alibi=[{32: 1.0, 64: 1.0}])) == 1
@@ -347,13 +339,13 @@ def test_several_methods_share_the_sentence_on_learning_by_heart():
     assert " have learned " in sentence
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "unseen"),
-    [
-        pytest.param(0.82, 0.83, id="learned"),
-        pytest.param(2.0, 3.0, id="a bit of a difference"),
-        pytest.param(4.0, NAN, id="not measured"),
-    ],
+    {
+        "learned": (0.82, 0.83),
+        "a bit of a difference": (2.0, 3.0),
+        "not measured": (4.0, NAN),
+    },
 )
 def test_nothing_is_said_of_a_text_that_was_learned(seen, unseen):
     assert said_of_learning(alibi=(seen, unseen)) == []

@@ -11,15 +11,16 @@ from scipy.stats import sem, t
 
 from alibi_viz import lab
 from alibi_viz.measure.table import over_seeds, results_table
+from tests.rows import each_case
 from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@each_case(
     "rows",
-    [
-        pytest.param(results_table([]), id="without rows"),
-        pytest.param(table("gap", {"alibi": [{1: 2.0}]}), id="with rows"),
-    ],
+    {
+        "without rows": results_table([]),
+        "with rows": table("gap", {"alibi": [{1: 2.0}]}),
+    },
 )
 def test_a_table_has_the_documented_columns_and_dtypes(rows):
     assert {name: str(dtype) for name, dtype in rows.dtypes.items()} == lab.COLUMNS
@@ -115,13 +116,13 @@ def test_the_interval_of_equal_values_has_no_width():
     assert summary["high"] == pytest.approx(1.3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "values",
-    [
-        pytest.param([1.0], id="one seed"),
-        pytest.param([1.0, math.nan], id="one seed with a value"),
-        pytest.param([math.nan, math.nan], id="no seed with a value"),
-    ],
+    {
+        "one seed": [1.0],
+        "one seed with a value": [1.0, math.nan],
+        "no seed with a value": [math.nan, math.nan],
+    },
 )
 def test_fewer_than_two_values_have_no_interval(values):
     summary = summary_of(values)

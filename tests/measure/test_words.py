@@ -5,6 +5,7 @@ import torch
 
 from alibi_viz import attention_trace
 from alibi_viz.measure.attention_sources import TOKEN, Words, shuffle_words
+from tests.rows import each_case
 
 # Splitting
 
@@ -14,28 +15,26 @@ KEYCAP = "#\ufe0f\u20e3"
 DECOMPOSED = "e\u0301te\u0301"  # été, with combining accents
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "tokens"),
-    [
-        pytest.param(" \n\t ", [], id="nothing"),
-        pytest.param("one  two\nthree", ["one", "two", "three"], id="white space"),
-        pytest.param("Stop. Now!?", ["Stop", ".", "Now", "!", "?"], id="punctuation"),
-        pytest.param(
+    {
+        "nothing": (" \n\t ", []),
+        "white space": ("one  two\nthree", ["one", "two", "three"]),
+        "punctuation": ("Stop. Now!?", ["Stop", ".", "Now", "!", "?"]),
+        "marks inside words": (
             "don't well-known snake_case",
             ["don't", "well-known", "snake_case"],
-            id="marks inside words",
         ),
-        pytest.param(
+        "markup": (
             "<script>alert(1)</script>",
             ["<script>alert", "(", "1", ")", "<", "/", "script>"],
-            id="markup",
         ),
-        pytest.param(f"{DECOMPOSED} {KEYCAP}", [DECOMPOSED, KEYCAP], id="combining characters"),
-        pytest.param(f"{FAMILY} {THUMB}", [FAMILY, THUMB], id="emoji"),
-        pytest.param("שלום, עולם", ["שלום", ",", "עולם"], id="from right to left"),
-        pytest.param("a\x1cb\u2003c\xa0d", ["a", "b", "c", "d"], id="every kind of white space"),
-        pytest.param("d \u0301", ["d", "\u0301"], id="an accent alone"),
-    ],
+        "combining characters": (f"{DECOMPOSED} {KEYCAP}", [DECOMPOSED, KEYCAP]),
+        "emoji": (f"{FAMILY} {THUMB}", [FAMILY, THUMB]),
+        "from right to left": ("שלום, עולם", ["שלום", ",", "עולם"]),
+        "every kind of white space": ("a\x1cb\u2003c\xa0d", ["a", "b", "c", "d"]),
+        "an accent alone": ("d \u0301", ["d", "\u0301"]),
+    },
 )
 def test_text_is_split_into_words_and_punctuation_marks(text, tokens):
     assert TOKEN.findall(text) == tokens
@@ -50,14 +49,14 @@ def content(text, kind="same word"):
     return attention_trace(reading.query, reading.key, None, causal=False).content[0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "key"),
-    [
-        pytest.param(0, 0, id="the word itself"),
-        pytest.param(1, 5, id="an equal word"),
-        pytest.param(5, 1, id="an equal word in front"),
-        pytest.param(0, 3, id="an equal word in another case"),
-    ],
+    {
+        "the word itself": (0, 0),
+        "an equal word": (1, 5),
+        "an equal word in front": (5, 1),
+        "an equal word in another case": (0, 3),
+    },
 )
 def test_equal_words_have_content_two_at_any_distance(query, key):
     values = content("The cat saw the other cat")
@@ -152,15 +151,15 @@ def test_two_words_before_the_last_are_always_exchanged(seed):
 
 
 @any_seed
-@pytest.mark.parametrize(
+@each_case(
     "text",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("  ", id="white space"),
-        pytest.param("one", id="one word"),
-        pytest.param("one two", id="one word before the last"),
-        pytest.param("a a a b", id="equal words before the last"),
-    ],
+    {
+        "empty": "",
+        "white space": "  ",
+        "one word": "one",
+        "one word before the last": "one two",
+        "equal words before the last": "a a a b",
+    },
 )
 def test_a_text_without_another_order_stays_as_it_is(text, seed):
     assert shuffle_words(text, seed) == text

@@ -7,28 +7,26 @@ import pytest
 
 from alibi_viz import Transformer, TransformerConfig
 from alibi_viz.slopes import SCHEMES
+from tests.rows import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "message"),
-    [
-        pytest.param(
+    {
+        "a width that heads can't share": (
             {"d_model": 25, "num_heads": 3},
             "d_model=25 must be a multiple of num_heads=3",
-            id="a width that heads can't share",
         ),
-        pytest.param(
+        "an infinite factor of slopes": (
             {"slope_scale": math.inf},
             "slope_scale must be a positive, finite number, got inf",
-            id="an infinite factor of slopes",
         ),
-        pytest.param(
+        "a factor too large for float32": (
             {"slope_scale": 1e39},
             "slope_scale must be at most 3.4028e+38, beyond which slopes are infinite in float32, "
             "got 1e+39",
-            id="a factor too large for float32",
         ),
-    ],
+    },
 )
 def test_a_wrong_setting_is_named(fields, message):
     with pytest.raises(ValueError, match=re.escape(message)):

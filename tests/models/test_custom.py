@@ -12,6 +12,7 @@ from alibi_viz.models.positions.custom import source_text
 from alibi_viz.models.positions.registry import custom_method, method_names, position_class
 from alibi_viz.models.positions.relative import Alibi
 from tests.custom_laws import root
+from tests.rows import each_case
 
 
 class PerHead(Position):
@@ -132,40 +133,27 @@ def root_under_the_name_of_alibi():
     return type(root)(root.__code__, {}, "alibi")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "error", "message"),
-    [
-        pytest.param(
+    {
+        "an unknown name": (
             "nothing",
             ValueError,
             "a position method must be one of alibi, .*, or a function, got 'nothing'",
-            id="an unknown name",
         ),
-        pytest.param(
-            without_a_name(),
-            ValueError,
-            "needs a name, given by `def`",
-            id="a lambda",
-        ),
-        pytest.param(
-            3,
-            TypeError,
-            "must be a name, a function or a subclass of Position, got 3",
-            id="a number",
-        ),
-        pytest.param(
+        "a lambda": (without_a_name(), ValueError, "needs a name, given by `def`"),
+        "a number": (3, TypeError, "must be a name, a function or a subclass of Position, got 3"),
+        "a partial, which has no name": (
             functools.partial(root, num_heads=4),
             TypeError,
             "must be a name, a function or a subclass of Position, got functools.partial",
-            id="a partial, which has no name",
         ),
-        pytest.param(
+        "a name that is taken": (
             root_under_the_name_of_alibi(),
             ValueError,
             "'alibi' is the name of a position method of alibi_viz; choose another name",
-            id="a name that is taken",
         ),
-    ],
+    },
 )
 def test_what_is_no_method_is_refused(method, error, message):
     with pytest.raises(error, match=message):
@@ -219,15 +207,15 @@ def test_a_law_from_a_console_has_no_source_text():
     assert source_text(names["typed"]) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("law", "distances", "expected"),
-    [
-        pytest.param(laws.linear, [0, 1, 16], [0, -1 / 8, -2], id="linear"),
-        pytest.param(laws.square_root, [0, 1, 16], [0, -1 / 8, -1 / 2], id="square_root"),
-        pytest.param(laws.logarithmic, [0, 1, 7], [0, -0.519860, -1.559581], id="logarithmic"),
-        pytest.param(laws.power, [0, 1, 256], [0, -1 / 8, -1], id="power"),
-        pytest.param(laws.window, [0, 31, 32], [0, 0, -math.inf], id="window"),
-    ],
+    {
+        "linear": (laws.linear, [0, 1, 16], [0, -1 / 8, -2]),
+        "square_root": (laws.square_root, [0, 1, 16], [0, -1 / 8, -1 / 2]),
+        "logarithmic": (laws.logarithmic, [0, 1, 7], [0, -0.519860, -1.559581]),
+        "power": (laws.power, [0, 1, 256], [0, -1 / 8, -1]),
+        "window": (laws.window, [0, 31, 32], [0, 0, -math.inf]),
+    },
 )
 def test_a_built_in_law_has_these_values_in_head_3_of_8(law, distances, expected):
     """The slope of that head is 1 / 8."""

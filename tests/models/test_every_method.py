@@ -13,6 +13,7 @@ from alibi_viz import LanguageModel, Transformer, TransformerConfig
 from alibi_viz.models import POSITIONS, SelfAttention
 from alibi_viz.models.positions import Position
 from tests.largest_tensor import LargestTensor
+from tests.rows import each_case
 
 HEADS = 3
 HEAD_DIM = 8
@@ -387,12 +388,12 @@ def test_dropout_drops_weights_and_scales_the_others(name):
 
 
 @every_method
-@pytest.mark.parametrize(
+@each_case(
     ("dtype", "tolerance"),
-    [
-        pytest.param(torch.bfloat16, 0.15, id="bfloat16"),
-        pytest.param(torch.float64, 1e-5, id="float64"),
-    ],
+    {
+        "bfloat16": (torch.bfloat16, 0.15),
+        "float64": (torch.float64, 1e-5),
+    },
 )
 @torch.no_grad()
 def test_a_stack_works_in_other_dtypes(name, dtype, tolerance):

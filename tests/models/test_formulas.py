@@ -29,6 +29,7 @@ from alibi_viz.models.positions.rotary import (
     yarn_frequencies,
 )
 from tests.attention.cases import normal
+from tests.rows import each_case
 
 HEADS = 3
 DIM = 6  # of a head with rotary positions: three pairs of channels
@@ -426,16 +427,16 @@ def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length):
     assert (scaled / unscaled).tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head_dim", "rule", "trained_length", "message"),
-    [
-        pytest.param(7, "pi", 8, "head_dim must be even, got 7", id="odd"),
-        pytest.param(6, "linear", 8, "rule .* must be one of .*, got 'linear'", id="rule"),
-        pytest.param(6, "pi", 0, "trained_length must be .* at least 1, got 0", id="length"),
-        pytest.param(2, "ntk", 8, "head_dim must be above 2, got 2", id="one pair"),
-        pytest.param(7, "rerope", 8, "head_dim must be even, got 7", id="odd, rerope"),
-        pytest.param(6, "rerope", 0, "trained_length must be .* 1, got 0", id="length, rerope"),
-    ],
+    {
+        "odd": (7, "pi", 8, "head_dim must be even, got 7"),
+        "rule": (6, "linear", 8, "rule .* must be one of .*, got 'linear'"),
+        "length": (6, "pi", 0, "trained_length must be .* at least 1, got 0"),
+        "one pair": (2, "ntk", 8, "head_dim must be above 2, got 2"),
+        "odd, rerope": (7, "rerope", 8, "head_dim must be even, got 7"),
+        "length, rerope": (6, "rerope", 0, "trained_length must be .* 1, got 0"),
+    },
 )
 def test_invalid_settings_of_rotary_positions_are_named(head_dim, rule, trained_length, message):
     with pytest.raises(ValueError, match=message):
@@ -520,13 +521,13 @@ def test_xpos_logits_are_rotary_logits_times_a_power(i, j):
     assert float(logit) == pytest.approx(expected, abs=1e-4, rel=1e-4)
 
 
-each_longest_text = pytest.mark.parametrize(
+each_longest_text = each_case(
     ("dtype", "longest"),
-    [
-        pytest.param(torch.float32, 32768, id="float32"),
-        pytest.param(torch.bfloat16, 32768, id="bfloat16"),
-        pytest.param(torch.float16, 2048, id="float16"),
-    ],
+    {
+        "float32": (torch.float32, 32768),
+        "bfloat16": (torch.bfloat16, 32768),
+        "float16": (torch.float16, 2048),
+    },
 )
 
 

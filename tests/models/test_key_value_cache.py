@@ -13,6 +13,7 @@ from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose
 from alibi_viz.attention import KeyBall
 from alibi_viz.models.positions import relative
 from tests.attention import cases
+from tests.rows import each_case
 
 normal = partial(cases.normal, dtype=torch.float32)
 
@@ -62,15 +63,13 @@ def test_the_last_tokens_are_removed_by_a_smaller_length():
     assert tokens.tolist() == [[1.0], [4.0]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "error", "message"),
-    [
-        pytest.param(
-            100, ValueError, "length must be between 0 and 3, got 100", id="more than there are"
-        ),
-        pytest.param(-1, ValueError, "length must be between 0 and 3, got -1", id="negative"),
-        pytest.param(2.0, TypeError, "length must be an integer, got 2.0", id="a float"),
-    ],
+    {
+        "more than there are": (100, ValueError, "length must be between 0 and 3, got 100"),
+        "negative": (-1, ValueError, "length must be between 0 and 3, got -1"),
+        "a float": (2.0, TypeError, "length must be an integer, got 2.0"),
+    },
 )
 def test_a_length_that_the_cache_can_not_have_is_refused(length, error, message):
     cache = KeyValueCache()
@@ -84,22 +83,16 @@ TOKEN = torch.zeros(2, 3, 1, 4)
 FITTING = "tensors appended to the cache must be [2, 3, 1, 4] of torch.float32 on cpu, got "
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tensors", "message"),
-    [
-        pytest.param((TOKEN[:1], TOKEN[:1]), FITTING + "[1, 3, 1, 4]", id="another batch size"),
-        pytest.param(
-            (TOKEN.double(), TOKEN), FITTING + "[2, 3, 1, 4] of torch.float64", id="another dtype"
-        ),
+    {
+        "another batch size": ((TOKEN[:1], TOKEN[:1]), FITTING + "[1, 3, 1, 4]"),
+        "another dtype": ((TOKEN.double(), TOKEN), FITTING + "[2, 3, 1, 4] of torch.float64"),
         # It would be broadcast.
-        pytest.param(
-            (TOKEN, TOKEN.repeat(1, 1, 2, 1)), FITTING + "[2, 3, 2, 4]", id="one key, two values"
-        ),
-        pytest.param((TOKEN,), "the cache stores 2 tensors per token, got 1", id="no value"),
-        pytest.param(
-            (TOKEN.clone().requires_grad_(), TOKEN), "a cache stores no gradients", id="a gradient"
-        ),
-    ],
+        "one key, two values": ((TOKEN, TOKEN.repeat(1, 1, 2, 1)), FITTING + "[2, 3, 2, 4]"),
+        "no value": ((TOKEN,), "the cache stores 2 tensors per token, got 1"),
+        "a gradient": ((TOKEN.clone().requires_grad_(), TOKEN), "a cache stores no gradients"),
+    },
 )
 def test_tensors_that_do_not_fit_leave_the_cache_unchanged(tensors, message):
     cache = KeyValueCache()
@@ -112,13 +105,13 @@ def test_tensors_that_do_not_fit_leave_the_cache_unchanged(tensors, message):
 APPENDED = "tensors appended to the cache must be one or more, each [..., length, channels], got "
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tensors", "error", "message"),
-    [
-        pytest.param((), TypeError, APPENDED + "none", id="none"),
-        pytest.param((3,), TypeError, APPENDED + "int", id="a number"),
-        pytest.param((torch.zeros(3),), ValueError, APPENDED + "shape [3]", id="one axis"),
-    ],
+    {
+        "none": ((), TypeError, APPENDED + "none"),
+        "a number": ((3,), TypeError, APPENDED + "int"),
+        "one axis": ((torch.zeros(3),), ValueError, APPENDED + "shape [3]"),
+    },
 )
 def test_what_is_no_tensor_of_tokens_is_not_appended(tensors, error, message):
     cache = KeyValueCache()
@@ -135,13 +128,13 @@ def test_an_empty_cache_has_no_ball():
         KeyValueCache().key_ball()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tensors", "shapes"),
-    [
-        pytest.param((TOKEN,), "[2, 3, 1, 4]", id="keys alone"),
-        pytest.param((TOKEN[0], TOKEN[0]), "[3, 1, 4], [3, 1, 4]", id="no batch"),
-        pytest.param((TOKEN, TOKEN[..., :2]), "[2, 3, 1, 4], [2, 3, 1, 2]", id="other widths"),
-    ],
+    {
+        "keys alone": ((TOKEN,), "[2, 3, 1, 4]"),
+        "no batch": ((TOKEN[0], TOKEN[0]), "[3, 1, 4], [3, 1, 4]"),
+        "other widths": ((TOKEN, TOKEN[..., :2]), "[2, 3, 1, 4], [2, 3, 1, 2]"),
+    },
 )
 def test_a_ball_needs_keys_and_values(tensors, shapes):
     cache = KeyValueCache()
@@ -357,28 +350,25 @@ def test_a_ball_lets_auto_skip_keys():
     assert choose_backend(QUERY, KEY, SLOPES, key_ball=lambda: ball).name == "windowed"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key_ball", "error", "message"),
-    [
-        pytest.param(
+    {
+        "of too few heads": (
             KeyBall.of(KEY[:, :1], KEY[:, :1]),
             ValueError,
             r"must be .*\[1, 2, 1, 1024\]",
-            id="of too few heads",
         ),
-        pytest.param(
+        "of too few channels": (
             KeyBall.of(KEY[..., :1], KEY[..., :1]),
             ValueError,
             r"must be .*\[1, 2, 1, 1024\]",
-            id="of too few channels",
         ),
-        pytest.param(
+        "the cache itself": (
             KeyValueCache(),
             TypeError,
             "must be .* or return one, got KeyValueCache",
-            id="the cache itself",
         ),
-    ],
+    },
 )
 def test_a_ball_that_does_not_fit_the_keys_is_refused(key_ball, error, message):
     with pytest.raises(error, match=message):

@@ -13,6 +13,7 @@ from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, lab
 from alibi_viz.measure.attention_statistics import pretrained_stats
 from alibi_viz.models.pretrained import attention_inputs, family_of
 from tests.pretrained_models import FAMILIES, small_model
+from tests.rows import each_case
 
 LENGTH = 24
 TOKENS = torch.randint(0, 256, (2, LENGTH), generator=torch.Generator().manual_seed(0))
@@ -29,9 +30,9 @@ CHANGES = {
 }
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
-as_loaded_and_changed = pytest.mark.parametrize(
+as_loaded_and_changed = each_case(
     "change",
-    [pytest.param(NO_CHANGE, id="as loaded"), pytest.param(EVERYTHING, id="changed")],
+    {"as loaded": NO_CHANGE, "changed": EVERYTHING},
 )
 
 
@@ -295,13 +296,13 @@ def generated_logits(model, mask, *, use_cache):
     return torch.stack(generated.logits)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changes",
-    [
-        pytest.param([], id="as loaded"),
-        pytest.param([EVERYTHING], id="changed"),
-        pytest.param(TWICE, id="changed twice"),
-    ],
+    {
+        "as loaded": [],
+        "changed": [EVERYTHING],
+        "changed twice": TWICE,
+    },
 )
 @every_family
 def test_generating_with_a_cache_gives_the_same_logits(name, changes):
@@ -385,21 +386,16 @@ def falcon_with_rotary_positions():
     return model
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("make", "message"),
-    [
-        pytest.param(
-            gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'", id="another family"
-        ),
-        pytest.param(
-            linear_layer, "model must be one of bloom, falcon, mpt, got 'Linear'", id="no model"
-        ),
-        pytest.param(
+    {
+        "another family": (gpt2, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        "no model": (linear_layer, "model must be one of bloom, falcon, mpt, got 'Linear'"),
+        "falcon without ALiBi": (
             falcon_with_rotary_positions,
             "this falcon model was configured without ALiBi",
-            id="falcon without ALiBi",
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize("use", [family_of, lab.modify, look_at_the_statistics])
 def test_other_models_are_refused_with_the_reason(make, message, use):

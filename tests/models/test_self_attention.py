@@ -10,29 +10,24 @@ import torch
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_slopes
 from alibi_viz.models import SelfAttention
 from alibi_viz.models.positions.rotary import Rotary
+from tests.rows import each_case
 
 X = torch.zeros(2, 5, 24)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(
+    {
+        "width": (
             {"d_model": 25, "num_heads": 3},
             "d_model must be a multiple of num_heads=3, got 25",
-            id="width",
         ),
-        pytest.param(
+        "key heads": (
             {"num_key_heads": 4},
             "num_key_heads must be a divisor of num_heads=6, got 4",
-            id="key heads",
         ),
-        pytest.param(
-            {"dropout": 1},
-            "dropout must be at least 0 and below 1, got 1",
-            id="dropout",
-        ),
-    ],
+        "dropout": ({"dropout": 1}, "dropout must be at least 0 and below 1, got 1"),
+    },
 )
 def test_a_wrong_setting_is_named(arguments, message):
     valid = {"d_model": 24, "num_heads": 6}
@@ -40,34 +35,18 @@ def test_a_wrong_setting_is_named(arguments, message):
         AlibiSelfAttention(**valid | arguments)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "error", "message"),
-    [
-        pytest.param(
+    {
+        "width": (
             {"x": torch.zeros(2, 5, 25)},
             ValueError,
             "x must be [batch, length, d_model=24], got shape [2, 5, 25]",
-            id="width",
         ),
-        pytest.param(
-            {"x": X.half()},
-            TypeError,
-            "x must be torch.float32, like the weights",
-            id="dtype",
-        ),
-        pytest.param(
-            {"last": 0},
-            ValueError,
-            "last must be an integer of at least 1, got 0",
-            id="last",
-        ),
-        pytest.param(
-            {"cache": X},
-            TypeError,
-            "cache must be an instance of KeyValueCache",
-            id="cache",
-        ),
-    ],
+        "dtype": ({"x": X.half()}, TypeError, "x must be torch.float32, like the weights"),
+        "last": ({"last": 0}, ValueError, "last must be an integer of at least 1, got 0"),
+        "cache": ({"cache": X}, TypeError, "cache must be an instance of KeyValueCache"),
+    },
 )
 def test_a_wrong_input_is_named(arguments, error, message):
     attention = AlibiSelfAttention(24, 6)

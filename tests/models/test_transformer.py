@@ -8,6 +8,7 @@ import torch
 
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig
 from alibi_viz.models import POSITIONS
+from tests.rows import each_case
 
 PROMPT = torch.zeros(1, 4, dtype=torch.long)
 
@@ -37,34 +38,26 @@ def test_tokens_can_have_any_integer_dtype(dtype):
     assert torch.equal(model(tokens.to(dtype)), model(tokens))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tokens", "error", "message"),
-    [
-        pytest.param(
+    {
+        "floats": (
             PROMPT.float(),
             TypeError,
             "tokens must be an integer tensor [batch, length], got torch.float32",
-            id="floats",
         ),
-        pytest.param(
-            [[1]],
-            TypeError,
-            "tokens must be an integer tensor [batch, length], got list",
-            id="a list",
-        ),
-        pytest.param(
+        "a list": ([[1]], TypeError, "tokens must be an integer tensor [batch, length], got list"),
+        "too large": (
             torch.tensor([[0, 256]]),
             ValueError,
             "tokens must be between 0 and 255, got 256",
-            id="too large",
         ),
-        pytest.param(
+        "negative": (
             torch.tensor([[-1, 256]]),
             ValueError,
             "tokens must be between 0 and 255, got -1",
-            id="negative",
         ),
-    ],
+    },
 )
 def test_wrong_tokens_are_named(tokens, error, message):
     with pytest.raises(error, match=re.escape(message)):
@@ -74,41 +67,32 @@ def test_wrong_tokens_are_named(tokens, error, message):
 X = torch.zeros(2, 5, 24)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("x", "error", "message"),
-    [
-        pytest.param(
+    {
+        "another width": (
             X[..., :23],
             ValueError,
             "x must be [batch, length, d_model=24], got shape [2, 5, 23]",
-            id="another width",
         ),
-        pytest.param(
-            X[0],
-            ValueError,
-            "x must be [batch, length, d_model=24], got shape [5, 24]",
-            id="no batch",
-        ),
-        pytest.param(
+        "no batch": (X[0], ValueError, "x must be [batch, length, d_model=24], got shape [5, 24]"),
+        "float64": (
             X.double(),
             TypeError,
             "x must be torch.float32, like the weights, [batch, length, d_model=24], got "
             "torch.float64",
-            id="float64",
         ),
-        pytest.param(
+        "integers": (
             X.long(),
             TypeError,
             "x must be a floating-point tensor [batch, length, d_model=24], got torch.int64",
-            id="integers",
         ),
-        pytest.param(
+        "a list": (
             X.tolist(),
             TypeError,
             "x must be a floating-point tensor [batch, length, d_model=24], got list",
-            id="a list",
         ),
-    ],
+    },
 )
 def test_a_wrong_input_of_the_stack_is_named(x, error, message):
     with pytest.raises(error, match=re.escape(message)):
@@ -168,13 +152,13 @@ def test_each_block_needs_a_cache():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
+@each_case(
     ("cache", "got"),
-    [
-        pytest.param(KeyValueCache(), "KeyValueCache", id="a single cache"),
-        pytest.param(3, "int", id="a number"),
-        pytest.param([3, 3], "one with int", id="numbers"),
-    ],
+    {
+        "a single cache": (KeyValueCache(), "KeyValueCache"),
+        "a number": (3, "int"),
+        "numbers": ([3, 3], "one with int"),
+    },
 )
 def test_what_is_no_list_of_caches_is_refused(cache, got):
     message = f"cache must be a list of 2 caches, see new_cache, got {got}"
@@ -240,58 +224,46 @@ def test_generate_does_not_overflow_at_a_low_temperature():
     assert bool((sampled == 1).all())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "error", "message"),
-    [
-        pytest.param(
+    {
+        "a list of tokens": (
             {"tokens": [[1]]},
             TypeError,
             "an integer tensor [batch, length], got list",
-            id="a list of tokens",
         ),
-        pytest.param(
-            {"tokens": PROMPT[:, :0]},
-            ValueError,
-            "at least one token, got shape [1, 0]",
-            id="no token",
-        ),
-        pytest.param(
+        "no token": ({"tokens": PROMPT[:, :0]}, ValueError, "at least one token, got shape [1, 0]"),
+        "fewer new tokens than 0": (
             {"new_tokens": -1},
             ValueError,
             "new_tokens must be at least 0, got -1",
-            id="fewer new tokens than 0",
         ),
-        pytest.param(
+        "a negative temperature": (
             {"temperature": -1},
             ValueError,
             "temperature must be a finite number of at least 0, got -1",
-            id="a negative temperature",
         ),
-        pytest.param(
+        "an infinite temperature": (
             {"temperature": math.inf},
             ValueError,
             "temperature must be a finite number of at least 0, got inf",
-            id="an infinite temperature",
         ),
-        pytest.param(
+        "a bool as temperature": (
             {"temperature": True},
             TypeError,
             "temperature must be a number, got True",
-            id="a bool as temperature",
         ),
-        pytest.param(
+        "a word as flag": (
             {"use_cache": "no"},
             TypeError,
             "use_cache must be True or False, got str",
-            id="a word as flag",
         ),
-        pytest.param(
+        "a number as flag": (
             {"use_cache": 3},
             TypeError,
             "use_cache must be True or False, got int",
-            id="a number as flag",
         ),
-    ],
+    },
 )
 def test_a_wrong_argument_of_generate_is_named(arguments, error, message):
     valid = {"tokens": PROMPT, "new_tokens": 1}

@@ -9,6 +9,7 @@ from alibi_viz import study
 from alibi_viz.study.__main__ import main
 from alibi_viz.study.records import PUBLISHED
 from alibi_viz.train.results import read_records
+from tests.rows import each_case
 
 ADAMW = PUBLISHED / "adamw.jsonl.gz"
 
@@ -65,19 +66,18 @@ def test_claims_names_runs_that_diverged(results_of_mine, capsys):
     assert ", seed 0, is left out: it diverged\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(["claims", "nowhere.jsonl"], "nowhere.jsonl", id="no such file"),
-        pytest.param(["claims", "."], "has no results", id="empty folder"),
-        pytest.param(
+    {
+        "no such file": (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
+        "empty folder": (["claims", "."], "has no results"),
+        "negative workers": (
             ["--workers", "-1"],
             "workers must be an integer of at least 1, got -1",
-            id="negative workers",
         ),
-        pytest.param(["--setting", "mine"], "settings must be among main", id="unknown setting"),
-        pytest.param(["--claim", "It holds"], "claims must be among ALiBi", id="unknown claim"),
-    ],
+        "unknown setting": (["--setting", "mine"], "settings must be among main"),
+        "unknown claim": (["--claim", "It holds"], "claims must be among ALiBi"),
+    },
 )
 def test_bad_input_is_one_line_and_exits_with_2(
     arguments,

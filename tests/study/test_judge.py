@@ -10,6 +10,7 @@ import scipy.stats
 from alibi_viz import study
 from alibi_viz.measure.table import COLUMNS, results_table
 from alibi_viz.study.judge import holm, standard_error
+from tests.rows import each_case
 
 LENGTH = 8
 
@@ -51,17 +52,17 @@ AT_MOST_HALF = claim(at_most=0.5)
 # The verdict
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "at_least", "at_most"),
-    [
-        pytest.param((0.60, 0.61, 0.62), "seen here", "not seen here", id="above"),
-        pytest.param((0.30, 0.31, 0.32), "not seen here", "seen here", id="below"),
-        pytest.param((0.5, 0.5, 0.5), "can't tell", "can't tell", id="at the threshold"),
-        pytest.param((0.504,) * 3, "can't tell", "can't tell", id="decided by a third digit"),
-        pytest.param((0.506,) * 3, "seen here", "not seen here", id="barely decided"),
-        pytest.param((0.49, 0.60, 0.70), "can't tell", "can't tell", id="on both sides"),
-        pytest.param((0.9, 0.9), "can't tell", "can't tell", id="too few seeds"),
-    ],
+    {
+        "above": ((0.60, 0.61, 0.62), "seen here", "not seen here"),
+        "below": ((0.30, 0.31, 0.32), "not seen here", "seen here"),
+        "at the threshold": ((0.5, 0.5, 0.5), "can't tell", "can't tell"),
+        "decided by a third digit": ((0.504,) * 3, "can't tell", "can't tell"),
+        "barely decided": ((0.506,) * 3, "seen here", "not seen here"),
+        "on both sides": ((0.49, 0.60, 0.70), "can't tell", "can't tell"),
+        "too few seeds": ((0.9, 0.9), "can't tell", "can't tell"),
+    },
 )
 def test_the_whole_interval_decides(values, at_least, at_most):
     table = results(*values)
@@ -74,12 +75,12 @@ def test_the_margin_is_the_distance_to_the_threshold():
     assert claim(at_most=1.0).margin(1.5) == -0.5
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("threshold", "needs"),
-    [
-        pytest.param({"at_least": 0.004}, "needs at least +0.004", id="three digits"),
-        pytest.param({"at_most": 0}, "needs at most +0.00", id="two digits"),
-    ],
+    {
+        "three digits": ({"at_least": 0.004}, "needs at least +0.004"),
+        "two digits": ({"at_most": 0}, "needs at most +0.00"),
+    },
 )
 def test_the_threshold_is_said_with_its_digits(threshold, needs):
     assert judge_one(results(1, 1, 1), claim(**threshold)).numbers.endswith(needs)
@@ -103,12 +104,12 @@ def test_without_blocks_p_is_that_of_student():
     assert verdict.p == pytest.approx(scipy.stats.ttest_1samp(EIGHT_SEEDS, 0.5).pvalue)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "p"),
-    [
-        pytest.param((0.6, 0.6, 0.6), 0, id="away from the threshold"),
-        pytest.param((0.5, 0.5, 0.5), 1, id="at the threshold"),
-    ],
+    {
+        "away from the threshold": ((0.6, 0.6, 0.6), 0),
+        "at the threshold": ((0.5, 0.5, 0.5), 1),
+    },
 )
 def test_without_spread_p_is_0_or_1(values, p):
     assert judge_one(results(*values), AT_LEAST_HALF).p == p
@@ -193,50 +194,33 @@ SEVERAL_STEPS = pd.concat(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("table", "reason"),
-    [
-        pytest.param(
-            ENOUGH.head(0),
-            "no results on 'longer sequences'",
-            id="no results",
-        ),
-        pytest.param(
+    {
+        "no results": (ENOUGH.head(0), "no results on 'longer sequences'"),
+        "only missing values": (
             results(math.nan, math.nan, math.nan),
             "no results on 'longer sequences'",
-            id="only missing values",
         ),
-        pytest.param(
-            results(0.9, 0.9, 0.9, label="rotary"),
-            "no results of alibi at 1L",
-            id="another method",
-        ),
-        pytest.param(
-            results(0.9, 0.9, 0.9, variant="window"),
-            "no results of alibi at 1L",
-            id="another variant",
-        ),
-        pytest.param(
+        "another method": (results(0.9, 0.9, 0.9, label="rotary"), "no results of alibi at 1L"),
+        "another variant": (results(0.9, 0.9, 0.9, variant="window"), "no results of alibi at 1L"),
+        "a missing seed": (
             results(0.9, 0.9, math.nan),
             "too few seeds have all results: 2 of at least 3",
-            id="a missing seed",
         ),
-        pytest.param(
+        "another text": (
             pd.concat([ENOUGH, results(0.9, text="other")]),
             "the results are about 2 different texts",
-            id="another text",
         ),
-        pytest.param(
+        "twice the same": (
             pd.concat([ENOUGH, ENOUGH]),
             "there are several results for a label, seed and x",
-            id="twice the same",
         ),
-        pytest.param(
+        "several steps": (
             SEVERAL_STEPS,
             "alibi has several steps or training lengths: label the models apart",
-            id="several steps",
         ),
-    ],
+    },
 )
 def test_without_its_results_one_can_not_tell_and_why(table, reason):
     verdict = judge_one(table, AT_LEAST_HALF)
@@ -291,18 +275,15 @@ def test_the_same_claim_is_about_scaled_slopes():
     assert scaled.threshold == 0.05
 
 
-@pytest.mark.parametrize(
+@each_case(
     "terms",
-    [
-        pytest.param({"plus": [study.Term("rotary", 1)]}, id="not about ALiBi"),
-        pytest.param(
-            {
-                "plus": [study.Term("alibi", 1)],
-                "minus": [study.Term("alibi, scaled slopes", 1)],
-            },
-            id="about both",
-        ),
-    ],
+    {
+        "not about ALiBi": {"plus": [study.Term("rotary", 1)]},
+        "about both": {
+            "plus": [study.Term("alibi", 1)],
+            "minus": [study.Term("alibi, scaled slopes", 1)],
+        },
+    },
 )
 def test_other_claims_have_no_version_with_scaled_slopes(terms):
     assert claim(**terms, at_least=0).with_scaled_slopes() is None
@@ -385,14 +366,14 @@ def test_holm_of_nothing_is_nothing():
 # Wrong arguments
 
 
-@pytest.mark.parametrize(
+@each_case(
     "settings",
-    [
-        pytest.param({}, id="no threshold"),
-        pytest.param({"at_least": 0, "at_most": 1}, id="two thresholds"),
-        pytest.param({"at_least": math.nan}, id="NaN"),
-        pytest.param({"at_least": 0, "plus": []}, id="no terms"),
-    ],
+    {
+        "no threshold": {},
+        "two thresholds": {"at_least": 0, "at_most": 1},
+        "NaN": {"at_least": math.nan},
+        "no terms": {"at_least": 0, "plus": []},
+    },
 )
 def test_a_claim_needs_terms_and_one_threshold(settings):
     with pytest.raises(ValueError, match="needs terms in plus, and a number at_least or at_most"):

@@ -7,6 +7,7 @@ import pytest
 
 from alibi_viz import study
 from alibi_viz.measure.table import VERDICT_COLUMNS
+from tests.rows import each_case
 
 SEEN = "seen here"
 NOT_SEEN = "not seen here"
@@ -34,42 +35,37 @@ MAIN_SEEN = ("main", "", "official", SEEN)
 SCALED_SEEN = ("main", "", "scaled to L", SEEN)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cells", "reach", "hangs_on"),
-    [
-        pytest.param([MAIN_SEEN, SCALED_SEEN], "seen in all", (), id="all"),
-        pytest.param(
+    {
+        "all": ([MAIN_SEEN, SCALED_SEEN], "seen in all", ()),
+        "none": (
             [("main", "", "", NOT_SEEN), ("AdamW", "optimizer", "", NOT_SEEN)],
             "seen in none",
             (),
-            id="none",
         ),
-        pytest.param([("main", "", "", OPEN)], "open", (), id="open"),
-        pytest.param(
+        "open": ([("main", "", "", OPEN)], "open", ()),
+        "partly open": (
             [MAIN_SEEN, SCALED_SEEN, ("AdamW", "optimizer", "official", OPEN)],
             "seen in 2 of 3, else open",
             (),
-            id="partly open",
         ),
-        pytest.param(
+        "not seen or open": (
             [("main", "", "", OPEN), ("AdamW", "optimizer", "", NOT_SEEN)],
             "not seen in 1 of 2, else open",
             (),
-            id="not seen or open",
         ),
-        pytest.param(
+        "one factor": (
             [MAIN_SEEN, ("AdamW", "optimizer", "official", NOT_SEEN)],
             "hangs on the optimizer",
             ("optimizer",),
-            id="one factor",
         ),
-        pytest.param(
+        "slopes": (
             [MAIN_SEEN, ("main", "", "scaled to L", NOT_SEEN)],
             "hangs on the slopes",
             ("slopes",),
-            id="slopes",
         ),
-        pytest.param(
+        "two factors": (
             [
                 MAIN_SEEN,
                 ("main", "", "scaled to L", NOT_SEEN),
@@ -77,9 +73,8 @@ SCALED_SEEN = ("main", "", "scaled to L", SEEN)
             ],
             "hangs on the heads and slopes",
             ("heads", "slopes"),
-            id="two factors",
         ),
-        pytest.param(
+        "opposite without the main setting": (
             [
                 ("main", "", "", OPEN),
                 ("2 heads", "heads", "", SEEN),
@@ -87,9 +82,8 @@ SCALED_SEEN = ("main", "", "scaled to L", SEEN)
             ],
             "hangs on the heads",
             ("heads",),
-            id="opposite without the main setting",
         ),
-        pytest.param(
+        "opposite in two factors": (
             [
                 ("main", "", "", OPEN),
                 ("2 heads", "heads", "", SEEN),
@@ -97,9 +91,8 @@ SCALED_SEEN = ("main", "", "scaled to L", SEEN)
             ],
             "hangs on the setting",
             (),
-            id="opposite in two factors",
         ),
-    ],
+    },
 )
 def test_the_verdicts_in_all_settings_say_how_far_a_claim_reaches(cells, reach, hangs_on):
     row = reach_of(*cells)

@@ -10,6 +10,7 @@ from alibi_viz import lab, study
 from alibi_viz.study import SETTINGS, Setting, records
 from alibi_viz.study.records import table_by_setting
 from alibi_viz.train.results import read_records
+from tests.rows import each_case
 from tests.tables import SMALL
 
 # The published runs
@@ -127,22 +128,17 @@ def test_a_second_call_trains_nothing_again(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(second, first)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "message"),
-    [
-        pytest.param(
-            {"claims": ["It holds"]}, "claims must be among ALiBi holds, .* got 'It", id="claim"
-        ),
-        pytest.param(
-            {"settings": ["mine"]}, "settings must be among main, .* got 'mine'", id="setting"
-        ),
-        pytest.param({"seeds": 0}, "seeds must be at least 1, got 0", id="seeds"),
-        pytest.param(
+    {
+        "claim": ({"claims": ["It holds"]}, "claims must be among ALiBi holds, .* got 'It"),
+        "setting": ({"settings": ["mine"]}, "settings must be among main, .* got 'mine'"),
+        "seeds": ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        "half a file": (
             {"claims": ["ALiBi holds"], "publish": "new"},
             "publish must be None for single claims, got 'new'",
-            id="half a file",
         ),
-    ],
+    },
 )
 def test_bad_arguments_are_refused_before_any_training(arguments, message, tmp_path, monkeypatch):
     monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)

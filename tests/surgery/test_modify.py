@@ -15,6 +15,7 @@ from alibi_viz.models.pretrained import family_of, hooked
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
 from tests.reference import reference_attention
+from tests.rows import each_case
 
 LENGTH = 40
 TOKENS = torch.arange(LENGTH)[None]
@@ -117,15 +118,15 @@ def test_the_copy_of_a_compiled_model_is_changed(name):
 # Slopes
 
 
-@pytest.mark.parametrize(
+@each_case(
     "factors",
-    [
-        pytest.param(2, id="a number"),
-        pytest.param([2.0] * 4, id="a list"),
-        pytest.param(np.float32(2), id="a number of numpy"),
-        pytest.param(np.full(4, 2), id="an array"),
-        pytest.param(torch.tensor(2.0), id="a tensor"),
-    ],
+    {
+        "a number": 2,
+        "a list": [2.0] * 4,
+        "a number of numpy": np.float32(2),
+        "an array": np.full(4, 2),
+        "a tensor": torch.tensor(2.0),
+    },
 )
 def test_multiplied_slopes_equal_a_model_with_those_slopes(factors):
     steep = lab.make_model("alibi", slope_scale=2.0, max_length=10, num_heads=4, d_model=64)
@@ -603,12 +604,12 @@ def test_switches_change_what_their_names_say(position, variant, changes):
 # Decoding
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("position", "change"),
-    [
-        pytest.param("alibi", {"slopes": "interpolate"}, id="interpolated slopes"),
-        pytest.param("rotary", {"rotary": "yarn"}, id="a rotary rule"),
-    ],
+    {
+        "interpolated slopes": ("alibi", {"slopes": "interpolate"}),
+        "a rotary rule": ("rotary", {"rotary": "yarn"}),
+    },
 )
 def test_a_change_by_length_supports_no_cache(position, change):
     model = lab.modify(model_of(position), **change)
@@ -676,15 +677,15 @@ def test_changes_are_described_in_their_order():
     assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
 
-per_head_mistakes = pytest.mark.parametrize(
+per_head_mistakes = each_case(
     "value",
-    [
-        pytest.param(-1.0, id="negative"),
-        pytest.param([1.0, 2.0], id="too few"),
-        pytest.param([[1.0] * 4], id="an axis too many"),
-        pytest.param(math.inf, id="infinite"),
-        pytest.param("half", id="a word"),
-    ],
+    {
+        "negative": -1.0,
+        "too few": [1.0, 2.0],
+        "an axis too many": [[1.0] * 4],
+        "infinite": math.inf,
+        "a word": "half",
+    },
 )
 
 

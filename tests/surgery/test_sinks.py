@@ -1,9 +1,9 @@
 """Sinks stay visible beside a window, and stand right before it."""
 
-import pytest
 import torch
 
 from alibi_viz.surgery.sinks import move_sinks, visible_keys
+from tests.rows import each_case
 
 POSITIONS = torch.arange(6)
 
@@ -42,13 +42,13 @@ def test_sinks_get_the_bias_of_the_tokens_right_before_the_window():
     assert moved_row(5, window=2, sinks=2) == [-2, -3, -2, -3, -4, -5]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "query",
-    [
-        pytest.param(1, id="in the window"),
-        pytest.param(2, id="partly in the window"),
-        pytest.param(3, id="right before the window"),
-    ],
+    {
+        "in the window": 1,
+        "partly in the window": 2,
+        "right before the window": 3,
+    },
 )
 def test_sinks_that_need_no_other_place_keep_their_bias(query):
     assert moved_row(query, window=2, sinks=2) == [0, -1, -2, -3, -4, -5]

@@ -21,6 +21,7 @@ from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.train.race import round_robin
 from alibi_viz.train.training import limited_threads
+from tests.rows import each_case
 from tests.tables import SMALL, curve, same_weights
 
 TEXT = lab.load_text()
@@ -299,35 +300,30 @@ def test_error_in_a_test_names_its_method_and_length(threads):
     assert next(race, None) is None, "the race is over"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("methods", "source", "given", "message"),
-    [
-        pytest.param([], TEXT, {}, "one or more different names", id="no method"),
-        pytest.param(
-            ["alibi", "none", "alibi"], TEXT, {}, "one or more different names", id="repeated"
-        ),
-        pytest.param(
+    {
+        "no method": ([], TEXT, {}, "one or more different names"),
+        "repeated": (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
+        "short text": (
             ["alibi"],
             lab.load_text("y" * 1000),
             {},
             "too short to test at length 1,024",
-            id="short text",
         ),
-        pytest.param(
+        "length 0": (
             ["alibi"],
             TEXT,
             {"lengths": [32, 0]},
             "lengths must be an integer of at least 1, got 0",
-            id="length 0",
         ),
-        pytest.param(
+        "no lengths": (
             ["alibi"],
             NEEDLE,
             {"lengths": []},
             r"lengths must have at least one integer, got \[\]",
-            id="no lengths",
         ),
-    ],
+    },
 )
 def test_what_can_not_be_raced_is_refused_at_the_call(methods, source, given, message):
     with pytest.raises(ValueError, match=message):

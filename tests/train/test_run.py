@@ -21,6 +21,7 @@ from alibi_viz.train import training
 from alibi_viz.train.results import Record, record_table
 from alibi_viz.train.training import limited_threads
 from tests.custom_laws import root, steep
+from tests.rows import each_case
 from tests.tables import SMALL, curve
 from tests.train.tiny_runs import tiny_run
 
@@ -304,39 +305,32 @@ def test_sizes_that_are_changed_afterwards_have_no_effect():
     assert run.model == {"d_model": 16}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "message"),
-    [
-        pytest.param({"position": "alibba"}, "got 'alibba'", id="unknown method"),
-        pytest.param(
+    {
+        "unknown method": ({"position": "alibba"}, "got 'alibba'"),
+        "a text for a task": (
             {"task": "needle", "path": "mine.txt"},
             "path must be None for task 'needle', got 'mine.txt'",
-            id="a text for a task",
         ),
-        pytest.param(
+        "unknown task": (
             {"task": "juggle"},
             "task must be one of text, python reference, needle, induction, got 'juggle'",
-            id="unknown task",
         ),
-        pytest.param(
+        "unknown variant": (
             {"variants": ["linear"]},
             "variants must be among window, .*, got 'linear'",
-            id="unknown variant",
         ),
-        pytest.param(
+        "unknown device": (
             {"device": "foo"},
             "device must be auto, cpu, cuda or another of torch's names, got 'foo'",
-            id="unknown device",
         ),
-        pytest.param(
+        "a seed too large": (
             {"seed": 2**63},
             f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}",
-            id="a seed too large",
         ),
-        pytest.param(
-            {"model": {"d_model": 30}}, "d_model=30 must be a multiple", id="sizes that don't fit"
-        ),
-    ],
+        "sizes that don't fit": ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
+    },
 )
 def test_run_that_would_fail_later_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
@@ -386,58 +380,26 @@ def test_settings_of_a_run_changed_to_a_named_method_keep_no_text():
 COMPRESSED = gzip.compress(b"{}\n", mtime=0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "content", "message"),
-    [
-        pytest.param(
-            "notes.jsonl",
-            b"my notes",
-            "line 1 of .* is not a result of this version",
-            id="no JSON",
-        ),
-        pytest.param(
-            "old.jsonl",
-            b'{"run": 1}\n',
-            "line 1 of .* is not a result",
-            id="no record",
-        ),
-        pytest.param(
-            "list.jsonl",
-            b"[]",
-            "line 1 of .* is not a result",
-            id="a list",
-        ),
-        pytest.param(
-            "deep.jsonl",
-            b"[" * 10_000,
-            "line 1 of .* is not a result",
-            id="JSON too deep to read",
-        ),
-        pytest.param(
-            "bytes.jsonl",
-            b"\xff\n",
-            "cannot read results from",
-            id="no UTF-8",
-        ),
-        pytest.param(
+    {
+        "no JSON": ("notes.jsonl", b"my notes", "line 1 of .* is not a result of this version"),
+        "no record": ("old.jsonl", b'{"run": 1}\n', "line 1 of .* is not a result"),
+        "a list": ("list.jsonl", b"[]", "line 1 of .* is not a result"),
+        "JSON too deep to read": ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
+        "no UTF-8": ("bytes.jsonl", b"\xff\n", "cannot read results from"),
+        "a truncated gzip file": (
             "truncated.jsonl.gz",
             COMPRESSED[:-4],
             "cannot read results from",
-            id="a truncated gzip file",
         ),
-        pytest.param(
+        "a damaged gzip file": (
             "damaged.jsonl.gz",
             COMPRESSED[:10] + b"\xff" * 20,
             "cannot read results from",
-            id="a damaged gzip file",
         ),
-        pytest.param(
-            "plain.jsonl.gz",
-            b"{}\n",
-            "cannot read results from",
-            id="no gzip file",
-        ),
-    ],
+        "no gzip file": ("plain.jsonl.gz", b"{}\n", "cannot read results from"),
+    },
 )
 def test_file_that_holds_no_results_is_named(tmp_path, name, content, message):
     file = tmp_path / name
@@ -447,13 +409,13 @@ def test_file_that_holds_no_results_is_named(tmp_path, name, content, message):
     assert name in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content",
-    [
-        pytest.param(b"my notes", id="no JSON"),
-        pytest.param(b'{"run": 1}\n', id="no record"),
-        pytest.param(b"\xff\n", id="no UTF-8"),
-    ],
+    {
+        "no JSON": b"my notes",
+        "no record": b'{"run": 1}\n',
+        "no UTF-8": b"\xff\n",
+    },
 )
 def test_file_in_a_folder_that_holds_no_result_is_named(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content)

@@ -12,6 +12,7 @@ from alibi_viz.models import POSITIONS
 from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.train.saved_models import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from tests.custom_laws import root, steep
+from tests.rows import each_case
 from tests.tables import SMALL, table
 
 TOKENS = torch.arange(30)[None]
@@ -86,14 +87,12 @@ def test_nothing_is_overwritten(folder):
     assert content(folder) == before
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
-    [
-        pytest.param({"settings": {"rate": math.inf}}, "not JSON compliant", id="settings"),
-        pytest.param(
-            {"results": study.published_results(by_block=True)}, "got blocks of text", id="blocks"
-        ),
-    ],
+    {
+        "settings": ({"settings": {"rate": math.inf}}, "not JSON compliant"),
+        "blocks": ({"results": study.published_results(by_block=True)}, "got blocks of text"),
+    },
 )
 def test_refused_settings_or_results_leave_nothing(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):

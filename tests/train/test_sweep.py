@@ -19,6 +19,7 @@ from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.train.results import read_records
 from tests.custom_laws import steep
+from tests.rows import each_case
 from tests.tables import SMALL
 from tests.train.tiny_runs import endless, finite, runs, tiny_run
 
@@ -334,12 +335,12 @@ def test_json_that_is_no_result_is_refused_and_kept(tmp_path):
     assert notes.read_text() == "my notes"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
-    [
-        pytest.param(Path("README.md"), id="a file"),
-        pytest.param(Path("README.md") / "below", id="below a file"),
-    ],
+    {
+        "a file": Path("README.md"),
+        "below a file": Path("README.md") / "below",
+    },
 )
 def test_path_at_which_no_folder_can_be_made_is_refused(tmp_path, path):
     (tmp_path / "README.md").write_text("my results")

@@ -15,6 +15,7 @@ from alibi_viz import lab
 from alibi_viz.models import POSITIONS, LanguageModel, Position, TransformerConfig
 from alibi_viz.train.muon import Muon
 from alibi_viz.train.training import batches, choose_device
+from tests.rows import each_case
 from tests.tables import SMALL, same_weights
 
 TEXT = lab.load_text()
@@ -209,13 +210,13 @@ def test_training_moves_every_parameter(position):
 
 # Reproducible
 
-RANDOM_MODELS = pytest.mark.parametrize(
+RANDOM_MODELS = each_case(
     "sizes",
-    [
-        pytest.param({}, id="nothing random"),
-        pytest.param({"dropout": 0.2}, id="dropout"),
-        pytest.param({"position": Noise}, id="random position"),
-    ],
+    {
+        "nothing random": {},
+        "dropout": {"dropout": 0.2},
+        "random position": {"position": Noise},
+    },
 )
 
 
@@ -290,49 +291,37 @@ def test_a_run_that_diverges_is_recorded_with_the_reason():
     assert "the loss became nan at step 2" in lab.measure(run)["error"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
-    [
-        pytest.param(
+    {
+        "short text": (
             {"source": lab.load_text("x" * 18)},
             r"has 16 bytes, at least 17 are needed",
-            id="short text",
         ),
-        pytest.param(
+        "short task": (
             {"source": lab.TASKS["needle"], "length": 1},
             "needle needs a length of at least 2",
-            id="short task",
         ),
-        pytest.param(
+        "encoder": (
             {"model": LanguageModel(TransformerConfig(causal=False))},
             "must have causal=True",
-            id="encoder",
         ),
-        pytest.param(
+        "vocabulary of a text for a task": (
             {"source": lab.TASKS["needle"]},
             "model must have vocabulary=33, for the source 'needle', got 256",
-            id="vocabulary of a text for a task",
         ),
-        pytest.param(
+        "vocabulary of a task for a text": (
             {"model": model_of(vocabulary=33)},
             "model must have vocabulary=256, for the source 'text', got 33",
-            id="vocabulary of a task for a text",
         ),
-        pytest.param(
+        "too few positions": (
             {"model": model_of("learned", max_length=8)},
             "length must be .* for which the model's 'learned' positions are defined, got 16",
-            id="too few positions",
         ),
-        pytest.param(
-            {"learning_rate": math.inf},
-            "learning_rate must be a positive, finite",
-            id="infinite rate",
-        ),
-        pytest.param({"optimizer": "sgd"}, "optimizer must be .*muon.*, got 'sgd'", id="optimizer"),
-        pytest.param(
-            {"device": "tpu-9"}, "device must be auto, cpu, cuda .*, got 'tpu-9'", id="device"
-        ),
-    ],
+        "infinite rate": ({"learning_rate": math.inf}, "learning_rate must be a positive, finite"),
+        "optimizer": ({"optimizer": "sgd"}, "optimizer must be .*muon.*, got 'sgd'"),
+        "device": ({"device": "tpu-9"}, "device must be auto, cpu, cuda .*, got 'tpu-9'"),
+    },
 )
 def test_what_can_not_be_trained_is_refused_at_the_call(options, message):
     valid = {"model": model_of(), "source": TEXT, "length": 16}

@@ -19,6 +19,7 @@ from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.custom_laws import for_four_heads, root
 from tests.figures.test_matrices import click
+from tests.rows import each_case
 from tests.widgets.race.small_race import control, message
 
 CAUSAL_OR_NOT = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
@@ -161,30 +162,24 @@ def sentences(**options):
     return app.caption.removesuffix(".").split(". ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "rule"),
-    [
-        pytest.param({"form": "relative"}, "relative form, −m (i − j)", id="relative"),
-        pytest.param({"form": "key"}, "key form, m j", id="key"),
-        pytest.param({"form": "end"}, "end form, m (j − last)", id="end"),
-        pytest.param({"form": "symmetric"}, "symmetric form, −m |i − j|", id="symmetric"),
-        pytest.param(
+    {
+        "relative": ({"form": "relative"}, "relative form, −m (i − j)"),
+        "key": ({"form": "key"}, "key form, m j"),
+        "end": ({"form": "end"}, "end form, m (j − last)"),
+        "symmetric": ({"form": "symmetric"}, "symmetric form, −m |i − j|"),
+        "split": (
             {"form": "split"},
             "split form, −m |i − j|, half of the heads (rounded up) looking back, others ahead",
-            id="split",
         ),
-        pytest.param(
-            {"law": "window"},
-            "the bias is window(d), where d = i − j",
-            id="law of the library",
-        ),
-        pytest.param({"law": root}, "the bias is root(d), where d = i − j", id="own law"),
-        pytest.param(
+        "law of the library": ({"law": "window"}, "the bias is window(d), where d = i − j"),
+        "own law": ({"law": root}, "the bias is root(d), where d = i − j"),
+        "own law in both directions": (
             {"law": root, "causal": False},
             "the bias is root(d), where d = |i − j|",
-            id="own law in both directions",
         ),
-    ],
+    },
 )
 def test_the_first_sentence_gives_the_rule(options, rule):
     first, _ = sentences(**options)
@@ -195,75 +190,50 @@ def test_the_first_sentence_gives_the_rule(options, rule):
 STEEP_TO_FLAT = "head 1 leaves 6.4%, while head 4 still leaves 96%"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "weights"),
-    [
-        pytest.param({"form": "relative"}, STEEP_TO_FLAT, id="relative"),
-        pytest.param({"form": "key"}, STEEP_TO_FLAT, id="key"),
-        pytest.param({"form": "end"}, STEEP_TO_FLAT, id="end"),
-        pytest.param({"form": "symmetric"}, STEEP_TO_FLAT, id="symmetric"),
-        pytest.param(
-            {"form": "split"},
-            "head 3 leaves 0%, while head 2 still leaves 50%",  # heads 3 and 4 look ahead
-            id="split",
-        ),
-        pytest.param(
-            {"law": "window"},
-            "head 1 leaves 0%, while head 2 still leaves 100%",  # of 8 and 16 keys
-            id="window",
-        ),
-        pytest.param(
-            {"law": root},
-            "head 1 leaves 19%, while head 4 still leaves 66%",  # e^(-sqrt(11) / 2h)
-            id="own law",
-        ),
-        pytest.param(
+    {
+        "relative": ({"form": "relative"}, STEEP_TO_FLAT),
+        "key": ({"form": "key"}, STEEP_TO_FLAT),
+        "end": ({"form": "end"}, STEEP_TO_FLAT),
+        "symmetric": ({"form": "symmetric"}, STEEP_TO_FLAT),
+        "split": ({"form": "split"}, "head 3 leaves 0%, while head 2 still leaves 50%"),
+        "window": ({"law": "window"}, "head 1 leaves 0%, while head 2 still leaves 100%"),
+        "own law": ({"law": root}, "head 1 leaves 19%, while head 4 still leaves 66%"),
+        "relative in both directions": (
             {"form": "relative", "causal": False},
             f"{STEEP_TO_FLAT}; keys ahead are favored",
-            id="relative in both directions",
         ),
-        pytest.param(
+        "key in both directions": (
             {"form": "key", "causal": False},
             f"{STEEP_TO_FLAT}; keys ahead are favored",
-            id="key in both directions",
         ),
-        pytest.param(
+        "end in both directions": (
             {"form": "end", "causal": False},
             f"{STEEP_TO_FLAT}; keys ahead are favored",
-            id="end in both directions",
         ),
-        pytest.param(
-            {"form": "symmetric", "causal": False}, STEEP_TO_FLAT, id="symmetric in both directions"
-        ),
-        pytest.param(
-            {"form": "split", "causal": False},
-            STEEP_TO_FLAT,  # head 4 looks ahead as far as it would look back
-            id="split in both directions",
-        ),
-        pytest.param({"form": "relative", "head": 3}, "head 3 leaves 84%", id="one head"),
-    ],
+        "symmetric in both directions": ({"form": "symmetric", "causal": False}, STEEP_TO_FLAT),
+        "split in both directions": ({"form": "split", "causal": False}, STEEP_TO_FLAT),
+        "one head": ({"form": "relative", "head": 3}, "head 3 leaves 84%"),
+    },
 )
 def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(options, weights):
     _, second = sentences(show="weight", **options)
     assert second == f"At distance 11, {weights}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "extremes"),
-    [
-        pytest.param({"form": "relative"}, "−2.75 to 0", id="relative"),
-        pytest.param(
-            {"form": "relative", "causal": False},
-            "−2.75 to 2.75",
-            id="relative in both directions",
-        ),
-        pytest.param({"form": "key"}, "0 to 2.75", id="key"),
-        pytest.param({"form": "end"}, "−2.75 to 0", id="end"),
-        pytest.param({"form": "symmetric"}, "−2.75 to 0", id="symmetric"),
-        pytest.param({"form": "split"}, "−2.75 to 0", id="split"),
-        pytest.param({"law": root}, "−1.66 to 0", id="own law"),
-        pytest.param({"form": "relative", "head": 3}, "−0.172 to 0", id="one head"),
-    ],
+    {
+        "relative": ({"form": "relative"}, "−2.75 to 0"),
+        "relative in both directions": ({"form": "relative", "causal": False}, "−2.75 to 2.75"),
+        "key": ({"form": "key"}, "0 to 2.75"),
+        "end": ({"form": "end"}, "−2.75 to 0"),
+        "symmetric": ({"form": "symmetric"}, "−2.75 to 0"),
+        "split": ({"form": "split"}, "−2.75 to 0"),
+        "own law": ({"law": root}, "−1.66 to 0"),
+        "one head": ({"form": "relative", "head": 3}, "−0.172 to 0"),
+    },
 )
 def test_the_second_sentence_gives_the_range_of_the_bias_if_that_is_shown(options, extremes):
     _, second = sentences(show="bias", **options)
@@ -275,14 +245,14 @@ def test_the_second_sentence_of_a_window_on_a_short_text_gives_one_bias():
     assert second == "The bias is 0 everywhere"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "subject"),
-    [
-        pytest.param({"num_heads": 1}, "1 head, 4 x 4, ", id="a single head"),
-        pytest.param({"num_heads": 2}, "2 heads, 4 x 4, ", id="two heads"),
-        pytest.param({"head": 3}, "Head 3 of 8, slope 1/8: 4 x 4, ", id="an enlarged head"),
-        pytest.param({"head": 3, "law": root}, "Head 3 of 8: 4 x 4, ", id="a law has no slopes"),
-    ],
+    {
+        "a single head": ({"num_heads": 1}, "1 head, 4 x 4, "),
+        "two heads": ({"num_heads": 2}, "2 heads, 4 x 4, "),
+        "an enlarged head": ({"head": 3}, "Head 3 of 8, slope 1/8: 4 x 4, "),
+        "a law has no slopes": ({"head": 3, "law": root}, "Head 3 of 8: 4 x 4, "),
+    },
 )
 def test_the_caption_starts_with_what_is_drawn(options, subject):
     assert BiasExplorer(length=4, **options).caption.startswith(subject)
@@ -345,15 +315,15 @@ def image_size(figure):
     return width, height
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pixel_ratio", "image_pixels"),
-    [
-        pytest.param(0, 1.5, id="unknown screen"),
-        pytest.param(1, 1, id="coarse screen"),
-        pytest.param(0.8, 1, id="coarse screen, zoomed out"),
-        pytest.param(1.25, 1.5, id="coarse screen, zoomed in"),
-        pytest.param(2, 1.5, id="fine screen"),
-    ],
+    {
+        "unknown screen": (0, 1.5),
+        "coarse screen": (1, 1),
+        "coarse screen, zoomed out": (0.8, 1),
+        "coarse screen, zoomed in": (1.25, 1.5),
+        "fine screen": (2, 1.5),
+    },
 )
 def test_the_image_has_as_many_pixels_as_the_screen_needs(pixel_ratio, image_pixels):
     app = BiasExplorer(num_heads=6, length=4)  # two rows of tiles

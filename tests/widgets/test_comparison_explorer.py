@@ -8,6 +8,7 @@ from alibi_viz import lab, study
 from alibi_viz.figures.curve_plot import CurveShapes, traces_by_slot
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
+from tests.rows import each_case
 from tests.tables import table
 from tests.widgets.race.small_race import control, message, visible_controls
 
@@ -62,18 +63,17 @@ FIRST_SEVEN = ("alibi", "sinusoidal", "rotary", "none", "fire", "forget", "t5")
 # What is shown
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "rows"),
-    [
-        pytest.param({"question": "longer sequences"}, LONGER, id="as trained"),
-        pytest.param({"variant": "window"}, WINDOWED, id="changed models"),
-        pytest.param({"question": "gap"}, GAP, id="another question"),
-        pytest.param(
+    {
+        "as trained": ({"question": "longer sequences"}, LONGER),
+        "changed models": ({"variant": "window"}, WINDOWED),
+        "another question": ({"question": "gap"}, GAP),
+        "a question that changed models are not asked": (
             {"question": "needle", "variant": "window"},
             NEEDLE,
-            id="a question that changed models are not asked",
         ),
-    ],
+    },
 )
 def test_results_are_the_rows_of_the_question_and_the_variant(options, rows):
     shown = rows[rows["label"].isin(FIRST_SEVEN)]
@@ -100,47 +100,38 @@ def test_a_curve_is_the_mean_of_the_seeds():
 # What is said
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "caption", "details"),
-    [
-        pytest.param(
+    {
+        "two sentences, and the others as details": (
             {},
             "In every seed alibi holds (+0.00 at most); rotary (+1.00), none (+1.00), sinusoidal "
             "(+1.00), fire (+1.00), forget (+1.00) and t5 (+1.00) fail. With sequences of 256 "
             "bytes alibi is best in every seed.",
             "With sequences of 64 bytes rotary is best in every seed.",
-            id="two sentences, and the others as details",
         ),
-        pytest.param(
+        "methods without results": (
             {"variant": "window", "methods": ("alibi", "rotary", "none", "t5")},
             "Left out, because there are no such results: none and t5. In every seed alibi holds "
             "(+0.00 at most); rotary fails (+0.60).",
             "With sequences of 256 bytes alibi is best in every seed. With sequences of 64 bytes "
             "rotary is best in every seed.",
-            id="methods without results",
         ),
-        pytest.param(
+        "a label with a comma": (
             {"question": "gap", "methods": ("alibi", "my law, steep")},
             'Left out, because there are no such results: "my law, steep". In every seed alibi '
             "holds (+0.01).",
             "A small gap early on may only mean that little has been learned yet.",
-            id="a label with a comma",
         ),
-        pytest.param(
+        "a variant that was not measured": (
             {"question": "needle", "variant": "window", "methods": ("alibi", "none")},
             "This is as trained, because it wasn't measured with window. Solved, with at least 90% "
             "correct answers in every seed: alibi up to 63 and none up to 31.",
             "With examples of 63 tokens alibi is best in every seed. Guessing is right 6.2% of the "
             "time.",
-            id="a variant that was not measured",
         ),
-        pytest.param(
-            {"methods": ()},
-            "No method is chosen: select at least one.",
-            "",
-            id="no method",
-        ),
-    ],
+        "no method": ({"methods": ()}, "No method is chosen: select at least one.", ""),
+    },
 )
 def test_the_caption_says_what_holds_in_every_seed(options, caption, details):
     app = ComparisonExplorer(RESULTS, **options)
@@ -194,12 +185,12 @@ def test_the_app_opens_with_changed_models_if_there_are_no_others():
     assert ComparisonExplorer(WINDOWED).variant == "window"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("question", "disabled"),
-    [
-        pytest.param("longer sequences", False, id="asked of changed models"),
-        pytest.param("gap", True, id="asked of models as trained"),
-    ],
+    {
+        "asked of changed models": ("longer sequences", False),
+        "asked of models as trained": ("gap", True),
+    },
 )
 def test_variants_can_be_chosen_where_they_were_measured(question, disabled):
     app = ComparisonExplorer(RESULTS, question=question)
@@ -330,33 +321,27 @@ def test_there_are_no_claims_on_results_of_your_own():
 # Tables that are refused
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("results", "message"),
-    [
-        pytest.param(
-            "results", "results must be an instance of DataFrame, got str", id="not a table"
-        ),
-        pytest.param(
+    {
+        "not a table": ("results", "results must be an instance of DataFrame, got str"),
+        "no rows": (
             RESULTS.head(0),
             "results must answer a question out of longer sequences, .*, got none",
-            id="no rows",
         ),
-        pytest.param(
+        "two steps": (
             pd.concat([LONGER, LONGER.assign(step=9)]),
             "have one 'step': choose by that column, or label the models apart",
-            id="two steps",
         ),
-        pytest.param(
+        "the same rows twice": (
             pd.concat([LONGER, LONGER]),
             "one row for a label, seed and x: label the models apart",
-            id="the same rows twice",
         ),
-        pytest.param(
+        "blocks of the text": (
             pd.concat([LONGER.assign(block=1), LONGER.assign(block=2)]),
             "for a label, seed and x: read them without `by_block`",
-            id="blocks of the text",
         ),
-    ],
+    },
 )
 def test_what_is_no_table_of_results_is_refused(results, message):
     with pytest.raises((TypeError, ValueError), match=message):

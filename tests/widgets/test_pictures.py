@@ -9,6 +9,7 @@ from alibi_viz.figures.theme import named_trace
 from alibi_viz.widgets import AddConstant, Forgetting, PositionZoo, TugOfWar
 from alibi_viz.widgets.core.traits import BadValue
 from tests.figures.test_matrices import click
+from tests.rows import each_case
 from tests.widgets.race.small_race import control
 
 
@@ -178,16 +179,16 @@ def test_a_constant_in_a_row_changes_no_weight(row, weights_before):
     assert "cancels" in app.caption
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("column", "rows"),
-    [
-        pytest.param(0, [1, 2, 3, 4, 5], id="0, as row 0 has one key: always 1"),
-        pytest.param(1, [1, 2, 3, 4, 5], id="1"),
-        pytest.param(2, [2, 3, 4, 5], id="2"),
-        pytest.param(3, [3, 4, 5], id="3"),
-        pytest.param(4, [4, 5], id="4"),
-        pytest.param(5, [5], id="5"),
-    ],
+    {
+        "0, as row 0 has one key: always 1": (0, [1, 2, 3, 4, 5]),
+        "1": (1, [1, 2, 3, 4, 5]),
+        "2": (2, [2, 3, 4, 5]),
+        "3": (3, [3, 4, 5]),
+        "4": (4, [4, 5]),
+        "5": (5, [5]),
+    },
 )
 def test_a_constant_in_a_column_changes_all_rows_that_see_it(column, rows, weights_before):
     app = AddConstant(where="column", index=column, constant=5)
@@ -204,14 +205,14 @@ def test_a_constant_of_zero_is_said_to_add_nothing(where):
 # TugOfWar
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "content", "distance"),
-    [
-        pytest.param(1, 4, 8, id="steep and near"),
-        pytest.param(3, 4, 16, id="less steep"),
-        pytest.param(8, 12, 255, id="flat and far"),
-        pytest.param(1, 0, 255, id="no content"),
-    ],
+    {
+        "steep and near": (1, 4, 8),
+        "less steep": (3, 4, 16),
+        "flat and far": (8, 12, 255),
+        "no content": (1, 0, 255),
+    },
 )
 def test_the_match_gets_the_weight_that_a_softmax_gives_it(head, content, distance):
     match = 255 - distance
@@ -222,26 +223,26 @@ def test_the_match_gets_the_weight_that_a_softmax_gives_it(head, content, distan
     assert drawn(app, "match")[0] == pytest.approx(weight, abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("distance", "winner"),
-    [
-        pytest.param(31, "Content wins", id="a distance that costs less"),
-        pytest.param(32, "A tie", id="a distance that costs as much"),
-        pytest.param(33, "Distance wins", id="a distance that costs more"),
-    ],
+    {
+        "a distance that costs less": (31, "Content wins"),
+        "a distance that costs as much": (32, "A tie"),
+        "a distance that costs more": (33, "Distance wins"),
+    },
 )
 def test_the_caption_names_the_winner(distance, winner):
     app = TugOfWar(head=3, content=4, distance=distance)  # of slope 1/8
     assert app.caption.startswith(f"{winner}: ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "content", "is_shown"),
-    [
-        pytest.param(3, 4, True, id="32 tokens back"),
-        pytest.param(8, 12, False, id="3,072 tokens back"),
-        pytest.param(1, 0, False, id="0 tokens back"),
-    ],
+    {
+        "32 tokens back": (3, 4, True),
+        "3,072 tokens back": (8, 12, False),
+        "0 tokens back": (1, 0, False),
+    },
 )
 def test_a_line_shows_where_the_two_tie_unless_it_is_out_of_sight(head, content, is_shown):
     (line,) = TugOfWar(head=head, content=content).figure.select_shapes({"name": "tie"})
@@ -269,9 +270,9 @@ def test_pulls_are_named_with_their_numbers():
     assert texts == ["content <b>+4.0</b>", "distance <b>−31.9</b>", "sum <b>−27.9</b>"]  # noqa: RUF001
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("distance", "is_cut"),
-    [pytest.param(160, False, id="-16, the end of the scale"), pytest.param(161, True, id="more")],
+    {"-16, the end of the scale": (160, False), "more": (161, True)},
 )
 def test_a_bar_that_is_longer_than_the_scale_is_broken(distance, is_cut):
     app = TugOfWar(head=3, content=4, distance=distance)

@@ -13,6 +13,7 @@ from alibi_viz.models.positions.relative import KerpleLog
 from alibi_viz.models.positions.rotary import Rotary
 from alibi_viz.widgets import PositionZoo
 from alibi_viz.widgets.core.traits import BadValue
+from tests.rows import each_case
 from tests.widgets.race.small_race import control
 
 METHODS = ("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary")
@@ -63,13 +64,13 @@ def test_a_logit_of_zero_has_no_sign():
     assert "the logit 0." in PositionZoo(method="kerple-log", distance=0).caption
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("distance", "place"),
-    [
-        pytest.param(1, "1 token back was seen in training", id="one token"),
-        pytest.param(63, "63 tokens back was seen in training", id="the longest of training"),
-        pytest.param(64, "64 tokens back is longer than in training", id="one more"),
-    ],
+    {
+        "one token": (1, "1 token back was seen in training"),
+        "the longest of training": (63, "63 tokens back was seen in training"),
+        "one more": (64, "64 tokens back is longer than in training"),
+    },
 )
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "sinusoidal"])
 def test_the_caption_says_whether_training_had_the_distance(method, distance, place):
@@ -107,14 +108,12 @@ def test_a_hand_is_red_where_no_distance_of_training_has_turned_it(distance):
     assert hands(app, "known hands") == 4 - expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("distance", "said"),
-    [
-        pytest.param(63, "all four hands of a head show angles that occurred", id="63"),
-        pytest.param(
-            64, "2 of the four hands of a head show an angle that never occurred", id="64"
-        ),
-    ],
+    {
+        "63": (63, "all four hands of a head show angles that occurred"),
+        "64": (64, "2 of the four hands of a head show an angle that never occurred"),
+    },
 )
 def test_the_caption_counts_the_new_hands(distance, said):
     assert said in PositionZoo(method="rotary", distance=distance).caption

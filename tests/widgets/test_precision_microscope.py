@@ -10,6 +10,7 @@ import pytest
 from alibi_viz.figures.precision_plot import PrecisionTraces
 from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
+from tests.rows import each_case
 
 
 @cache
@@ -28,43 +29,40 @@ EVERY_BIAS_DIFFERS = "the 64 nearest keys of query 2,047 have 64 different biase
 NO_ERROR = "No weight is wrong by more than 10^−12."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "dtype", "nearest", "largest_error"),
-    [
+    {
         # Numbers from 512 to 1,024 are 4 apart in bfloat16, so 8 keys share a bias of half
         # their position.
-        pytest.param(
+        "key, bfloat16": (
             "key",
             "bfloat16",
             "the 64 nearest keys of query 2,047 have 9 different biases.",
             "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
-            id="key, bfloat16",
         ),
-        pytest.param("key", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="key, float16"),
-        pytest.param("key", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="key, float32"),
+        "key, float16": ("key", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "key, float32": ("key", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
         # The biases of the last keys are small, those of the first keys large.
-        pytest.param(
+        "end, bfloat16": (
             "end",
             "bfloat16",
             EVERY_BIAS_DIFFERS,
             "The largest error is 0.503, for query 4 and key 4: 93% instead of 43%.",
-            id="end, bfloat16",
         ),
-        pytest.param("end", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="end, float16"),
-        pytest.param("end", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="end, float32"),
-        pytest.param(
+        "end, float16": ("end", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "end, float32": ("end", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "positions, bfloat16": (
             "positions",
             "bfloat16",
             "the 64 nearest keys of query 2,047 have 9 different biases.",
             "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
-            id="positions, bfloat16",
         ),
-        pytest.param("positions", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="positions, float16"),
-        pytest.param("positions", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="positions, float32"),
-        pytest.param("relative", "bfloat16", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, bfloat16"),
-        pytest.param("relative", "float16", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, float16"),
-        pytest.param("relative", "float32", EVERY_BIAS_DIFFERS, NO_ERROR, id="relative, float32"),
-    ],
+        "positions, float16": ("positions", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "positions, float32": ("positions", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "relative, bfloat16": ("relative", "bfloat16", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "relative, float16": ("relative", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
+        "relative, float32": ("relative", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
+    },
 )
 def test_the_caption_gives_the_different_biases_and_the_largest_error(
     form, dtype, nearest, largest_error
@@ -73,23 +71,21 @@ def test_the_caption_gives_the_different_biases_and_the_largest_error(
     assert opened(form, dtype).caption == f"{subject}: {nearest} {largest_error}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "dtype", "nearest"),
-    [
-        pytest.param(
+    {
+        "in the middle": (
             "key",
             "bfloat16",
             "the 64 nearest keys of query 1,036 have 16 different biases.",
-            id="in the middle",
         ),
-        pytest.param(
+        "near the start": (
             "end",
             "bfloat16",
             "the 5 nearest keys of query 4 have 2 different biases.",
-            id="near the start",
         ),
-        pytest.param("relative", "float32", EVERY_BIAS_DIFFERS, id="no error: the last query"),
-    ],
+        "no error: the last query": ("relative", "float32", EVERY_BIAS_DIFFERS),
+    },
 )
 def test_the_query_may_be_that_of_the_largest_error(form, dtype, nearest):
     assert nearest in opened(form, dtype, "largest error").caption
@@ -98,15 +94,15 @@ def test_the_query_may_be_that_of_the_largest_error(form, dtype, nearest):
 # The bias of one query, on the left
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "query", "first_exact", "last_exact"),
-    [
-        pytest.param("key", "last", 1984 / 2, 2047 / 2, id="key"),
-        pytest.param("end", "last", -63 / 2, 0, id="end, last query"),
-        pytest.param("end", "largest error", -2047 / 2, -2043 / 2, id="end, query 4"),
-        pytest.param("positions", "last", -63 / 2, 0, id="positions"),
-        pytest.param("relative", "last", -63 / 2, 0, id="relative"),
-    ],
+    {
+        "key": ("key", "last", 1984 / 2, 2047 / 2),
+        "end, last query": ("end", "last", -63 / 2, 0),
+        "end, query 4": ("end", "largest error", -2047 / 2, -2043 / 2),
+        "positions": ("positions", "last", -63 / 2, 0),
+        "relative": ("relative", "last", -63 / 2, 0),
+    },
 )
 def test_the_exact_bias_is_a_line_of_slope_one_half(form, query, first_exact, last_exact):
     exact = traces(form, "bfloat16", query).exact
@@ -125,13 +121,13 @@ def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form, dtype):
     assert list(steps.y) == rounded[-1, 1984:].tolist()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("form", "query"),
-    [
-        pytest.param("key", "last", id="most are shared"),
-        pytest.param("end", "largest error", id="few keys"),
-        pytest.param("relative", "last", id="none is shared"),
-    ],
+    {
+        "most are shared": ("key", "last"),
+        "few keys": ("end", "largest error"),
+        "none is shared": ("relative", "last"),
+    },
 )
 def test_biases_that_neighbors_share_are_marked(form, query):
     drawn = traces(form, "bfloat16", query)

@@ -7,6 +7,7 @@ from alibi_viz import alibi_slopes
 from alibi_viz.figures.slope_plot import SlopeTraces
 from alibi_viz.slopes import SCHEMES
 from alibi_viz.widgets import SlopeExplorer
+from tests.rows import each_case
 
 
 def traces(app):
@@ -46,83 +47,71 @@ def test_the_figure_changes_in_place():
 # The caption. Official slopes of 6 heads are those of 4 heads, then every other slope of 8 heads.
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads", "scheme", "ends"),
-    [
-        pytest.param(
-            1, "official", "1 head, official slopes: 1/256 (head 1, half-life 177 tokens).", id="1"
-        ),
-        pytest.param(
+    {
+        "1": (1, "official", "1 head, official slopes: 1/256 (head 1, half-life 177 tokens)."),
+        "8": (
             8,
             "official",
             "8 heads, official slopes: 1/2 (head 1, half-life 1.39 tokens) to 1/256 (head 8, "
             "half-life 177).",
-            id="8",
         ),
-        pytest.param(
+        "6, where the steepest is not the first": (
             6,
             "official",
             "6 heads, official slopes: 1/2 (head 5, half-life 1.39 tokens) to 1/256 (head 4, "
             "half-life 177).",
-            id="6, where the steepest is not the first",
         ),
-        pytest.param(
+        "6, geometric": (
             6,
             "geometric",
             "6 heads, geometric slopes: 0.397 (head 1, half-life 1.75 tokens) to 1/256 (head 6, "
             "half-life 177).",
-            id="6, geometric",
         ),
-        pytest.param(
+        "6, halving": (
             6,
             "halving",
             "6 heads, halving slopes: 1/2 (head 1, half-life 1.39 tokens) to 1/64 (head 6, "
             "half-life 44.4).",
-            id="6, halving",
         ),
-    ],
+    },
 )
 def test_the_caption_gives_the_steepest_and_the_flattest_head(heads, scheme, ends):
     assert SlopeExplorer(num_heads=heads, scheme=scheme, compare=None).caption == ends
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("heads", "scheme", "compare", "comparison"),
-    [
-        pytest.param(
+    {
+        "powers of two": (
             8,
             "official",
             "geometric",
             "Official and geometric slopes agree exactly.",
-            id="powers of two",
         ),
-        pytest.param(
+        "another number of heads": (
             6,
             "official",
             "geometric",
             # Head 5: 2^-1 and 2^(-8 * 5/6)
             "Official and geometric slopes differ in 6 of 6, by up to a factor of 50.8.",
-            id="another number of heads",
         ),
-        pytest.param(
+        "the other way round": (
             6,
             "geometric",
             "official",
             "Geometric and official slopes differ in 6 of 6, by up to a factor of 50.8.",
-            id="the other way round",
         ),
-        pytest.param(
+        "some heads": (
             12,
             "official",
             "halving",
             # Head 12: 2^-3.5 and 2^-12
             "Official and halving slopes differ in 4 of 12, by up to a factor of 362.",
-            id="some heads",
         ),
-        pytest.param(
-            63, "halving", "halving", "Halving and halving slopes agree exactly.", id="the same"
-        ),
-    ],
+        "the same": (63, "halving", "halving", "Halving and halving slopes agree exactly."),
+    },
 )
 def test_the_caption_says_how_two_schemes_differ(heads, scheme, compare, comparison):
     app = SlopeExplorer(num_heads=heads, scheme=scheme, compare=compare)

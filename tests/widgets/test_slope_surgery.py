@@ -21,6 +21,7 @@ from alibi_viz.widgets import SlopeSurgery, slope_surgery
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.slope_surgery import texts_html
 from tests.pretrained_models import ByteTokenizer, small_model
+from tests.rows import each_case
 from tests.tables import same_weights
 from tests.widgets.race.small_race import control, message, visible, visible_controls
 
@@ -163,12 +164,12 @@ def test_the_model_itself_is_left_as_it_was():
     assert same_weights(model, make_small("alibi"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "disabled"),
-    [
-        pytest.param("alibi", [], id="all apply to alibi"),
-        pytest.param("rotary", ["s-factor", "s-dropped", "s-sinks"], id="rotary has no slopes"),
-    ],
+    {
+        "all apply to alibi": ("alibi", []),
+        "rotary has no slopes": ("rotary", ["s-factor", "s-dropped", "s-sinks"]),
+    },
 )
 def test_what_does_not_apply_to_a_model_is_disabled(method, disabled):
     app = small_app(make_small(method))
@@ -269,49 +270,39 @@ def test_the_large_model_has_a_name_of_its_own(monkeypatch):
 # What is said
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "traits", "words"),
-    [
-        pytest.param("alibi", {}, "ALiBi as it was trained: ", id="no change"),
-        pytest.param("alibi", {"factor": 2.0}, "ALiBi with slopes times 2: ", id="slopes"),
-        pytest.param(
+    {
+        "no change": ("alibi", {}, "ALiBi as it was trained: "),
+        "slopes": ("alibi", {"factor": 2.0}, "ALiBi with slopes times 2: "),
+        "as many digits as the slider shows": (
             "alibi",
             {"factor": 2**2.5},
             "ALiBi with slopes times 5.66: ",
-            id="as many digits as the slider shows",
         ),
-        pytest.param(
+        "slopes, a head and a window": (
             "alibi",
             {"factor": 0.5, "dropped": "3", "window": 10},
             "ALiBi with slopes times 0.5, the bias of head 3 dropped in every layer, a window of "
             "10 keys imposed: ",
-            id="slopes, a head and a window",
         ),
-        pytest.param(
+        "no slopes are left to multiply": (
             "alibi",
             {"dropped": "all", "factor": 2.0},
             "ALiBi with the bias of every head dropped in every layer: ",
-            id="no slopes are left to multiply",
         ),
-        pytest.param(
+        "a window with sinks": (
             "alibi",
             {"window": 6, "sinks": 4},
             "ALiBi with a window of 6 keys imposed, the first 4 kept: ",
-            id="a window with sinks",
         ),
-        pytest.param(
+        "what does not apply is not said": (
             "rotary",
             {"window": 10, "factor": 2.0, "sinks": 4},
             "rotary with a window of 10 keys imposed: ",
-            id="what does not apply is not said",
         ),
-        pytest.param(
-            "alibi",
-            {"window": 1},
-            "ALiBi with a window of 1 key imposed: ",
-            id="a single key",
-        ),
-    ],
+        "a single key": ("alibi", {"window": 1}, "ALiBi with a window of 1 key imposed: "),
+    },
 )
 def test_the_caption_starts_with_the_change(method, traits, words):
     assert small_app(make_small(method), **traits).caption.startswith(words)
@@ -349,27 +340,24 @@ def app_with_results(
     return small_app(model, window=10)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("after", "told"),
-    [
-        pytest.param(
+    {
+        "more on long sequences": (
             {16: 2.0, 64: 3.1},
             "2.00 bits per byte on sequences of 16; 3.10 bits per byte on sequences of 64, 0.60 "
             "more than before.",
-            id="more on long sequences",
         ),
-        pytest.param(
+        "less on all": (
             {16: 1.75, 64: 2.25},
             "1.75 bits per byte on sequences of 16, 0.25 less than before; 2.25 bits per byte on "
             "sequences of 64, 0.25 less than before.",
-            id="less on all",
         ),
-        pytest.param(
+        "no difference in two decimals": (
             {16: 2.004, 64: 2.496},
             "2.00 bits per byte on sequences of 16; 2.50 bits per byte on sequences of 64.",
-            id="no difference in two decimals",
         ),
-    ],
+    },
 )
 def test_the_caption_compares_the_losses_with_those_before(monkeypatch, alibi, after, told):
     app = app_with_results(
@@ -381,23 +369,21 @@ def test_the_caption_compares_the_losses_with_those_before(monkeypatch, alibi, a
     assert app.caption == f"ALiBi with a window of 10 keys imposed: {told}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("distance", "beyond", "told"),
-    [
-        pytest.param(
+    {
+        "another distance": (
             4.5,
             0.02,
             "look 4.5 tokens back on average (as trained 5), with 2.0% of their weight on keys at "
             "least 16 back.",
-            id="another distance",
         ),
-        pytest.param(
+        "the same distance": (
             5.0,
             0.1,
             "look 5 tokens back on average, with 10% of their weight on keys at least 16 back.",
-            id="the same distance",
         ),
-    ],
+    },
 )
 def test_the_details_say_how_far_the_heads_look(
     monkeypatch,
@@ -647,40 +633,35 @@ def test_a_window_brings_the_attention_of_mpt_closer(mpt):
     assert traces(mpt).distances_after.y.max() < traces(mpt).distances_before.y.max()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("family", "options", "expected"),
-    [
-        pytest.param(
+    {
+        "no tokenizer": (
             "bloom",
             {"tokenizer": None},
             "transformers together with its tokenizer, got only Bloom",
-            id="no tokenizer",
         ),
-        pytest.param(
+        "a model without ALiBi": (
             "gpt2",
             {},
             "model must be one of bloom, falcon, mpt, got 'gpt2'",
-            id="a model without ALiBi",
         ),
-        pytest.param(
+        "a short text": (
             "bloom",
             {"length": 1024},
             "the text is too short: sequences of 16,384 tokens are needed",
-            id="a short text",
         ),
-        pytest.param(
+        "no training length": (
             "bloom",
             {"length": 0, "lengths": [8]},
             "length must be an integer of at least 1, got 0",
-            id="no training length",
         ),
-        pytest.param(
+        "too few positions": (
             "mpt",
             {"lengths": [128]},
             r"the model has 64 positions; lengths must be no longer, got \[128\]",
-            id="too few positions",
         ),
-    ],
+    },
 )
 def test_unusable_model_tokenizer_or_text_is_named(family, options, expected):
     usable = {"tokenizer": ByteTokenizer(), "length": 8, "text": TEXT}
@@ -688,13 +669,13 @@ def test_unusable_model_tokenizer_or_text_is_named(family, options, expected):
         SlopeSurgery(small_model(family), **{**usable, **options})
 
 
-@pytest.mark.parametrize(
+@each_case(
     "option",
-    [
-        pytest.param({"tokenizer": ByteTokenizer()}, id="tokenizer"),
-        pytest.param({"length": 8}, id="length"),
-        pytest.param({"lengths": [8]}, id="lengths"),
-    ],
+    {
+        "tokenizer": {"tokenizer": ByteTokenizer()},
+        "length": {"length": 8},
+        "lengths": {"lengths": [8]},
+    },
 )
 def test_options_of_a_model_are_refused_without_one(option):
     expected = "tokenizer, length and lengths belong to a model of yours: pass the model"

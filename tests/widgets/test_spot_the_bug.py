@@ -12,6 +12,7 @@ from alibi_viz.figures.theme import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
 from tests.lessons.repairs import REPAIRS
+from tests.rows import each_case
 from tests.widgets.race.small_race import control
 
 REPAIR = REPAIRS["sign reversed"]  # of case 1
@@ -58,32 +59,25 @@ def test_nothing_before_the_guess_names_the_fault(name):
     assert not is_revealed(app)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "caption"),
-    [
-        pytest.param("case 1", "Case 1 of 14, easy, causal: head 2 of 8, 16 tokens.", id="a head"),
-        pytest.param(
+    {
+        "a head": ("case 1", "Case 1 of 14, easy, causal: head 2 of 8, 16 tokens."),
+        "all heads": (
             "case 4",
             "Case 4 of 14, easy, causal: the last query of each head of 12, 16 tokens.",
-            id="all heads",
         ),
-        pytest.param(
-            "case 7",
-            "Case 7 of 14, medium, an encoder: head 2 of 8, 16 tokens.",
-            id="an encoder",
-        ),
-        pytest.param(
+        "an encoder": ("case 7", "Case 7 of 14, medium, an encoder: head 2 of 8, 16 tokens."),
+        "decoding": (
             "case 10",
             "Case 10 of 14, medium, causal: head 2 of 8, 16 tokens, decoding the last 5 tokens.",
-            id="decoding",
         ),
-        pytest.param(
+        "decoding a single token": (
             "case 14",
             "Case 14 of 14, hard, causal: the last query of each head of 8, 2,048 tokens, decoding "
             "the last token.",
-            id="decoding a single token",
         ),
-    ],
+    },
 )
 def test_the_caption_before_the_guess_is_the_call(name, caption):
     assert SpotTheBug(bug=name).caption == caption
@@ -163,13 +157,13 @@ def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it():
 # The score
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "points"),
-    [
-        pytest.param("case 5", 1, id="easy"),
-        pytest.param("case 6", 2, id="medium"),
-        pytest.param("case 13", 3, id="hard"),
-    ],
+    {
+        "easy": ("case 5", 1),
+        "medium": ("case 6", 2),
+        "hard": ("case 13", 3),
+    },
 )
 def test_a_right_guess_scores_by_tier(name, points):
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).score == points
@@ -265,12 +259,12 @@ def test_the_faulty_code_leaves_a_solved_case_solved(repaired):
     assert "this implementation" in repaired.caption
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
-    [
-        pytest.param(" \n", id="nothing but white space"),
-        pytest.param(f"{BUGS['case 1'].code}\n", id="the faulty code"),
-    ],
+    {
+        "nothing but white space": " \n",
+        "the faulty code": f"{BUGS['case 1'].code}\n",
+    },
 )
 def test_an_empty_box_gets_the_faulty_code_back(text):
     app = SpotTheBug(code=REPAIR)
@@ -328,13 +322,13 @@ def test_a_repair_can_follow_code_that_fails():
     assert app.check().ok
 
 
-@pytest.mark.parametrize(
+@each_case(
     "result",
-    [
-        pytest.param("value * torch.nan", id="NaN"),
-        pytest.param("value[:, :, :1] / 0", id="another shape"),
-        pytest.param("value * 0", id="zeros"),
-    ],
+    {
+        "NaN": "value * torch.nan",
+        "another shape": "value[:, :, :1] / 0",
+        "zeros": "value * 0",
+    },
 )
 def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result):
     app = SpotTheBug(
@@ -404,56 +398,47 @@ def test_reset_leaves_other_cases(repaired):
 # Numbers. Head 2 of 8 has the slope 1/4, and its weight is e^(-distance / 4).
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "comparison"),
-    [
-        pytest.param(
+    {
+        "reversed": (
             "case 1",
             "The largest difference is in query 15: key 0 has 100% of the largest weight in its "
-            "row in this implementation; correct is 2.4%.",  # e^(-15/4)
-            id="reversed",
+            "row in this implementation; correct is 2.4%.",
         ),
-        pytest.param(
+        "all heads": (
             "case 4",
             "The largest difference is in head 9: key 0 has 100% of the largest weight in its row "
-            "in this implementation; correct is under 0.1%.",  # e^(-15 * 2^-0.5)
-            id="all heads",
+            "in this implementation; correct is under 0.1%.",
         ),
-        pytest.param(
+        "an encoder": (
             "case 7",
             "The largest difference is in query 0: key 15 has 100% of the largest weight in its "
-            "row in this implementation; correct is 2.4%.",  # e^(-15/4)
-            id="an encoder",
+            "row in this implementation; correct is 2.4%.",
         ),
-        pytest.param(
+        "decoding": (
             "case 10",
             "The largest difference is in query 11: key 0 has 100% of the largest weight in its "
-            "row in this implementation; correct is 6.4%.",  # e^(-11/4)
-            id="decoding",
+            "row in this implementation; correct is 6.4%.",
         ),
-        pytest.param(
+        "the last of many keys": (
             "case 14",
             "The largest difference is in head 1: key 2044 has 100% of the largest weight in its "
-            "row in this implementation; correct is 22%.",  # e^(-3/2)
-            id="the last of many keys",
+            "row in this implementation; correct is 22%.",
         ),
-    ],
+    },
 )
 def test_the_caption_after_the_guess_gives_the_largest_difference(name, comparison):
     app = SpotTheBug(bug=name, guess=BUGS[name].fault)
     assert app.caption.endswith(comparison)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "content"),
-    [
-        pytest.param("case 1", "All tokens have the same content.", id="equal"),
-        pytest.param(
-            "case 13",
-            "The tokens are 5 words in turn, and equal words have the content 4.",
-            id="words",
-        ),
-    ],
+    {
+        "equal": ("case 1", "All tokens have the same content."),
+        "words": ("case 13", "The tokens are 5 words in turn, and equal words have the content 4."),
+    },
 )
 def test_the_details_after_the_guess_give_the_content(name, content):
     assert SpotTheBug(bug=name, guess=BUGS[name].fault).details == content
@@ -484,22 +469,16 @@ def test_hover_texts_give_the_weights_of_both_matrices(name):
     assert_same_in_three_digits(hovered(app, 2), bug.weights())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "title", "text"),
-    [
-        pytest.param(
+    {
+        "a row for each query": (
             "case 1",
             "query position i",
             "query 0, key 1<br>relative weight masked",
-            id="a row for each query",
         ),
-        pytest.param(
-            "case 3",
-            "head",
-            "head 1, key 1<br>relative weight 0.000912",  # e^(-14/2)
-            id="a row for each head",
-        ),
-    ],
+        "a row for each head": ("case 3", "head", "head 1, key 1<br>relative weight 0.000912"),
+    },
 )
 def test_a_row_is_a_query_or_a_head(name, title, text):
     app = SpotTheBug(bug=name)
@@ -531,9 +510,9 @@ def test_menu_picture_and_caption_fit_a_laptop():
     assert 250 <= grid_side <= 260
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "title"),
-    [pytest.param("", "this one", id="faulty"), pytest.param(REPAIR, "your repair", id="repair")],
+    {"faulty": ("", "this one"), "repair": (REPAIR, "your repair")},
 )
 def test_the_second_picture_says_whose_it_is(code, title):
     app = SpotTheBug(guess="no bias", code=code)

@@ -13,6 +13,7 @@ from alibi_viz.measure.sentences import sentences
 from alibi_viz.study.records import published_records, table_by_setting
 from alibi_viz.widgets import TwoSwitches, two_switches
 from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
+from tests.rows import each_case
 from tests.widgets.race.small_race import control
 
 TRAINED = "as trained"
@@ -55,13 +56,13 @@ def test_the_app_opens_as_trained_and_hides_the_other_states():
     assert states_with_a_curve(app) == {TRAINED}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("angles_stop", "far_brake", "state"),
-    [
-        pytest.param(False, True, BRAKE, id="far brake"),
-        pytest.param(True, False, STOP, id="angles stop"),
-        pytest.param(True, True, BOTH, id="both"),
-    ],
+    {
+        "far brake": (False, True, BRAKE),
+        "angles stop": (True, False, STOP),
+        "both": (True, True, BOTH),
+    },
 )
 def test_two_switches_make_four_states(angles_stop, far_brake, state):
     assert TwoSwitches(angles_stop=angles_stop, far_brake=far_brake).now == state
@@ -97,13 +98,13 @@ def test_all_states_can_be_shown_at_once():
     assert states_with_a_number(app) == {TRAINED, BRAKE, STOP, BOTH}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("x", "y", "state"),
-    [
-        pytest.param(1.5, 0.5, BRAKE, id="upper right"),
-        pytest.param(0.5, 1.5, STOP, id="lower left"),
-        pytest.param(1.5, 1.5, BOTH, id="lower right"),
-    ],
+    {
+        "upper right": (1.5, 0.5, BRAKE),
+        "lower left": (0.5, 1.5, STOP),
+        "lower right": (1.5, 1.5, BOTH),
+    },
 )
 def test_a_click_on_a_cell_switches_to_its_state(x, y, state):
     app = TwoSwitches()

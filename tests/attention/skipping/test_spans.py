@@ -13,6 +13,7 @@ from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from tests.attention.cases import normal
+from tests.rows import each_case
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 CONTENTS = (
@@ -199,22 +200,22 @@ def span_by_the_formula(inputs, head, n):
     return min(max(math.ceil(w), needed_by_first), inputs.key_length)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("causal", "scale"),
-    [
-        pytest.param(True, 0.2, id="causal"),
-        pytest.param(False, -0.1, id="both directions, negative scale"),
-    ],
+    {
+        "causal": (True, 0.2),
+        "both directions, negative scale": (False, -0.1),
+    },
 )
-@pytest.mark.parametrize(
+@each_case(
     ("rows", "length"),
-    [
-        pytest.param(1, 250, id="one query"),
-        pytest.param(2, 60, id="two queries"),
-        pytest.param(64, 64, id="no keys before"),
-        pytest.param(190, 250, id="fewer than 64 keys before"),
-        pytest.param(186, 250, id="64 keys before"),
-    ],
+    {
+        "one query": (1, 250),
+        "two queries": (2, 60),
+        "no keys before": (64, 64),
+        "fewer than 64 keys before": (190, 250),
+        "64 keys before": (186, 250),
+    },
 )
 def test_spans_of_grouped_heads_are_those_of_the_formula(rows, length, causal, scale):
     slopes = torch.tensor([0.5, 3.0, 0.02, 0.1, 0.02, 0.0, -0.3, 1e-5], dtype=torch.float64)
@@ -292,13 +293,13 @@ def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(
             assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("batch", "rows", "columns"),
-    [
-        pytest.param(0, 3, 5, id="no sequences"),
-        pytest.param(2, 0, 5, id="no queries"),
-        pytest.param(2, 0, 0, id="no tokens"),
-    ],
+    {
+        "no sequences": (0, 3, 5),
+        "no queries": (2, 0, 5),
+        "no tokens": (2, 0, 0),
+    },
 )
 def test_spans_of_a_trace_without_weights_are_zero(batch, rows, columns):
     query = torch.zeros(batch, 2, rows, 4)

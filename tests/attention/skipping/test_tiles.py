@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from alibi_viz.attention.skipping import tiles as tiles_module
 from alibi_viz.attention.skipping.tiles import Tile, tiles
+from tests.rows import each_case
 
 LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
 SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
@@ -71,12 +72,12 @@ def narrow_up_to_1024():
         yield
 
 
-in_both_forms = pytest.mark.parametrize(
+in_both_forms = each_case(
     ("causal", "last_side"),
-    [
-        pytest.param(True, "before", id="causal"),
-        pytest.param(False, "after", id="both directions"),
-    ],
+    {
+        "causal": (True, "before"),
+        "both directions": (False, "after"),
+    },
 )
 
 
@@ -193,17 +194,15 @@ def test_the_parts_of_divided_rows_have_equal_keys():
     assert last == replace(SINGLE, query=8, rows=2, query_step=2)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tile", "threads"),
-    [
-        pytest.param(SINGLE, 0, id="no threads"),
-        pytest.param(SINGLE, 1, id="one thread"),
-        pytest.param(SINGLE, 4, id="rows that are no multiple"),
-        pytest.param(replace(SINGLE, side="own"), 3, id="own keys, which have a mask"),
-        pytest.param(
-            replace(SINGLE, count=2, query_step=6, key_step=6), 3, id="several rectangles"
-        ),
-    ],
+    {
+        "no threads": (SINGLE, 0),
+        "one thread": (SINGLE, 1),
+        "rows that are no multiple": (SINGLE, 4),
+        "own keys, which have a mask": (replace(SINGLE, side="own"), 3),
+        "several rectangles": (replace(SINGLE, count=2, query_step=6, key_step=6), 3),
+    },
 )
 def test_rows_stay_together_that_cannot_be_divided(tile, threads):
     assert tile.split_rows(threads) == tile

@@ -23,6 +23,7 @@ from tests.attention.cases import (
     output_and_gradients,
     qkv,
 )
+from tests.rows import each_case
 
 
 @contextmanager
@@ -58,12 +59,12 @@ def calls(draw):
     return (query, key, value, torch.tensor(slopes, dtype=torch.float64)), options
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key_heads", "calls"),  # each the heads of a call, and their keys
-    [
-        pytest.param(4, [(slice(0, 4), 4)], id="own keys"),
-        pytest.param(2, [(slice(0, 2), 4), (slice(2, 4), 4)], id="shared keys"),
-    ],
+    {
+        "own keys": (4, [(slice(0, 4), 4)]),
+        "shared keys": (2, [(slice(0, 2), 4), (slice(2, 4), 4)]),
+    },
 )
 def test_heads_of_equal_spans_share_a_call_when_decoding(key_heads, calls):
     """Grouped heads share it with those of their key head only."""
@@ -262,14 +263,14 @@ def test_any_memory_layout_gives_the_output_and_gradients_of_eager(layout, dim):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", ["query", "key", "value"])
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(
+@each_case(
     ("slope", "first", "last"),
-    [
-        pytest.param(0.7, 70, 71, id="one token, steep"),
-        pytest.param(0.001, 70, 71, id="one token, flat"),
-        pytest.param(0.7, 0, 1, id="first token, steep"),
-        pytest.param(0.001, 130, 280, id="many tokens, flat"),
-    ],
+    {
+        "one token, steep": (0.7, 70, 71),
+        "one token, flat": (0.001, 70, 71),
+        "first token, steep": (0.7, 0, 1),
+        "many tokens, flat": (0.001, 130, 280),
+    },
 )
 def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(
     slope, first, last, *, causal, name, bad

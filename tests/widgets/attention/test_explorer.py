@@ -15,6 +15,7 @@ from alibi_viz.measure.attention_sources import ByteModel, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.attention_explorer import MAX_TOKENS
 from tests.figures.test_matrices import click
+from tests.rows import each_case
 from tests.widgets.race.small_race import control, message, visible_controls
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
@@ -58,13 +59,13 @@ def titles(app):
     return {annotation.name: annotation.text for annotation in app.figure.layout.annotations}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "title"),
-    [
-        pytest.param({}, "bias, −1/8 (i − j)", id="causal"),  # noqa: RUF001
-        pytest.param({"causal": False}, "bias, −1/8 |i − j|", id="both directions"),  # noqa: RUF001
-        pytest.param({"bias": False}, "bias, switched off", id="without bias"),
-    ],
+    {
+        "causal": ({}, "bias, −1/8 (i − j)"),  # noqa: RUF001
+        "both directions": ({"causal": False}, "bias, −1/8 |i − j|"),  # noqa: RUF001
+        "without bias": ({"bias": False}, "bias, switched off"),
+    },
 )
 def test_the_title_of_the_bias_is_its_formula(options, title):
     app = AttentionExplorer(text=TEXT, num_heads=8, head=3, **options)
@@ -385,28 +386,25 @@ def test_a_model_keeps_its_number_of_heads():
         app.num_heads = 8
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "error", "reason"),
-    [
-        pytest.param(
+    {
+        "text": (
             "to be",
             TypeError,
             r"source must be a LanguageModel, .*, got 'to be'; pass a text as text=",
-            id="text",
         ),
-        pytest.param(
+        "without ALiBi": (
             lab.make_model("none"),
             ValueError,
             "position 'alibi', unchanged, got 'none'",
-            id="without ALiBi",
         ),
-        pytest.param(
+        "too many heads": (
             lab.make_model("alibi", num_heads=33, d_model=66),
             ValueError,
             "source must have at most 32 heads to be drawn, got 33",
-            id="too many heads",
         ),
-    ],
+    },
 )
 def test_another_source_is_refused(source, error, reason):
     with pytest.raises(error, match=reason):

@@ -7,6 +7,7 @@ from alibi_viz import widgets
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import Count
+from tests.rows import each_case
 from tests.widgets.race.small_race import control, controls
 
 
@@ -76,13 +77,13 @@ def test_reset_stops_the_button(clock, play):
     assert not play.playing
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "css"),
-    [
-        pytest.param("BiasExplorer", "s-length-play", id="matrices grow"),
-        pytest.param("TugOfWar", "s-distance-play", id="a match is forgotten"),
-        pytest.param("PositionZoo", "s-distance-play", id="clocks turn"),
-    ],
+    {
+        "matrices grow": ("BiasExplorer", "s-length-play"),
+        "a match is forgotten": ("TugOfWar", "s-distance-play"),
+        "clocks turn": ("PositionZoo", "s-distance-play"),
+    },
 )
 def test_what_happens_in_time_can_be_played(name, css):
     app = getattr(widgets, name)()

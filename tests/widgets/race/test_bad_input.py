@@ -7,6 +7,7 @@ import pytest
 from alibi_viz.train.race import Race
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
+from tests.rows import each_case
 from tests.widgets.race.small_race import (
     ENGLISH,
     control,
@@ -31,58 +32,30 @@ METHODS = (
 GUESSES = "guesses must be {method: holds, degrades, fails or None}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value", "told"),
-    [
-        pytest.param(
-            "methods",
-            ["alibbi"],
-            f"{METHODS}, got ['alibbi']",
-            id="unknown method",
-        ),
-        pytest.param(
-            "methods",
-            ["a", "a"],
-            f"{METHODS}, got ['a', 'a']",
-            id="unknown method twice",
-        ),
-        pytest.param(
+    {
+        "unknown method": ("methods", ["alibbi"], f"{METHODS}, got ['alibbi']"),
+        "unknown method twice": ("methods", ["a", "a"], f"{METHODS}, got ['a', 'a']"),
+        "no method": (
             "methods",
             ["alibi", None],
             "a position method must be a name, a function or a subclass of Position, got None",
-            id="no method",
         ),
-        pytest.param(
-            "methods",
-            "alibi",
-            f"{METHODS}, got 'alibi'",
-            id="a name instead of a list",
-        ),
-        pytest.param(
-            "methods",
-            3,
-            f"{METHODS}, got 3",
-            id="a number instead of a list",
-        ),
-        pytest.param(
+        "a name instead of a list": ("methods", "alibi", f"{METHODS}, got 'alibi'"),
+        "a number instead of a list": ("methods", 3, f"{METHODS}, got 3"),
+        "a number instead of a text": (
             "text",
             5,
             "a text must be a str, bytes or a pathlib.Path, got int",
-            id="a number instead of a text",
         ),
-        pytest.param(
-            "guesses",
-            {"alibi": "wins"},
-            f"{GUESSES}, got {{'alibi': 'wins'}}",
-            id="unknown guess",
-        ),
-        pytest.param(
+        "unknown guess": ("guesses", {"alibi": "wins"}, f"{GUESSES}, got {{'alibi': 'wins'}}"),
+        "guess about an unknown method": (
             "guesses",
             {"alibbi": "holds"},
             f"{GUESSES}, got {{'alibbi': 'holds'}}",
-            id="guess about an unknown method",
         ),
-    ],
+    },
 )
 def test_bad_value_is_named_and_changes_nothing(untouched, name, value, told):
     before = repr(untouched)
@@ -158,12 +131,12 @@ def test_unusable_text_starts_no_race(unusable):
     assert not unusable.app.running
 
 
-@pytest.mark.parametrize(
+@each_case(
     "entered",
-    [
-        pytest.param("/nowhere/x", id="unreadable"),
-        pytest.param("x" * 1000, id="too short"),
-    ],
+    {
+        "unreadable": "/nowhere/x",
+        "too short": "x" * 1000,
+    },
 )
 def test_reset_clears_an_unusable_text(entered):
     app = small()

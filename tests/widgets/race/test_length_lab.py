@@ -12,6 +12,7 @@ from alibi_viz.measure.table import TRAINING_LOSS, results_table
 from alibi_viz.models import LanguageModel
 from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets.race.state import RaceState
+from tests.rows import each_case
 from tests.tables import curve, same_weights
 from tests.widgets.race.small_race import (
     DEADLINE,
@@ -173,14 +174,14 @@ def test_training_again_applies_changed_settings():
     assert "changed" not in app.caption
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("task", "steps", "checkpoints"),
-    [
-        pytest.param("text", 99, 10, id="at least 10 times on a text"),
-        pytest.param("text", 949, 18, id="every 50 steps of a text"),
-        pytest.param("needle", 99, 5, id="at least 5 times on a task"),
-        pytest.param("needle", 959, 15, id="every 60 steps of a task"),
-    ],
+    {
+        "at least 10 times on a text": ("text", 99, 10),
+        "every 50 steps of a text": ("text", 949, 18),
+        "at least 5 times on a task": ("needle", 99, 5),
+        "every 60 steps of a task": ("needle", 959, 15),
+    },
 )
 def test_models_are_tested_at_checkpoints(monkeypatch, task, steps, checkpoints):
     asked_for = []

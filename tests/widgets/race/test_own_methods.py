@@ -12,6 +12,7 @@ from alibi_viz.models import Position, register_method
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
+from tests.rows import each_case
 from tests.widgets.race.small_race import (
     DEADLINE,
     ENGLISH,
@@ -170,17 +171,16 @@ def test_choosing_the_same_law_again_draws_nothing(monkeypatch):
 # Methods that fail
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "words"),
-    [
-        pytest.param(
+    {
+        "a law that gives NaN": (
             ends_in_nan,
             "law 'ends_in_nan', head 1 of 4: the bias at distance 8 is nan, expected a number or "
             "-inf",
-            id="a law that gives NaN",
         ),
-        pytest.param(Broken, "no such table", id="a class that raises"),
-    ],
+        "a class that raises": (Broken, "no such table"),
+    },
 )
 def test_message_tells_why_a_method_fails(method, words):
     app = small(methods=["alibi", method])

@@ -7,6 +7,7 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import RaceState
+from tests.rows import each_case
 from tests.tables import table
 from tests.widgets.race.small_race import ENGLISH
 
@@ -102,16 +103,12 @@ def test_models_of_a_stopped_race_may_be_measured_now(stopped):
     assert caption.endswith("The models are being measured.")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("share", "end"),
-    [
-        pytest.param(
-            0.12,
-            "12% of its validation part also stands in its training part.",
-            id="much is repeated",
-        ),
-        pytest.param(0.09, "seeds: 3.", id="little is repeated"),
-    ],
+    {
+        "much is repeated": (0.12, "12% of its validation part also stands in its training part."),
+        "little is repeated": (0.09, "seeds: 3."),
+    },
 )
 def test_details_tell_how_much_of_the_text_is_repeated(stopped, share, end):
     vars(stopped.source)["repeats"] = share  # a cached property
@@ -156,12 +153,12 @@ def test_details_tell_which_method_is_sure_and_wrong():
     ) in details
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rise", "guess", "verdict"),
-    [
-        pytest.param(0.05, "holds", "right", id="right"),
-        pytest.param(1.9, "degrades", "wrong", id="wrong"),
-    ],
+    {
+        "right": (0.05, "holds", "right"),
+        "wrong": (1.9, "degrades", "wrong"),
+    },
 )
 def test_guess_is_judged_by_the_outcome(rise, guess, verdict):
     race = finished_race({"alibi": [{8: 2.0, 16: 2.0 + rise}]}, alibi=guess)

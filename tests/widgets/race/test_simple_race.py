@@ -8,6 +8,7 @@ from alibi_viz.measure.continuations import Continuation
 from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.race.state import HERO, OPENING, Written
+from tests.rows import each_case
 from tests.widgets.race.paced_race import paced
 from tests.widgets.race.small_race import (
     LENGTH,
@@ -251,15 +252,15 @@ def test_emma_is_asked_about_in_a_simple_race_with_guesses():
     assert visible_controls(telling()) == controls
 
 
-@pytest.mark.parametrize(
+@each_case(
     "state",
-    [
-        pytest.param({"simple": False}, id="a race that is not simple"),
-        pytest.param({"guesses": {}}, id="no guesses"),
-        pytest.param({"methods": ["none"]}, id="a race without ALiBi"),
-        pytest.param({"text": "one two three " * 2000}, id="another text"),
-        pytest.param({"length": 8}, id="sequences that end before her name"),
-    ],
+    {
+        "a race that is not simple": {"simple": False},
+        "no guesses": {"guesses": {}},
+        "a race without ALiBi": {"methods": ["none"]},
+        "another text": {"text": "one two three " * 2000},
+        "sequences that end before her name": {"length": 8},
+    },
 )
 def test_emma_is_not_asked_about_where_she_is_not_told_of(state):
     assert "s-guess-emma" not in visible_controls(telling(**state))
@@ -277,13 +278,13 @@ def test_button_sets_the_guess_about_emma():
     assert app.emma == "no"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("guess", "beyond", "verdict", "icons"),
-    [
-        pytest.param("no", " Ida slept.", "right", ["", CHECK], id="right, she is not named"),
-        pytest.param("yes", " Emma slept.", "right", [CHECK, ""], id="right, she is named"),
-        pytest.param("yes", " Emmanuel.", "wrong", [CROSS, CHECK], id="another name"),
-    ],
+    {
+        "right, she is not named": ("no", " Ida slept.", "right", ["", CHECK]),
+        "right, she is named": ("yes", " Emma slept.", "right", [CHECK, ""]),
+        "another name": ("yes", " Emmanuel.", "wrong", [CROSS, CHECK]),
+    },
 )
 def test_guess_about_emma_is_judged_by_the_text(monkeypatch, guess, beyond, verdict, icons):
     def continuations(*_, **options):
