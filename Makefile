@@ -20,7 +20,7 @@ NBVAL := --nbval --nbval-current-env
 # Few processes, because each of them imports torch.
 PARALLEL := --numprocesses auto --maxprocesses 4
 # Several kernels share the cores: a thread of torch that waits must sleep, not spin (notebooks: 140 s to 85 s).
-units test-lowest test-core notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
+units weekly test-lowest test-core notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
@@ -28,7 +28,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
+.PHONY: help install lab test units weekly test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
 	links models notebooks screenshots clean
 
 help: ## list the targets
@@ -43,6 +43,12 @@ test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
 	$(PY) -m pytest README.md alibi_viz benchmarks docs tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+
+# Kernels add in another order on other processors. These settings make this one take the paths of others.
+PATHS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE
+weekly: $(VENV)/.installed-tests ## run what is slow, with new examples, and attention on other paths of the processor
+	$(MAKE) units ARGS=--weekly
+	for path in $(PATHS); do env $$path $(PY) -m pytest tests/attention $(PARALLEL) || exit 1; done
 
 test-lowest: $(PY) ## run the unit tests with the lowest version of each dependency, in .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
