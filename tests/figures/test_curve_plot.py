@@ -27,7 +27,12 @@ from tests.tables import table
 
 LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
 FIXED = ("alibi", "rotary", "none")
-REUSED = picture.blank(400)  # drawn again and again: nothing of an earlier drawing may stay
+REUSED = picture.blank(400)  # for all examples of a test: nothing of an earlier one may stay
+
+
+@pytest.fixture(autouse=True)
+def _reuse_a_figure_of_its_own_in_each_test(monkeypatch):
+    monkeypatch.setitem(globals(), "REUSED", picture.blank(400))
 
 
 def axes_of(rows):
@@ -72,7 +77,7 @@ def tables(draw_from):
 any_table = given(tables())
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_exactly_the_labels_of_the_table_are_shown(rows):
     shown = [
@@ -81,7 +86,7 @@ def test_exactly_the_labels_of_the_table_are_shown(rows):
     assert sorted(shown) == sorted(rows["label"].unique())
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_a_mean_has_every_length_at_which_it_is_defined(rows):
     figure = drawn(rows)
@@ -98,7 +103,7 @@ def test_a_mean_has_every_length_at_which_it_is_defined(rows):
             np.testing.assert_allclose(mean.y, defined["mean"])
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_the_legend_says_where_a_mean_ends(rows):
     figure = drawn(rows)
@@ -114,7 +119,7 @@ def test_the_legend_says_where_a_mean_ends(rows):
         assert traces_of(figure, label).mean.name == literal(label) + ends
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_a_mean_has_its_interval_from_three_seeds_on(rows):
     figure = drawn(rows)
@@ -131,7 +136,7 @@ def test_a_mean_has_its_interval_from_three_seeds_on(rows):
             np.testing.assert_allclose(bars.arrayminus, below)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_several_seeds_are_drawn_as_lines_of_their_own(rows):
     figure = drawn(rows)
@@ -148,7 +153,7 @@ def test_several_seeds_are_drawn_as_lines_of_their_own(rows):
             np.testing.assert_allclose(seeds.y[~is_gap], of_label["value"])
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @any_table
 def test_the_axis_holds_every_value_and_interval(rows):
     low, high = drawn(rows).layout.yaxis2.range
@@ -200,7 +205,7 @@ def test_many_losses_are_averaged_in_groups():
     assert list(trace.y) == [6, 4, 7]
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(1, 2000), LOSSES)
 def test_any_losses_make_at_most_80_points_of_the_same_mean(steps, losses):
     losses = losses[:steps]
@@ -212,7 +217,7 @@ def test_any_losses_make_at_most_80_points_of_the_same_mean(steps, losses):
     assert np.average(trace.y, weights=sizes) == pytest.approx(np.mean(losses))
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.integers(1, 2000), LOSSES)
 def test_the_axis_of_losses_holds_them(steps, losses):
     figure = with_losses(losses[:steps], steps)

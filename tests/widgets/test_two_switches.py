@@ -14,13 +14,12 @@ from alibi_viz.study.records import published_records, table_by_setting
 from alibi_viz.widgets import TwoSwitches, two_switches
 from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
 from tests.rows import each_case
-from tests.widgets.race.small_race import control
+from tests.widgets.race.small_race import DEADLINE, control
 
 TRAINED = "as trained"
 BRAKE = "far brake"
 STOP = "angles stop"
 BOTH = "angles stop and far brake"
-DEADLINE = 120  # seconds until a test gives up waiting for a thread
 
 
 def quick_text(state):

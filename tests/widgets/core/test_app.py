@@ -7,15 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
-from traitlets import TraitError, Unicode
+from traitlets import HasTraits, TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import LabeledSlider
 from alibi_viz.widgets.core.saved_picture import SavedPicture
-from alibi_viz.widgets.core.traits import BadValue, ChoiceOf, Count, Flag
-from tests.widgets.race.small_race import control, controls, message
-
-PATIENCE = 30  # seconds until a test gives up: no result depends on them
+from alibi_viz.widgets.core.traits import BadValue, ChoiceOf, Count, Flag, Number
+from tests.widgets.race.small_race import DEADLINE, control, controls, message
 
 
 class Doubling(App):
@@ -99,6 +98,23 @@ def test_integer_of_numpy_becomes_an_integer(app):
     assert app.count == 3
 
 
+class Share(HasTraits):
+    """It has a number with limits."""
+
+    share = Number(0.5, min=0.25, max=1)
+
+
+@pytest.mark.parametrize("value", [0.24, 1.01, float("nan"), True, None, "0.5"], ids=repr)
+def test_bad_number_is_refused_with_the_allowed_range(value):
+    with pytest.raises(BadValue, match=r"^share must be a number from 0\.25 to 1, got "):
+        Share(share=value)
+
+
+@pytest.mark.parametrize("limit", [0.25, 1])
+def test_number_may_be_one_of_its_limits(limit):
+    assert Share(share=limit).share == limit
+
+
 def test_unknown_trait_is_refused_with_all_traits():
     with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
@@ -129,6 +145,17 @@ def test_slider_changes_the_trait_and_the_figure(app):
     assert app.count == 3
     assert list(app.figure.data[0].y) == [1, 2, 4]
     assert app.caption == "3 powers of <b>"
+
+
+def test_number_of_a_slider_stands_only_in_its_field(app):
+    assert control(app, "s-count").readout is False
+
+
+def test_label_of_a_slider_is_never_squeezed(app):
+    (slider,) = [widget for widget in controls(app) if isinstance(widget, LabeledSlider)]
+    label, *_ = slider.children
+    assert label.value == "powers"
+    assert label.layout.flex == "none"
 
 
 def test_number_in_a_field_may_have_spaces(app):
@@ -321,7 +348,7 @@ class Interrupted(Doubling):
         caption = super().draw()
         if self.count == 5:
             self.is_drawing.set()
-            assert self.go_on.wait(PATIENCE)
+            assert self.go_on.wait(DEADLINE)
         return caption
 
 
@@ -333,7 +360,7 @@ def set_on_a_thread(changed, name, value):
 
 
 def wait_for(event):
-    assert event.wait(PATIENCE), f"nothing has happened for {PATIENCE} s"
+    assert event.wait(DEADLINE), f"nothing has happened for {DEADLINE} s"
 
 
 def test_change_in_code_during_a_drawing_is_drawn_after_it():
@@ -346,7 +373,7 @@ def test_change_in_code_during_a_drawing_is_drawn_after_it():
 
     app.go_on.set()
     for thread in (drawing, changing):
-        thread.join(PATIENCE)
+        thread.join(DEADLINE)
     assert app.caption == "3 powers of <b>"
     assert list(app.figure.data[0].y) == [1, 2, 4]
 
@@ -362,7 +389,7 @@ def test_control_waits_for_the_drawing_of_another_thread():
 
     app.go_on.set()
     for thread in (drawing, moving):
-        thread.join(PATIENCE)
+        thread.join(DEADLINE)
     assert app.caption == "3 powers of <b>"
 
 

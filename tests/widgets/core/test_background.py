@@ -12,8 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from alibi_viz.widgets.core.background import Background, Debounce
-
-PATIENCE = 30  # seconds until a test gives up: no result depends on them
+from tests.widgets.race.small_race import DEADLINE
 
 
 def start(stream, **callbacks):
@@ -41,7 +40,7 @@ class Gate:
         try:
             while True:
                 self.reached.set()
-                assert self.open.wait(PATIENCE)
+                assert self.open.wait(DEADLINE)
                 self.items += 1
                 yield self.items
         finally:
@@ -57,25 +56,25 @@ def gate():
 
 def test_result_returns_when_the_stream_has_ended():
     seen = []
-    start(map(seen.append, range(5))).result(PATIENCE)
+    start(map(seen.append, range(5))).result(DEADLINE)
     assert seen == [0, 1, 2, 3, 4]
 
 
 def test_stop_ends_after_the_current_item(gate):
     background = start(iter(gate))
-    gate.reached.wait(PATIENCE)
+    gate.reached.wait(DEADLINE)
     background.stop()
     gate.open.set()
-    background.result(PATIENCE)
+    background.result(DEADLINE)
     assert gate.items == 1
 
 
 def test_a_stopped_stream_is_closed_on_its_own_thread(gate):
     background = start(iter(gate))
-    gate.reached.wait(PATIENCE)
+    gate.reached.wait(DEADLINE)
     background.stop()
     gate.open.set()
-    background.join(PATIENCE)
+    background.join(DEADLINE)
     assert gate.closed_by is background._thread
 
 
@@ -91,12 +90,12 @@ def test_an_error_while_closing_is_raised():
     background = Background(stream())
     background.start()
     with pytest.raises(ArithmeticError, match="not closed"):
-        background.result(PATIENCE)
+        background.result(DEADLINE)
 
 
 def test_running_work_cannot_be_cancelled(gate):
     background = start(iter(gate))
-    gate.reached.wait(PATIENCE)
+    gate.reached.wait(DEADLINE)
     assert not background.cancel(), "it has to be stopped"
     background.stop()
 
@@ -106,7 +105,7 @@ def test_work_that_has_ended_is_not_kept_until_the_interpreter_ends(
 ):
     exits = Mock()
     monkeypatch.setattr("alibi_viz.widgets.core.background.atexit", exits)
-    start(iter(())).result(PATIENCE)
+    start(iter(())).result(DEADLINE)
     (registered,) = exits.register.call_args.args
     exits.unregister.assert_any_call(registered)
 
@@ -114,7 +113,7 @@ def test_work_that_has_ended_is_not_kept_until_the_interpreter_ends(
 def test_an_exception_of_the_stream_is_passed_to_end_and_raised():
     end = Mock()
     with pytest.raises(ArithmeticError, match="no more") as caught:
-        start(failing(), end=end).result(PATIENCE)
+        start(failing(), end=end).result(DEADLINE)
     end.assert_called_once_with(caught.value)
 
 
@@ -123,19 +122,19 @@ def test_an_exception_of_show_is_passed_to_end_and_raised(monkeypatch):
     end = Mock()
     show = Mock(side_effect=ZeroDivisionError("cannot draw"))
     with pytest.raises(ZeroDivisionError) as caught:
-        start(range(3), show=show, end=end).result(PATIENCE)
+        start(range(3), show=show, end=end).result(DEADLINE)
     end.assert_called_once_with(caught.value)
 
 
 def test_an_exception_of_end_is_raised():
     end = Mock(side_effect=TypeError("cannot end"))
     with pytest.raises(TypeError, match="cannot end"):
-        start(range(2), end=end).result(PATIENCE)
+        start(range(2), end=end).result(DEADLINE)
 
 
 def test_end_gets_none_after_success():
     end = Mock()
-    start(range(2), end=end).result(PATIENCE)
+    start(range(2), end=end).result(DEADLINE)
     end.assert_called_once_with(None)
 
 
@@ -222,7 +221,7 @@ def test_awaiting_keeps_the_event_loop_free(gate):
         await asyncio.sleep(0)
         background.stop()
         gate.open.set()
-        await asyncio.wait_for(waiting, PATIENCE)
+        await asyncio.wait_for(waiting, DEADLINE)
 
     asyncio.run(work_beside_it())
 
@@ -248,7 +247,7 @@ def test_cancelling_what_awaits_stops_the_stream(gate):
     background = asyncio.run(cancel())
     assert background.stopped
     gate.open.set()
-    background.join(PATIENCE)
+    background.join(DEADLINE)
     assert background.done()
 
 
@@ -273,7 +272,7 @@ def test_the_end_of_the_interpreter_stops_the_stream():
         [sys.executable, "-c", LEFT_RUNNING],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE,
         check=True,
     )
     assert done.stderr == ""

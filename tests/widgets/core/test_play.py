@@ -59,16 +59,8 @@ def test_the_button_plays_every_value_of_the_slider(play):
     assert (play.min, play.max, play.step) == (1, 12, 1)
 
 
-def test_the_button_stops_at_the_end(play):
-    assert not play.repeat
-
-
 def test_the_button_cannot_be_made_to_repeat(play):
-    assert not play.show_repeat
-
-
-def test_the_button_leaves_the_kernel_time_to_draw(play):
-    assert play.interval >= 100  # milliseconds
+    assert play.show_repeat is False
 
 
 def test_reset_stops_the_button(clock, play):

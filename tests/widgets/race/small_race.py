@@ -1,5 +1,7 @@
 """A small race to drive without a browser, and helpers that read its app."""
 
+from contextlib import contextmanager
+
 from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.curve_plot import traces_by_slot
 from alibi_viz.measure.sentences import sentences
@@ -10,7 +12,7 @@ ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
 LENGTH = 8  # bytes in a training sequence
 TESTED_LENGTHS = [8, 16, 32, 64, 128]
 TARGETS = 128  # bytes predicted at a checkpoint: as many as the longest sequence has
-DEADLINE = 120  # seconds until a test gives up waiting for a thread: no result depends on them
+DEADLINE = 600  # seconds until a test gives up waiting for an event: they decide nothing
 
 
 # The race.
@@ -35,6 +37,15 @@ def wait_for_end(app):
         for work in app.works:
             work.join(DEADLINE)
             assert work.done(), f"a race has not ended within {DEADLINE} s"
+
+
+@contextmanager
+def unchanged(app):
+    """An app whose race several tests look at: after a block, it has the traits that it had."""
+    before = {name: getattr(app, name) for name in app.state_names()}
+    yield app
+    app.set_together(before)
+    wait_for_end(app)
 
 
 def open_tab(app, question):

@@ -9,14 +9,21 @@ from tests.widgets.race.small_race import (
     message,
     small,
     trained,
+    unchanged,
     visible,
 )
 
 
 @pytest.fixture(scope="module")
-def raced(small_models):
+def finished(small_models):
     """A race that has ended, before which one of two methods was guessed."""
     return trained(guesses={"alibi": "fails", "none": None})
+
+
+@pytest.fixture
+def raced(finished):
+    with unchanged(finished):
+        yield finished
 
 
 def test_guess_is_judged_after_the_race(raced):

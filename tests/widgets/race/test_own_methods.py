@@ -49,10 +49,17 @@ class Broken(Position):
 
 
 @pytest.fixture(scope="module")
-def app_after_race(small_models):
-    """A race that has ended. Its own methods are unknown after the first test, which is why tests
-    read what it shows and draw nothing."""
+def finished(small_models):
+    """A race that has ended."""
     return trained(methods=["alibi", root, Offset])
+
+
+@pytest.fixture
+def app_after_race(finished):
+    """The same, with its own methods, which are forgotten after each test."""
+    register_method(root)
+    register_method(Offset)
+    return finished
 
 
 def test_function_and_class_get_their_names():

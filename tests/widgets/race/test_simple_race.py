@@ -5,12 +5,14 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.measure.continuations import Continuation
+from alibi_viz.train.race import race
 from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.race.state import HERO, OPENING, Written
 from tests.rows import each_case
 from tests.widgets.race.paced_race import paced
 from tests.widgets.race.small_race import (
+    DEADLINE,
     LENGTH,
     TESTED_LENGTHS,
     control,
@@ -130,9 +132,9 @@ def test_models_of_another_race_write_only_at_its_end(pace):
 
 def test_hero_is_marked_in_a_text():
     app = telling()
-    race = app._planned()
-    race.written["alibi"] = Written([Continuation(OPENING, " Then", " Emma slept.")] * 8, 0.5)
-    app._show_texts(race, step=None)
+    planned = app._planned()
+    planned.written["alibi"] = Written([Continuation(OPENING, " Then", " Emma slept.")] * 8, 0.5)
+    app._show_texts(planned, step=None)
     assert column_text(app, "alibi").count(f"<b>{HERO}</b>") == 2
 
 
@@ -290,8 +292,12 @@ def test_guess_about_emma_is_judged_by_the_text(monkeypatch, guess, beyond, verd
     def continuations(*_, **options):
         return [Continuation(OPENING, " a fox.", beyond)] * 8
 
+    def tested_only_at_its_end(*arguments, **settings):
+        return race(*arguments, **{**settings, "checkpoints": 1})
+
     monkeypatch.setattr(lab, "continuations", continuations)
+    monkeypatch.setattr(lab, "race", tested_only_at_its_end)
     app = telling(methods=["alibi"], guesses={"alibi": None}, emma=guess)
-    app.train().result()
+    app.train().result(DEADLINE)
     assert app.caption.startswith(f"You guessed {verdict} about Emma ({guess}).")
     assert list(control(app, "s-guess-emma").icons) == icons

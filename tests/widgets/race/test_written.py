@@ -10,7 +10,15 @@ from alibi_viz import lab
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.widgets.race.captions import written_html
 from alibi_viz.widgets.race.state import RaceState, Written
-from tests.widgets.race.small_race import ENGLISH, LENGTH, control, open_tab, small, trained
+from tests.widgets.race.small_race import (
+    ENGLISH,
+    LENGTH,
+    control,
+    open_tab,
+    small,
+    trained,
+    unchanged,
+)
 
 TEXT = lab.load_text(ENGLISH)
 
@@ -18,8 +26,15 @@ TEXT = lab.load_text(ENGLISH)
 
 
 @pytest.fixture(scope="module")
-def raced(small_models):
+def finished(small_models):
     return trained(methods=["alibi", "learned"], seed=3, text=ENGLISH)
+
+
+@pytest.fixture
+def raced(finished):
+    """A race on a text that has ended."""
+    with unchanged(finished):
+        yield finished
 
 
 def panel(app):
