@@ -1,15 +1,11 @@
-"""What a reader sees first: the caption of an app as it opens, its limits, and its check boxes."""
+"""What a reader sees first: the caption of an app as it opens."""
 
 import pytest
 
-from tests.widgets.test_every_app import APPS, SMALL
+from alibi_viz.widgets import BiasExplorer, Forgetting
+from tests.widgets.test_every_app import opened
 
-
-def opened(name, **state):
-    """An app as it opens, but surgery on a small model."""
-    apps = SMALL if name == "SlopeSurgery" else APPS
-    return apps[name](**state)
-
+pytestmark = pytest.mark.usefixtures("quick_writing")
 
 CAPTIONS = {
     "AddConstant": (
@@ -61,52 +57,11 @@ def test_app_opens_with_its_caption(name):
     assert opened(name).caption == CAPTIONS[name]
 
 
-# The smallest and the largest value of a number, which a picture can bear
-LIMITS = [
-    pytest.param("AddConstant", "constant", -9, 9),
-    pytest.param("AddConstant", "index", 0, 5),
-    pytest.param("AttentionExplorer", "num_heads", 1, 32),
-    pytest.param("AttentionExplorer", "query", 0, 71),
-    pytest.param("BiasExplorer", "num_heads", 1, 32),
-    pytest.param("BiasExplorer", "length", 1, 256),
-    pytest.param("Forgetting", "half_life", 1, 32),
-    pytest.param("Forgetting", "word", 0, 20),
-    pytest.param("LengthLab", "length", 8, 128),
-    pytest.param("LengthLab", "steps", 10, 2000),
-    pytest.param("LengthLab", "seeds", 1, 5),
-    pytest.param("PositionZoo", "distance", 0, 255),
-    pytest.param("SlopeExplorer", "num_heads", 1, 64),
-    pytest.param("SlopeSurgery", "factor", 1 / 16, 16),
-    pytest.param("SlopeSurgery", "sinks", 0, 64),
-    pytest.param("SlopeSurgery", "window", 1, 4096),
-    pytest.param("TugOfWar", "content", 0, 12),
-    pytest.param("TugOfWar", "distance", 1, 255),
-    pytest.param("TugOfWar", "head", 1, 8),
-    pytest.param("WindowExplorer", "num_heads", 1, 32),
-]
-
-
-@pytest.mark.parametrize(("name", "trait", "low", "high"), LIMITS)
-def test_number_beyond_its_limits_is_refused(name, trait, low, high):
-    app = opened(name)
-    for value in (low - 1, high + 1):
-        with pytest.raises(ValueError, match=f"{trait} must be "):
-            setattr(app, trait, value)
-
-
-def test_bias_of_the_attention_explorer_can_be_switched_off():
-    app = opened("AttentionExplorer", bias=False)
-    assert app.caption == (
-        "Head 3 of 8, slope 1/8, bias off. Query 17 “cat” gives 30% of its weight to itself and "
-        "the 3 nearest tokens; with the bias 63%."
-    )
-
-
 def test_without_the_causal_mask_the_relative_form_favors_keys_ahead():
-    app = opened("BiasExplorer", causal=not opened("BiasExplorer").causal)
+    app = BiasExplorer(causal=False)
     assert app.caption.endswith("while head 8 still leaves 78%; keys ahead are favored.")
 
 
 def test_square_root_forgets_less():
-    app = opened("Forgetting", square_root=True)
+    app = Forgetting(square_root=True)
     assert app.caption.endswith("keeps 8.8%, and with the square root 52%.")

@@ -2,26 +2,34 @@
 
 import pytest
 
-from tests.widgets.test_every_app import SMALL
+from tests.widgets.test_every_app import APPS, SMALL, opened
+
+pytestmark = pytest.mark.usefixtures("quick_writing")
 
 NARROW = 480  # pixels: of an app in JupyterLab at 150% on a laptop
 WIDE = 860
 TWO_PLOTS = ["LengthLab", "PrecisionMicroscope", "SlopeSurgery", "TugOfWar", "TwoSwitches"]
 
 
-def fitted(name, width):
-    app = SMALL[name]()
+@pytest.fixture
+def layout(request):
+    """The layout of an app on a narrow page. The app is as wide as it was after the test."""
+    app = opened(request.param)
+    width = app.page_width
+    app.fit(NARROW)
+    yield app.figure.layout
     app.fit(width)
-    return app
+
+
+two_plots = pytest.mark.parametrize("layout", TWO_PLOTS, indirect=True)
 
 
 def overlap(first, second):
     return first[0] < second[1] and second[0] < first[1]
 
 
-@pytest.mark.parametrize("name", TWO_PLOTS)
-def test_two_plots_stack_on_a_narrow_page(name):
-    layout = fitted(name, NARROW).figure.layout
+@two_plots
+def test_two_plots_stack_on_a_narrow_page(layout):
     assert layout.width == NARROW
     assert overlap(layout.xaxis.domain, layout.xaxis2.domain)
     assert not overlap(layout.yaxis.domain, layout.yaxis2.domain)
@@ -29,26 +37,28 @@ def test_two_plots_stack_on_a_narrow_page(name):
 
 @pytest.mark.parametrize("name", TWO_PLOTS)
 def test_two_plots_stand_beside_each_other_again_on_a_wide_page(name):
-    app = fitted(name, NARROW)
+    app = SMALL[name]()
     app.fit(WIDE)
     layout = app.figure.layout
+    height = layout.height
+    app.fit(NARROW)
+    app.fit(WIDE)
     assert not overlap(layout.xaxis.domain, layout.xaxis2.domain)
     assert overlap(layout.yaxis.domain, layout.yaxis2.domain)
-    assert layout.height == fitted(name, WIDE).figure.layout.height
+    assert layout.height == height
 
 
-@pytest.mark.parametrize("name", TWO_PLOTS)
-def test_each_axis_is_below_its_own_plot(name):
-    layout = fitted(name, NARROW).figure.layout
+@two_plots
+def test_each_axis_is_below_its_own_plot(layout):
     assert layout.xaxis2.anchor == "y2"
     assert layout.xaxis.anchor in (None, "y")
 
 
-def test_color_bar_of_errors_is_as_high_as_its_plot_below_the_other():
-    layout = fitted("PrecisionMicroscope", NARROW).figure.layout
+@pytest.mark.parametrize("layout", ["PrecisionMicroscope"], indirect=True)
+def test_color_bar_of_errors_is_as_high_as_its_plot_below_the_other(layout):
     assert layout.coloraxis.colorbar.len == layout.yaxis2.domain[1] < 0.5
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_no_figure_is_wider_than_a_narrow_page(name):
-    assert fitted(name, NARROW).figure.layout.width <= NARROW
+@pytest.mark.parametrize("layout", APPS, indirect=True)
+def test_no_figure_is_wider_than_a_narrow_page(layout):
+    assert layout.width <= NARROW
