@@ -13,7 +13,6 @@ from PIL import Image
 from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
-from alibi_viz.bias import FORMS
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
@@ -22,7 +21,6 @@ from tests.figures.test_matrices import click
 from tests.rows import each_case
 from tests.widgets.race.small_race import control, message
 
-CAUSAL_OR_NOT = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
 NO_TEXT = np.inf
 
 
@@ -55,8 +53,10 @@ def state(app):
 # Hover texts
 
 
-@CAUSAL_OR_NOT
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "causal"),
+    [("relative", True), ("key", False), ("end", True), ("symmetric", False), ("split", False)],
+)
 def test_hover_texts_give_the_bias_in_every_form(form, causal):
     app = BiasExplorer(num_heads=3, length=5, form=form, causal=causal)
     bias = alibi_bias(alibi_slopes(3), 5, form=form).expand(-1, 5, -1)
@@ -166,14 +166,10 @@ def sentences(**options):
     ("options", "rule"),
     {
         "relative": ({"form": "relative"}, "relative form, −m (i − j)"),
-        "key": ({"form": "key"}, "key form, m j"),
-        "end": ({"form": "end"}, "end form, m (j − last)"),
-        "symmetric": ({"form": "symmetric"}, "symmetric form, −m |i − j|"),
         "split": (
             {"form": "split"},
             "split form, −m |i − j|, half of the heads (rounded up) looking back, others ahead",
         ),
-        "law of the library": ({"law": "window"}, "the bias is window(d), where d = i − j"),
         "own law": ({"law": root}, "the bias is root(d), where d = i − j"),
         "own law in both directions": (
             {"law": root, "causal": False},
@@ -193,27 +189,13 @@ STEEP_TO_FLAT = "head 1 leaves 6.4%, while head 4 still leaves 96%"
 @each_case(
     ("options", "weights"),
     {
-        "relative": ({"form": "relative"}, STEEP_TO_FLAT),
-        "key": ({"form": "key"}, STEEP_TO_FLAT),
-        "end": ({"form": "end"}, STEEP_TO_FLAT),
-        "symmetric": ({"form": "symmetric"}, STEEP_TO_FLAT),
         "split": ({"form": "split"}, "head 3 leaves 0%, while head 2 still leaves 50%"),
         "window": ({"law": "window"}, "head 1 leaves 0%, while head 2 still leaves 100%"),
-        "own law": ({"law": root}, "head 1 leaves 19%, while head 4 still leaves 66%"),
         "relative in both directions": (
             {"form": "relative", "causal": False},
             f"{STEEP_TO_FLAT}; keys ahead are favored",
         ),
-        "key in both directions": (
-            {"form": "key", "causal": False},
-            f"{STEEP_TO_FLAT}; keys ahead are favored",
-        ),
-        "end in both directions": (
-            {"form": "end", "causal": False},
-            f"{STEEP_TO_FLAT}; keys ahead are favored",
-        ),
         "symmetric in both directions": ({"form": "symmetric", "causal": False}, STEEP_TO_FLAT),
-        "split in both directions": ({"form": "split", "causal": False}, STEEP_TO_FLAT),
         "one head": ({"form": "relative", "head": 3}, "head 3 leaves 84%"),
     },
 )
@@ -225,12 +207,7 @@ def test_the_second_sentence_gives_the_weight_left_at_the_largest_distance(optio
 @each_case(
     ("options", "extremes"),
     {
-        "relative": ({"form": "relative"}, "−2.75 to 0"),
         "relative in both directions": ({"form": "relative", "causal": False}, "−2.75 to 2.75"),
-        "key": ({"form": "key"}, "0 to 2.75"),
-        "end": ({"form": "end"}, "−2.75 to 0"),
-        "symmetric": ({"form": "symmetric"}, "−2.75 to 0"),
-        "split": ({"form": "split"}, "−2.75 to 0"),
         "own law": ({"law": root}, "−1.66 to 0"),
         "one head": ({"form": "relative", "head": 3}, "−0.172 to 0"),
     },
@@ -289,15 +266,14 @@ def test_the_color_bar_of_the_bias_starts_at_the_smallest():
 def test_the_figure_is_equally_high_for_any_number_of_heads():
     app = BiasExplorer(num_heads=1, length=4)
     height = app.figure.layout.height
-    for heads in (2, 8, 9, 20, 32):
+    for heads in (8, 9, 32):
         app.num_heads = heads
         assert app.figure.layout.height == height
     app.head = 5
     assert app.figure.layout.height == height
 
 
-@pytest.mark.parametrize("width", [120, 500])
-@pytest.mark.parametrize("heads", [1, 8, 32])
+@pytest.mark.parametrize(("heads", "width"), [(1, 120), (8, 500), (32, 120)])
 def test_the_figure_fits_a_narrow_page(heads, width):
     app = BiasExplorer(num_heads=heads, length=4)
     app.fit(width)
@@ -320,9 +296,7 @@ def image_size(figure):
     {
         "unknown screen": (0, 1.5),
         "coarse screen": (1, 1),
-        "coarse screen, zoomed out": (0.8, 1),
         "coarse screen, zoomed in": (1.25, 1.5),
-        "fine screen": (2, 1.5),
     },
 )
 def test_the_image_has_as_many_pixels_as_the_screen_needs(pixel_ratio, image_pixels):

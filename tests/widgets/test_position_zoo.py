@@ -16,7 +16,6 @@ from alibi_viz.widgets.core.traits import BadValue
 from tests.rows import each_case
 from tests.widgets.race.small_race import control
 
-METHODS = ("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary")
 DISTANCE = torch.arange(256)
 
 
@@ -65,14 +64,14 @@ def test_a_logit_of_zero_has_no_sign():
 
 
 @each_case(
-    ("distance", "place"),
+    ("method", "distance", "place"),
     {
-        "one token": (1, "1 token back was seen in training"),
-        "the longest of training": (63, "63 tokens back was seen in training"),
-        "one more": (64, "64 tokens back is longer than in training"),
+        "one token": ("alibi", 1, "1 token back was seen in training"),
+        "the longest of training": ("t5", 63, "63 tokens back was seen in training"),
+        "one more": ("none", 64, "64 tokens back is longer than in training"),
+        "one more, in clocks": ("rotary", 64, "64 tokens back is longer than in training"),
     },
 )
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "sinusoidal"])
 def test_the_caption_says_whether_training_had_the_distance(method, distance, place):
     assert PositionZoo(method=method, distance=distance).caption.startswith(place)
 
@@ -100,7 +99,7 @@ def hands(app, name):
     return len(drawn(app, name)) // 3
 
 
-@pytest.mark.parametrize("distance", [0, 30, 63, 64, 100, 255])
+@pytest.mark.parametrize("distance", [0, 63, 64, 255])
 def test_a_hand_is_red_where_no_distance_of_training_has_turned_it(distance):
     app = PositionZoo(method="rotary", distance=distance)
     expected = new_angles(4, distance)
@@ -156,7 +155,7 @@ def test_no_band_is_red_in_training(distance):
     np.testing.assert_allclose(angles(app, "new turns"), 0, atol=1e-6)
 
 
-@pytest.mark.parametrize("distance", [64, 200, 255])
+@pytest.mark.parametrize("distance", [64, 255])
 def test_with_base_8_no_hand_is_ever_red(distance):
     assert new_angles(4, distance, base=8) == 0
     app = PositionZoo(method="rotary", distance=distance, base=8)
@@ -164,19 +163,19 @@ def test_with_base_8_no_hand_is_ever_red(distance):
     assert "goes round in 29.9 tokens" in app.caption
 
 
-@pytest.mark.parametrize("base", [0, 9, True, 8.0, "8", None])
+@pytest.mark.parametrize("base", [9, True, 8.0, "8"])
 def test_another_base_is_refused(base):
     with pytest.raises(BadValue, match="base must be 10000 or 8"):
         PositionZoo(base=base)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["alibi", "sinusoidal", "rotary"])
 def test_only_rotary_has_a_menu_of_bases(method):
     menu = control(PositionZoo(method=method), "s-base")
     assert (menu.layout.display != "none") == (method == "rotary")
 
 
-@pytest.mark.parametrize("position", [0, 30, 63, 64, 100, 255])
+@pytest.mark.parametrize("position", [0, 63, 64, 255])
 def test_a_wave_is_marked_where_no_position_of_training_has_brought_it(position):
     app = PositionZoo(method="sinusoidal", distance=position)
     expected = new_angles(32, position)

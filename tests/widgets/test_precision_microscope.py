@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alibi_viz.figures.precision_plot import PrecisionTraces
-from alibi_viz.measure.rounding import DTYPES, FORMS, rounded_bias
+from alibi_viz.measure.rounding import DTYPES, rounded_bias
 from alibi_viz.widgets import PrecisionMicroscope
 from tests.rows import each_case
 
@@ -40,8 +40,6 @@ NO_ERROR = "No weight is wrong by more than 10^−12."
             "the 64 nearest keys of query 2,047 have 9 different biases.",
             "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
         ),
-        "key, float16": ("key", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "key, float32": ("key", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
         # The biases of the last keys are small, those of the first keys large.
         "end, bfloat16": (
             "end",
@@ -49,18 +47,6 @@ NO_ERROR = "No weight is wrong by more than 10^−12."
             EVERY_BIAS_DIFFERS,
             "The largest error is 0.503, for query 4 and key 4: 93% instead of 43%.",
         ),
-        "end, float16": ("end", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "end, float32": ("end", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "positions, bfloat16": (
-            "positions",
-            "bfloat16",
-            "the 64 nearest keys of query 2,047 have 9 different biases.",
-            "The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%.",
-        ),
-        "positions, float16": ("positions", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "positions, float32": ("positions", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "relative, bfloat16": ("relative", "bfloat16", EVERY_BIAS_DIFFERS, NO_ERROR),
-        "relative, float16": ("relative", "float16", EVERY_BIAS_DIFFERS, NO_ERROR),
         "relative, float32": ("relative", "float32", EVERY_BIAS_DIFFERS, NO_ERROR),
     },
 )
@@ -111,8 +97,10 @@ def test_the_exact_bias_is_a_line_of_slope_one_half(form, query, first_exact, la
     assert set(np.diff(exact.y)) == {0.5}
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [("key", "bfloat16"), ("end", "bfloat16"), ("positions", "float16"), ("relative", "float32")],
+)
 def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form, dtype):
     last_queries = slice(1984, 2048)
     rounded = rounded_bias(1 / 2, 2048, last_queries, dtype=DTYPES[dtype], form=form)

@@ -25,6 +25,8 @@ from tests.rows import each_case
 from tests.tables import same_weights
 from tests.widgets.race.small_race import control, message, visible, visible_controls
 
+pytestmark = pytest.mark.usefixtures("quick_writing")
+
 TEXT = "to be or not to be, that is the question. " * 200
 TRAINED = 16  # the training length of the small models
 LENGTHS = [16, 64]
@@ -48,6 +50,9 @@ def small_app(model, **options):
 @pytest.fixture(scope="module")
 def alibi():
     return make_small("alibi")
+
+
+continuations = lab.continuations  # what the models write, in place of `quick_writing`
 
 
 def losses(model):
@@ -98,41 +103,30 @@ def test_there_is_no_model_of_yours_unless_you_give_one(published):
 
 # Changes
 
-CHANGES = [
-    pytest.param(
-        "alibi",
-        {"factor": 0.5, "dropped": "3", "window": 10},
-        {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
-        id="slopes, a head and a window",
-    ),
-    pytest.param(
-        "alibi",
-        {"dropped": "all", "factor": 2.0},
-        {"slopes": 0},
-        id="no bias at all",
-    ),
-    pytest.param(
-        "alibi",
-        {"window": 6, "sinks": 4},
-        {"window": 6, "sinks": 4},
-        id="a window with sinks",
-    ),
-    pytest.param(
-        "rotary",
-        {"window": 10, "factor": 2.0, "sinks": 4},
-        {"window": 10},
-        id="rotary takes only the window",
-    ),
-    pytest.param(
-        "sinusoidal",
-        {"window": 1, "sinks": 4},
-        {"window": 1},
-        id="sinusoidal takes only the window",
-    ),
-]
+each_change = each_case(
+    ("method", "traits", "change"),
+    {
+        "slopes, a head and a window": (
+            "alibi",
+            {"factor": 0.5, "dropped": "3", "window": 10},
+            {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
+        ),
+        "no bias at all": ("alibi", {"dropped": "all", "factor": 2.0}, {"slopes": 0}),
+        "a window with sinks": (
+            "alibi",
+            {"window": 6, "sinks": 4},
+            {"window": 6, "sinks": 4},
+        ),
+        "rotary takes only the window": (
+            "rotary",
+            {"window": 10, "factor": 2.0, "sinks": 4},
+            {"window": 10},
+        ),
+    },
+)
 
 
-@pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
+@each_change
 def test_losses_are_those_of_the_changed_model(method, traits, change):
     model = make_small(method)
     app = small_app(model, **traits)
@@ -142,7 +136,7 @@ def test_losses_are_those_of_the_changed_model(method, traits, change):
     assert app.after != pytest.approx(app.before)
 
 
-@pytest.mark.parametrize(("method", "traits", "change"), CHANGES)
+@each_change
 def test_the_figure_shows_losses_and_attention_of_the_changed_model(method, traits, change):
     model = make_small(method)
     app = small_app(model, **traits)
@@ -186,7 +180,8 @@ def told(within, beyond=""):
     return Continuation(TOLD, within, beyond)
 
 
-def test_the_texts_before_and_after_stand_below_the_caption(alibi):
+def test_the_texts_before_and_after_stand_below_the_caption(monkeypatch, alibi):
+    monkeypatch.setattr(lab, "continuations", continuations)
     app = small_app(alibi, window=10)
     text = lab.load_text(TEXT)
     before = lab.continuations(alibi, text, TRAINED)[0]
@@ -273,8 +268,6 @@ def test_the_large_model_has_a_name_of_its_own(monkeypatch):
 @each_case(
     ("method", "traits", "words"),
     {
-        "no change": ("alibi", {}, "ALiBi as it was trained: "),
-        "slopes": ("alibi", {"factor": 2.0}, "ALiBi with slopes times 2: "),
         "as many digits as the slider shows": (
             "alibi",
             {"factor": 2**2.5},
@@ -295,11 +288,6 @@ def test_the_large_model_has_a_name_of_its_own(monkeypatch):
             "alibi",
             {"window": 6, "sinks": 4},
             "ALiBi with a window of 6 keys imposed, the first 4 kept: ",
-        ),
-        "what does not apply is not said": (
-            "rotary",
-            {"window": 10, "factor": 2.0, "sinks": 4},
-            "rotary with a window of 10 keys imposed: ",
         ),
         "a single key": ("alibi", {"window": 1}, "ALiBi with a window of 1 key imposed: "),
     },
@@ -476,6 +464,14 @@ def test_the_slider_goes_from_a_sixteenth_to_16(alibi):
 
 def test_a_slider_that_moves_measures_nothing_before_it_rests(alibi):
     assert not control(small_app(alibi), "s-factor").continuous_update
+
+
+@each_case(("name", "low", "high"), {"window": ("window", 1, 4096), "sinks": ("sinks", 0, 64)})
+def test_a_number_has_limits(alibi, name, low, high):
+    app = small_app(alibi)
+    for value in (low - 1, high + 1):
+        with pytest.raises(BadValue, match=f"{name} must be an integer from {low} to {high}"):
+            setattr(app, name, value)
 
 
 def test_a_factor_is_a_number(alibi):
