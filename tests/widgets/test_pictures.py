@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import alibi_viz as av
 from alibi_viz.figures import theme
@@ -98,6 +99,20 @@ def test_a_word_before_the_first_is_refused():
     assert app.word == 2
 
 
+def test_the_axis_ends_just_beyond_the_first_and_the_last_word():
+    low, high = Forgetting(text="one two three").figure.layout.xaxis.range
+    assert -1 < low <= -0.5  # a word is one wide
+    assert 2.5 <= high < 3
+
+
+def test_the_label_of_the_square_root_stands_where_its_curve_begins():
+    app = Forgetting(square_root=True)
+    (label,) = app.figure.select_annotations({"name": "square root"})
+    curve = named_trace(app.figure, "square root")
+    assert label.visible
+    assert (label.x, label.y) == (curve.x[0], curve.y[0])
+
+
 def handle(app):
     """The circle that changes the half-life."""
     return named_trace(app.figure, "handle")
@@ -119,6 +134,27 @@ def test_the_handle_of_a_half_life_beyond_the_text_stays_in_sight():
     assert -0.6 < handle(app).x[0] < 0
     (label,) = app.figure.select_annotations({"name": "half-life"})
     assert label.text == "half-life: 25 words, more than the text has"
+
+
+def half_life_label(app):
+    """Where the label of the half-life ends, and which side of it is at the height of the line."""
+    (label,) = app.figure.select_annotations({"name": "half-life"})
+    assert label.xanchor == "right"
+    return label.x, label.yanchor
+
+
+def test_the_label_of_a_short_half_life_is_left_of_its_handle():
+    app = Forgetting(half_life=4)
+    end, side = half_life_label(app)
+    assert handle(app).x[0] - 1 < end < handle(app).x[0]
+    assert side == "middle"
+
+
+def test_the_label_of_a_long_half_life_is_above_the_line():
+    end, side = half_life_label(Forgetting(half_life=10))
+    last_word = 20
+    assert last_word <= end < last_word + 0.6
+    assert side == "bottom"
 
 
 def test_the_half_life_is_above_the_bars():
@@ -172,7 +208,25 @@ def weights_before():
     return weights_of(AddConstant(constant=0))
 
 
-@pytest.mark.parametrize("row", range(6))
+def test_the_logits_are_random_content_less_a_quarter_for_each_step_back():
+    content = torch.randn(6, 6, generator=torch.Generator().manual_seed(1)).numpy()
+    logits = named_trace(AddConstant(constant=0).figure, "logits").z.astype(float)
+    for query, key in zip(*np.tril_indices(6), strict=True):
+        expected = content[query, key] - (query - key) / 4
+        assert logits[query, key] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_logit_of_zero_is_white_and_a_weight_has_the_color_of_its_share():
+    figure = AddConstant().figure
+    logits = named_trace(figure, "logits")
+    assert logits.zmin == -logits.zmax
+    assert dict(logits.colorscale)[0.5] == "#FFFFFF"
+    weights = named_trace(figure, "weights")
+    assert (weights.zmin, weights.zmax) == (0, 1)
+    assert [color for _, color in weights.colorscale] == list(theme.SEQUENTIAL)
+
+
+@pytest.mark.parametrize("row", [0, 3, 5])
 def test_a_constant_in_a_row_changes_no_weight(row, weights_before):
     app = AddConstant(where="row", index=row, constant=5)
     np.testing.assert_allclose(weights_of(app), weights_before, atol=1e-6)
@@ -182,12 +236,9 @@ def test_a_constant_in_a_row_changes_no_weight(row, weights_before):
 @each_case(
     ("column", "rows"),
     {
-        "0, as row 0 has one key: always 1": (0, [1, 2, 3, 4, 5]),
-        "1": (1, [1, 2, 3, 4, 5]),
-        "2": (2, [2, 3, 4, 5]),
-        "3": (3, [3, 4, 5]),
-        "4": (4, [4, 5]),
-        "5": (5, [5]),
+        "the first, and row 0 has one key: always 1": (0, [1, 2, 3, 4, 5]),
+        "one in the middle": (3, [3, 4, 5]),
+        "the last": (5, [5]),
     },
 )
 def test_a_constant_in_a_column_changes_all_rows_that_see_it(column, rows, weights_before):
@@ -280,6 +331,23 @@ def test_a_bar_that_is_longer_than_the_scale_is_broken(distance, is_cut):
     assert named_trace(app.figure, "arrows").visible is is_cut
     low, _ = app.figure.layout.xaxis.range
     assert bar(app, "sum")[1] >= low
+
+
+def test_each_bar_that_is_too_long_has_two_slashes():
+    app = TugOfWar(head=3, content=4, distance=161)
+    slashes = named_trace(app.figure, "breaks")
+    assert list(slashes.y) == [1, 1, 2, 2], "content, in row 0, is never too long"
+    _, end = bar(app, "sum")
+    assert all(end < x < 0 for x in slashes.x)
+
+
+def test_pulls_and_weights_are_beside_each_other():
+    layout = TugOfWar().figure.layout
+    assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
+
+
+def test_numbers_of_a_slider_with_stops_stand_only_in_its_field():
+    assert control(TugOfWar(), "s-distance").readout is False
 
 
 def test_the_slider_doubles_the_distance_in_eight_steps():
