@@ -1,6 +1,8 @@
 """The attention figure reads back: the numbers of the trace in every cell, hover text, bar and
 label."""
 
+from functools import cache
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -43,6 +45,12 @@ def attention_figure(*arguments, **options):
     return figure
 
 
+@cache
+def drawn(**options):
+    """The figure of the seven tokens with and without bias, which no test changes."""
+    return attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, **options)
+
+
 def shape(figure, name):
     (found,) = figure.select_shapes({"name": name})
     return found
@@ -51,10 +59,11 @@ def shape(figure, name):
 # The matrices of the selected head
 
 
-@pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("head", [0, 3])
+@pytest.mark.parametrize(
+    ("name", "head"), [("content", 0), ("bias", 3), ("logits", 0), ("weights", 3)]
+)
 def test_matrix_shows_a_step_of_the_head_and_gaps_where_masked(name, head):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=head)
+    figure = drawn(head=head)
     shown = named_trace(figure, name).z.astype(float)
     expected = getattr(WITH_BIAS, name)[0, head].numpy()
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
@@ -71,13 +80,13 @@ def test_without_a_mask_every_cell_is_shown(name):
 
 
 def test_terms_of_the_sum_share_one_color_scale():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    figure = drawn()
     axes = [named_trace(figure, name).coloraxis for name in ("content", "bias", "logits")]
     assert axes == ["coloraxis"] * 3
 
 
 def test_zero_is_in_the_middle_of_the_color_scale():
-    scale = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS).layout.coloraxis
+    scale = drawn().layout.coloraxis
     assert scale.cmin == -scale.cmax
     assert list(scale.colorbar.tickvals) == [scale.cmin, 0, scale.cmax]
 
@@ -100,7 +109,7 @@ def test_color_scale_holds_the_content_of_every_head():
     ("name", "source"), [("bars", WITH_BIAS), ("other", WITHOUT_BIAS)], ids=["bars", "diamonds"]
 )
 def test_weights_of_the_query_are_shown_up_to_itself(name, source):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=2, query=4)
+    figure = drawn(head=2, query=4)
     heights = named_trace(figure, name).y
     np.testing.assert_allclose(heights[:5].astype(float), source.weights[0, 2, 4, :5], atol=1e-5)
     assert list(heights[5:]) == [None, None]
@@ -108,12 +117,12 @@ def test_weights_of_the_query_are_shown_up_to_itself(name, source):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_frame_marks_the_query_in_each_matrix(name):
-    frame = shape(attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, query=4), name)
+    frame = shape(drawn(query=4), name)
     assert (frame.y0, frame.y1) == (3.5, 4.5)
 
 
 def test_frame_marks_the_head_in_the_grid():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=2)
+    figure = drawn(head=2)
     frame = shape(figure, "head in the grid")
     left, top = GRID.corners[2]
     assert (frame.x0, frame.x1) == (left - 2, left + GRID.side + 2)
@@ -121,7 +130,7 @@ def test_frame_marks_the_head_in_the_grid():
 
 
 def test_frames_mark_the_query_in_every_tile():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, query=4)
+    figure = drawn(query=4)
     tops = []
     for rectangle in shape(figure, "query in the grid").path.split("Z")[:-1]:
         first_corner = rectangle.removeprefix("M").partition("H")[0]
@@ -132,9 +141,7 @@ def test_frames_mark_the_query_in_every_tile():
 
 
 def test_titles_name_the_query_and_the_bias():
-    figure = attention_figure(
-        TOKENS, WITH_BIAS, WITHOUT_BIAS, query=1, names=("on", "off"), bias_name="my bias"
-    )
+    figure = drawn(query=1, names=("on", "off"), bias_name="my bias")
     titles = {annotation.name: annotation.text for annotation in figure.layout.annotations}
     assert titles["bias"] == "my bias"
     assert "on" in titles["bars"]
@@ -143,7 +150,7 @@ def test_titles_name_the_query_and_the_bias():
 
 
 def test_signs_between_the_matrices_say_what_is_done_with_them():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    figure = drawn()
     texts = {annotation.name: annotation.text for annotation in figure.layout.annotations}
     signs = [texts[f"after {name}"] for name in ("content", "bias", "logits")]
     assert signs == ["+", "=", "→"]
@@ -161,14 +168,14 @@ def subplot_of(figure, name):
 
 
 def test_without_the_matrices_the_bars_are_as_wide_as_the_figure():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=False)
+    figure = drawn(matrices=False)
     x, _ = subplot_of(figure, "bars")
     assert x.domain == (0, 1)
 
 
-@pytest.mark.parametrize("page_width", [620, 934, 1260])
+@pytest.mark.parametrize("page_width", [620, 1260])
 def test_matrices_and_bars_stand_beside_each_other(page_width):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    figure = drawn(page_width=page_width)
     ends = [0.0]
     for name in (*STEPS, "bars"):
         x, _ = subplot_of(figure, name)
@@ -178,9 +185,9 @@ def test_matrices_and_bars_stand_beside_each_other(page_width):
     assert ends[-1] == 1
 
 
-@pytest.mark.parametrize("page_width", [480, 620, 934, 1260])
+@pytest.mark.parametrize("page_width", [480, 620, 1260])
 def test_a_matrix_is_square(page_width):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    figure = drawn(page_width=page_width)
     margin = figure.layout.margin
     x, y = subplot_of(figure, "weights")
     width = (x.domain[1] - x.domain[0]) * (page_width - margin.l - margin.r)
@@ -188,9 +195,9 @@ def test_a_matrix_is_square(page_width):
     assert width == pytest.approx(height)
 
 
-@pytest.mark.parametrize("page_width", [440, 480, 600])
+@pytest.mark.parametrize("page_width", [440, 600])
 def test_on_a_narrow_page_the_bars_are_below_the_matrices(page_width):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=page_width)
+    figure = drawn(page_width=page_width)
     bars_across, bars_down = subplot_of(figure, "bars")
     assert tuple(bars_across.domain) == (0, 1)
     for name in STEPS:
@@ -200,7 +207,7 @@ def test_on_a_narrow_page_the_bars_are_below_the_matrices(page_width):
 
 
 def test_on_a_narrow_page_titles_fit_their_matrices():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, page_width=480)
+    figure = drawn(page_width=480)
     titles = {title.name: title.text for title in figure.layout.annotations}
     assert [titles[name] for name in STEPS] == list(STEPS)
 
@@ -220,13 +227,11 @@ def test_without_the_matrices_nothing_of_them_is_left():
     assert figure.layout.coloraxis.showscale is False
 
 
-@pytest.mark.parametrize("page_width", [620, 934, 1260])
+@pytest.mark.parametrize("page_width", [620, 1260])
 def test_the_figure_is_equally_high_with_the_matrices(page_width):
     heights = set()
     for matrices in (True, False):
-        figure = attention_figure(
-            TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=matrices, page_width=page_width
-        )
+        figure = drawn(matrices=matrices, page_width=page_width)
         heights.add(figure.layout.height)
     (height,) = heights
     assert height <= 360
@@ -237,23 +242,23 @@ def test_the_figure_is_equally_high_with_the_matrices(page_width):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_hover_text_of_a_cell_is_that_of_its_pair(name):
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1)
+    figure = drawn(head=1)
     assert named_trace(figure, name).customdata[6][1] == "1 6 1 cat"
 
 
 def test_hover_text_above_a_bar_is_that_of_its_key():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, head=1, query=4)
+    figure = drawn(head=1, query=4)
     assert named_trace(figure, "columns").customdata[1] == "1 4 1 cat"
 
 
 def test_a_column_for_the_pointer_is_as_high_as_the_axis():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    figure = drawn()
     _, y = subplot_of(figure, "columns")
     assert set(named_trace(figure, "columns").y) == {y.range[1]}
 
 
 def test_hover_text_of_the_grid_names_its_head():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    figure = drawn()
     number_of_head = 2
     shown = hovered(figure, LENGTH, LENGTH, GRID)
     assert shown[number_of_head, 6, 1] == "head 2: 1 6 1 cat"
@@ -269,13 +274,14 @@ def test_of_many_tokens_some_share_a_hover_text_of_the_grid():
 
 
 def test_hover_text_shows_a_token_as_it_is_written():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS)
+    figure = drawn()
     assert named_trace(figure, "content").customdata[6][2] == "0 6 2 &lt;b&gt;x&lt;/b&gt;"
 
 
 # Labels and sizes
 
 
+@cache
 def many_tokens(page_width):
     tokens = [f"t{place}" for place in range(48)]
     equal = zeros_trace(heads=1, length=48)
@@ -305,17 +311,17 @@ def test_labels_do_not_run_into_each_other():
 
 
 def test_short_labels_below_wide_bars_are_not_turned():
-    figure = attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS, matrices=False)
+    figure = drawn(matrices=False)
     x, _ = subplot_of(figure, "bars")
     assert x.tickangle == 0
 
 
 def test_labels_below_narrow_bars_are_turned():
-    x, _ = subplot_of(attention_figure(TOKENS, WITH_BIAS, WITHOUT_BIAS), "bars")
+    x, _ = subplot_of(drawn(), "bars")
     assert x.tickangle == -90
 
 
-@pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
+@pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480)])
 def test_all_heads_fit_the_page(heads, page_width):
     equal = zeros_trace(heads, length=3)
     figure = attention_figure(["a", "b", "c"], equal, equal, page_width=page_width)

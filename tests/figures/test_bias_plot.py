@@ -124,15 +124,18 @@ def test_the_color_bar_has_the_ticks_of_its_scale(show):
 
 # Hover texts
 
-CASES = [
-    pytest.param(1, 1, "relative", id="one cell"),
-    pytest.param(3, 5, "split", id="both directions"),
-    pytest.param(8, 64, "relative", id="more cells than texts"),
-    pytest.param(1, 100, "end", id="one head"),
-]
+each_size = each_case(
+    ("heads", "length", "form"),
+    {
+        "one cell": (1, 1, "relative"),
+        "both directions": (3, 5, "split"),
+        "more cells than texts": (8, 64, "relative"),
+        "one head": (1, 100, "end"),
+    },
+)
 
 
-@pytest.mark.parametrize(("heads", "length", "form"), CASES)
+@each_size
 def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(heads, length, form):
     grid = grid_of(heads)
     found = hovered(bias_figure(heads, length, form), length, length, grid)
@@ -144,7 +147,7 @@ def test_every_cell_has_a_hover_text_of_itself_or_a_neighbor(heads, length, form
         assert abs(key - column) <= step / 2
 
 
-@pytest.mark.parametrize(("heads", "length", "form"), CASES)
+@each_size
 def test_a_hover_text_gives_distance_bias_and_weight(heads, length, form):
     bias = bias_of(heads, length, form)
     masked = masked_of(bias)
@@ -163,7 +166,9 @@ def test_a_hover_text_gives_distance_bias_and_weight(heads, length, form):
 
 # Size and labels
 
-SIZES = [(1, 1), (1, 256), (2, 3), (5, 64), (12, 128), (32, 256)]
+each_page = pytest.mark.parametrize(
+    ("heads", "length", "page"), [(1, 1, 560), (5, 64, 1150), (32, 256, 880)]
+)
 
 
 @cache
@@ -172,8 +177,7 @@ def layout_of(heads, length, page):
     return bias_figure(heads, length, page_width=page).layout
 
 
-@pytest.mark.parametrize(("heads", "length"), SIZES)
-@pytest.mark.parametrize("page", [560, 880, 1150])
+@each_page
 def test_one_unit_is_one_pixel_so_tiles_are_square(heads, length, page):
     layout = layout_of(heads, length, page)
     left, right = layout.xaxis.range
@@ -183,8 +187,7 @@ def test_one_unit_is_one_pixel_so_tiles_are_square(heads, length, page):
     assert bottom - top == layout.height - TOP - BOTTOM
 
 
-@pytest.mark.parametrize(("heads", "length"), SIZES)
-@pytest.mark.parametrize("page", [560, 880, 1150])
+@each_page
 def test_the_figure_is_as_wide_as_the_page_and_always_equally_high(heads, length, page):
     layout = layout_of(heads, length, page)
     assert layout.width == page

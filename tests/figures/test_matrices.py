@@ -84,7 +84,7 @@ any_drawing = st.builds(
 # Cells
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(any_drawing)
 def test_every_cell_has_its_color(drawing):
     _, rows, columns = drawing.ninths.shape
@@ -96,7 +96,7 @@ def test_every_cell_has_its_color(drawing):
     np.testing.assert_array_equal(colors, expected)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(any_drawing)
 def test_every_cell_has_its_hover_text(drawing):
     _, rows, columns = drawing.texts.shape

@@ -5,26 +5,22 @@ import pytest
 
 from alibi_viz.figures.tile_grid import Grid
 
-each_number_of_tiles = pytest.mark.parametrize("tiles", range(1, 33))
-each_width = pytest.mark.parametrize("width", [450, 840, 1200])
+each_grid = pytest.mark.parametrize(("tiles", "width"), [(1, 1200), (7, 840), (32, 450)])
 
 
-@each_number_of_tiles
-@each_width
+@each_grid
 def test_tiles_fit_the_page(tiles, width):
     grid_width, grid_height = Grid(tiles, width).extent
     assert grid_width <= width
     assert grid_height <= 500
 
 
-@each_number_of_tiles
-@each_width
+@each_grid
 def test_tiles_are_large_enough_to_be_told_apart(tiles, width):
     assert Grid(tiles, width).side >= 40
 
 
-@each_number_of_tiles
-@each_width
+@each_grid
 def test_only_the_last_row_has_empty_places(tiles, width):
     grid = Grid(tiles, width)
     _, tiles_in_row = np.unique(grid.corners[:, 1], return_counts=True)

@@ -207,9 +207,7 @@ def test_a_guess_is_finished_once_every_point_has_moved():
 @each_case(
     ("heights", "points", "close"),
     {
-        "both are right": ([2.0, 5.0], 1, "2 of your 2 points are close"),
         "one is just close": ([3.5, 3.4], 0.5, "1 of your 2 points is close"),
-        "none is close": ([5.0, 0.0], 0, "0 of your 2 points are close"),
         "outside the axis": ([1e9, -1e9], 0, "0 of your 2 points are close"),
     },
 )

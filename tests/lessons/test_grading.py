@@ -61,14 +61,15 @@ def short_checks(monkeypatch):
         monkeypatch.setitem(EXERCISES[exercise].options, "length", 64)
 
 
-def every_mistake():
-    for exercise, tries in WRONG.items():
-        for mistake in tries:
-            yield pytest.param(exercise, mistake, id=f"{exercise}, {mistake}")
+EVERY_MISTAKE = {
+    f"{exercise}, {mistake}": (exercise, mistake)
+    for exercise, tries in WRONG.items()
+    for mistake in tries
+}
 
 
 @pytest.mark.usefixtures("short_checks")
-@pytest.mark.parametrize(("exercise", "mistake"), list(every_mistake()))
+@each_case(("exercise", "mistake"), EVERY_MISTAKE)
 def test_a_mistake_is_named_with_the_hint_of_its_exercise(exercise, mistake):
     grade = GRADES[exercise](WRONG[exercise][mistake])
     hints = HINTS[exercise] if mistake in HINTS[exercise] else HINTS["any"]
