@@ -129,7 +129,7 @@ each_size = each_case(
     {
         "one cell": (1, 1, "relative"),
         "both directions": (3, 5, "split"),
-        "more cells than texts": (8, 64, "relative"),
+        "more cells than texts": (8, 40, "relative"),
         "one head": (1, 100, "end"),
     },
 )
