@@ -99,7 +99,7 @@ def test_the_exact_bias_is_a_line_of_slope_one_half(form, query, first_exact, la
 
 @pytest.mark.parametrize(
     ("form", "dtype"),
-    [("key", "bfloat16"), ("end", "bfloat16"), ("positions", "float16"), ("relative", "float32")],
+    [("key", "bfloat16"), ("end", "bfloat16"), ("positions", "bfloat16"), ("relative", "float32")],
 )
 def test_the_steps_are_the_rounded_biases_of_the_nearest_keys(form, dtype):
     last_queries = slice(1984, 2048)
