@@ -3,10 +3,12 @@
     make bench                   every benchmark of this folder
     make bench ONLY=import_time  one of them, or several
 
-A benchmark is a module of this folder with a function `main() -> list[Row]`. Everything runs on two
-cores and two threads; the two parts in a browser alone took 13 minutes on a slow machine. Targets
-are ratios of two measurements of the same run. These are not tests: a busy machine can miss a
-target although the code is fine.
+A benchmark is a module of this folder with a function `main(*, smallest=False) -> list[Row]`. The
+tests run each of them at its smallest size, where the figures mean nothing.
+
+Everything runs on two cores and two threads; the two parts in a browser alone took 13 minutes on a
+slow machine. Targets are ratios of two measurements of the same run. These are not tests: a busy
+machine can miss a target although the code is fine.
 """
 
 import importlib

@@ -128,13 +128,13 @@ def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]
 
 
 @torch.no_grad()
-def short() -> list[Row]:
+def short(*lengths: int) -> list[Row]:
     """Short inputs, where choosing a backend must cost next to nothing.
 
     `auto` is compared with a cached mask.
     """
     result = []
-    for length in (64, 128, 255):
+    for length in lengths:
         implementations = our_implementations(*qkv(length, 32))
         compared = {name: implementations[name] for name in ("auto", "mask cached")}
         row = Row(
@@ -261,9 +261,8 @@ def largest_error(dtype: torch.dtype, backend: str, length: int) -> float:
     return float((output - exact).abs().max())
 
 
-def accuracy() -> list[Row]:
-    """The error of `auto` for 4,096 tokens; in half precision compared with that of a mask."""
-    length = 4096
+def accuracy(length: int) -> list[Row]:
+    """The error of `auto`; in half precision compared with that of a mask."""
     result = [
         Row(
             name=f"largest error, L={length} float32: auto",
@@ -280,7 +279,20 @@ def accuracy() -> list[Row]:
     return result
 
 
-def main() -> list[Row]:
+def main(*, smallest: bool = False) -> list[Row]:
+    if smallest:
+        without_compiling = [name for name in PEERS if name != "flex, compiled"]
+        return [
+            *forward(64, 32, 1.25, without_compiling),
+            *forward_and_backward(64, 32, 1),
+            *short(64),
+            *padded(64),
+            *encoder(64),
+            *backends(64),
+            *learned(64),
+            layer(64),
+            *accuracy(64),
+        ]
     return [
         *forward(512, 32, 1.25, PEERS),
         *forward(1024, 32, 1.25, PEERS),
@@ -289,7 +301,7 @@ def main() -> list[Row]:
         *forward(4096, 64, 0.62),
         *forward_and_backward(2048, 32, 1),
         *forward_and_backward(4096, 64, 0.8),
-        *short(),
+        *short(64, 128, 255),
         *padded(512),
         *encoder(1000),
         *encoder(2048),
@@ -300,5 +312,5 @@ def main() -> list[Row]:
         layer(512),
         layer(1024),
         layer(2048),
-        *accuracy(),
+        *accuracy(4096),
     ]

@@ -18,17 +18,19 @@ KERNELS = 8
 SECONDS = 600  # a class does not wait longer
 START = """
 from alibi_viz import widgets
-lab = widgets.LengthLab()
+lab = widgets.LengthLab(steps={steps})
 bias = widgets.BiasExplorer()
 lab, bias
 """
 MOVE = "bias.num_heads = {heads}\nbias.refresh()"
 
 
-def main() -> list[Row]:
-    with kernels() as clients:
+def main(*, smallest: bool = False) -> list[Row]:
+    kernel_count = 1 if smallest else KERNELS
+    steps = 10 if smallest else STEPS
+    with kernels(kernel_count) as clients:
         for client in clients:
-            run(client, START)
+            run(client, START.format(steps=steps))
         memory_at_rest = max(map(memory, clients))
 
         begin = time.perf_counter()
@@ -48,10 +50,10 @@ def main() -> list[Row]:
         states = [value(client, "lab._race.state") for client in clients]
         methods = int(value(clients[0], "len(lab.methods)"))
 
-    unfinished = KERNELS - states.count("'finished'")
-    trained_bytes = STEPS * BATCH_SIZE * LENGTH * methods
+    unfinished = kernel_count - states.count("'finished'")
+    trained_bytes = steps * BATCH_SIZE * LENGTH * methods
     percentile_99 = sorted(slider_seconds)[int(0.99 * len(slider_seconds))]
-    name = f"a class of {KERNELS}"
+    name = f"a class of {kernel_count}"
     return [
         Row(name=f"{name}: races that did not finish", figure=unfinished, target=0, unit=""),
         Row(name=f"{name}: the default race", figure=race_seconds, unit="s"),
@@ -67,15 +69,23 @@ def main() -> list[Row]:
             unit="s",
         ),
         Row(name=f"{name}: the same, the slowest", figure=max(slider_seconds), unit="s"),
-        Row(name="memory of one of 8 kernels at rest", figure=memory_at_rest, unit="MiB"),
-        Row(name="memory of one of 8 kernels in a race", figure=memory_in_race, unit="MiB"),
+        Row(
+            name=f"memory of one of {kernel_count} kernels at rest",
+            figure=memory_at_rest,
+            unit="MiB",
+        ),
+        Row(
+            name=f"memory of one of {kernel_count} kernels in a race",
+            figure=memory_in_race,
+            unit="MiB",
+        ),
     ]
 
 
 @contextmanager
-def kernels() -> Iterator[list[BlockingKernelClient]]:
+def kernels(count: int) -> Iterator[list[BlockingKernelClient]]:
     """Start the kernels of a class, and shut them down at the end."""
-    managers = [KernelManager() for _ in range(KERNELS)]
+    managers = [KernelManager() for _ in range(count)]
     try:
         for manager in managers:
             manager.start_kernel()

@@ -116,9 +116,16 @@ def race(steps: int = 100) -> list[Row]:
     return result
 
 
-def main() -> list[Row]:
+def main(*, smallest: bool = False) -> list[Row]:
     if not torch.cuda.is_available():
         return []
+    if smallest:
+        dtype = torch.bfloat16
+        return [
+            *errors(dtype, length=256),
+            *speed(256, dtype, backward=True),
+            *race(steps=10),
+        ]
     result = []
     for dtype in ERRORS:
         result += errors(dtype)

@@ -55,7 +55,7 @@ def windowed_rows(
     return [*rows(ratios, what, target), pairs]
 
 
-def models() -> list[Row]:
+def models(longest: int = 16384) -> list[Row]:
     """Queries and keys of the published model and of a small BLOOM with random weights.
 
     The values are the keys.
@@ -64,8 +64,8 @@ def models() -> list[Row]:
     bloom = lab.PretrainedModel(small_model("bloom", heads=8), ByteTokenizer())
     text = bytes(lab.load_text().validation[:16384].tolist()).decode()
     cases = (
-        ("published model", ByteModel(published), 16384),
-        ("random BLOOM", bloom, 4096),
+        ("published model", ByteModel(published), longest),
+        ("random BLOOM", bloom, min(longest, 4096)),
     )
     result = []
     for name, source, length in cases:
@@ -129,7 +129,14 @@ def memory(length: int, head_dim: int, batch: int, target: float) -> Row:
     return Row(name=name, figure=float(result.stdout), target=target, unit="MiB")
 
 
-def main() -> list[Row]:
+def main(*, smallest: bool = False) -> list[Row]:
+    if smallest:
+        return [
+            *long(64, 8, None),
+            *models(longest=64),
+            decoding(1, 64, 8, 32, 1.1),
+            Row(name="peak extra memory: auto", figure=extra_memory(64, 32, 1), unit="MiB"),
+        ]
     return [
         *long(4096, 8, None),
         *long(4096, 32, None),

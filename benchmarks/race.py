@@ -28,10 +28,12 @@ HALF_A_BIT = """() => {
     const match = caption.match(/sinusoidal [^0-9]*[+]([0-9.]+)/);
     return match && Number(match[1]) >= 0.5;
 }"""
-APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
+APP = "from alibi_viz import widgets\napp = widgets.LengthLab(steps={steps})\napp"
 OTHER_APP = "widgets.BiasExplorer(num_heads=8, length=64)"
 TURNS = 4  # of the slider, five steps each
 CASES = [(1, STEPS // 2), (1, STEPS // 2), (3, 100)]  # seeds and steps
+SMALLEST_CASES = [(1, 10), (3, 10)]
+SMALLEST_STEPS = 100  # of the race on the page: with fewer, sinusoidal's loss rises too little
 CHECKPOINTS = 10
 COMPARE = f"""
 import json, time
@@ -76,10 +78,10 @@ def seconds(race):
 
 TRAITS = ("methods", "length", "steps", "seed", "seeds")
 rounds = []
-for seeds, app.steps in {CASES}:
+for seeds, app.steps in CASES:
     app.seeds = seeds
     rounds.append([seeds, *map(seconds, (sequential, plain, in_app))])
-tokens = len(app.methods) * {CASES[0][1]} * {BATCH_SIZE} * app.length
+tokens = len(app.methods) * CASES[0][1] * {BATCH_SIZE} * app.length
 with open("rounds.json", "w") as file:
     json.dump([tokens, rounds], file)
 """
@@ -90,12 +92,15 @@ SEQUENTIAL, PLAIN, IN_APP = range(3)
 WALL, CPU = range(2)
 
 
-def main() -> list[Row]:
-    with lab_page() as page:
+def main(*, smallest: bool = False) -> list[Row]:
+    turns = 1 if smallest else TURNS
+    steps = SMALLEST_STEPS if smallest else STEPS
+    cases = SMALLEST_CASES if smallest else CASES
+    with lab_page(steps, cases) as page:
         page.open("race")
         page.run_all()
         time.sleep(REACTION_TIME)
-        idle = move_slider(page, TURNS)
+        idle = move_slider(page, turns)
         first_rise, pressed = train(page)
         page.app().locator(".s-stop:disabled").wait_for(timeout=300 * SECOND)
         race_seconds = time.monotonic() - pressed
@@ -103,7 +108,7 @@ def main() -> list[Row]:
         stop = stop_seconds(page)
         page.app().locator(".s-train").click()
         page.wait_for_caption("last tested after step")
-        busy = move_slider(page, TURNS)
+        busy = move_slider(page, turns)
         page.server.clean_kernels()
         page.open("compare")
         page.run_all(timeout=600)
@@ -172,11 +177,12 @@ def move_slider(page: NotebookPage, turns: int) -> list[float]:
 
 
 @contextmanager
-def lab_page() -> Iterator[NotebookPage]:
+def lab_page(steps: int, cases: list[tuple[int, int]]) -> Iterator[NotebookPage]:
     """A browser page on a JupyterLab that has the notebooks "race" and "compare"."""
+    app = APP.format(steps=steps)
     with jupyter.serve() as server, chromium.launch() as browser:
-        server.write("race", APP, OTHER_APP)
-        server.write("compare", APP, COMPARE)
+        server.write("race", app, OTHER_APP)
+        server.write("compare", app, f"CASES = {cases}", COMPARE)
         yield NotebookPage(
             browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), server
         )

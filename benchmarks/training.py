@@ -4,18 +4,17 @@ The training loops take turns, a few steps each, so that other work on the machi
 them alike.
 """
 
-import multiprocessing
+import math
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz import LanguageModel, alibi_slopes, lab
+from alibi_viz import AlibiSelfAttention, LanguageModel, lab
 from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.train.training import BATCH_SIZE, LENGTH, batches, limited_threads
 from alibi_viz.widgets import SlopeSurgery
@@ -28,19 +27,12 @@ RACE_STEPS = 120
 BATCH = BATCH_SIZE
 
 
-class PlainAttention(nn.Module):
+class PlainAttention(AlibiSelfAttention):
     """nanoGPT's attention without the fused kernel. The ALiBi mask is built again in every call."""
 
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.slopes = alibi_slopes(heads)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
-
-    def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
+    def forward(self, x: Tensor, *_: object, **options: object) -> Tensor:
         batch, length, width = x.shape
-        projected = self.qkv(x).view(batch, length, 3, self.heads, -1)
+        projected = self.qkv(x).view(batch, length, 3, -1, self.head_dim)
         q, k, v = projected.transpose(1, 3).unbind(2)  # each [batch, heads, length, head_dim]
         position = torch.arange(length)
         bias = -self.slopes[:, None, None] * (position[:, None] - position)
@@ -49,16 +41,11 @@ class PlainAttention(nn.Module):
         return self.output((weights @ v).transpose(1, 2).reshape(batch, length, width))
 
 
-class NoAttention(nn.Module):
+class NoAttention(AlibiSelfAttention):
     """The two projections with nothing in between: a step if attention cost no time at all."""
 
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
-
-    def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
-        return self.output(self.qkv(x)[..., : x.shape[-1]])
+    def forward(self, x: Tensor, *_: object, **options: object) -> Tensor:
+        return self.output(self.qkv(x)[..., : self.d_model])
 
 
 def model_with(attention: type[PlainAttention] | type[NoAttention]) -> LanguageModel:
@@ -144,7 +131,7 @@ def lab_loop(optimizer: str, text: lab.Text, length: int) -> Iterator[object]:
     )
 
 
-def parts_of_a_race() -> list[Row]:
+def parts_of_a_race(race_steps: int = RACE_STEPS) -> list[Row]:
     """Where the time of a race of one model goes, on one thread, and what its limit is.
 
     The limit is the time of the multiplications of all steps at the speed of a large product.
@@ -155,8 +142,8 @@ def parts_of_a_race() -> list[Row]:
         race = lab.race(
             ["alibi"],
             text,
-            steps=RACE_STEPS,
-            checkpoints=RACE_STEPS // 40,  # as in LengthLab
+            steps=race_steps,
+            checkpoints=math.ceil(race_steps / 40),  # as in LengthLab
             targets=CHECKPOINT_TARGETS,
         )
         times = dict.fromkeys(("training", "tests"), 0.0)
@@ -189,7 +176,7 @@ def parts_of_a_race() -> list[Row]:
     width = model.config.d_model
     pairs = 2 * model.config.num_layers * LENGTH * width  # q . k and the sum of values, per token
     multiplications = 3 * (weights + pairs) * BATCH * LENGTH
-    limit = RACE_STEPS * multiplications / numbers_per_second
+    limit = race_steps * multiplications / numbers_per_second
     shares = {
         "optimizer beyond AdamW": share * (1 - steps["with AdamW"]),
         "attention": share * (steps["with AdamW"] - steps["no attention"]),
@@ -209,26 +196,11 @@ def take_steps(loop: Iterator[object]) -> None:
         next(loop)
 
 
-def sweep_speed() -> Row:
-    """A sweep in two processes compared with the same sweep in one. Each run has one thread."""
-    runs = [lab.Run("alibi", length=32, steps=150, longest=2, seed=seed) for seed in range(4)]
-    warm_up = [lab.Run("alibi", length=16, steps=1, longest=1, seed=seed) for seed in range(4)]
-
-    def sweep_seconds(workers: int) -> float:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            # Starting a process, which imports torch, doesn't count.
-            list(lab.sweep(warm_up, pool, progress=False))
-            return seconds(lambda: list(lab.sweep(runs, pool, progress=False)))
-
-    ratio = sweep_seconds(2) / sweep_seconds(1)
-    return Row(name="a sweep in two processes", figure=ratio, target=0.59, unit="x one process")
-
-
-def evaluation_time() -> Row:
+def evaluation_time(longest: int = 16) -> Row:
     """Losses at all lengths up to 512, as the app measures them after each change."""
     text = lab.load_text()
     model = lab.make_model("alibi")
-    lengths = lab.evaluation_lengths(32)
+    lengths = lab.evaluation_lengths(32, longest)
 
     def evaluate(factor: float) -> float:
         changed = lab.modify(model, factor)
@@ -240,24 +212,30 @@ def evaluation_time() -> Row:
     return Row(name=name, figure=1000 * median(times), unit="ms")
 
 
-def surgery_time() -> Row:
+def surgery_time(factors: Sequence[float] = (2.0, 0.5, 4.0, 0.25, 1.5)) -> Row:
     """The same in SlopeSurgery, from a changed control to the new figure and caption."""
     app = SlopeSurgery(lab.make_model("alibi", max_length=32))
 
     def change(factor: float) -> float:
         return seconds(lambda: app.set_trait("factor", factor))
 
-    times = [change(factor) for factor in (2.0, 0.5, 4.0, 0.25, 1.5)]
+    times = [change(factor) for factor in factors]
     name = "the same in SlopeSurgery, with figure and caption"
     return Row(name=name, figure=1000 * median(times), unit="ms")
 
 
-def main() -> list[Row]:
+def main(*, smallest: bool = False) -> list[Row]:
+    if smallest:
+        return [
+            *parts_of_a_race(race_steps=2),
+            *training_speed(16),
+            evaluation_time(longest=1),
+            surgery_time(factors=[2.0]),
+        ]
     return [
         *parts_of_a_race(),
         *training_speed(64),
         *training_speed(256),
         evaluation_time(),
         surgery_time(),
-        sweep_speed(),
     ]

@@ -62,12 +62,14 @@ STOPWATCH = """
 """
 
 
-def main() -> list[Row]:
+def main(*, smallest: bool = False) -> list[Row]:
     """Measure the median time of the app divided by that of the plain slider, for each case."""
+    cases = CASES[:1] if smallest else CASES
+    turns = 1 if smallest else TURNS
     ratios: list[Row] = []
     all_bare_times: list[float] = []
     with jupyter.serve() as server, chromium.launch() as browser:
-        for heads, length, slider, target in CASES:
+        for heads, length, slider, target in cases:
             server.write("latency", SLIDER_AND_TEXT, APP.format(heads=heads, length=length))
             context = browser.new_context(viewport={"width": 1280, "height": 900})
             notebook = NotebookPage(context.new_page(), server)
@@ -78,7 +80,7 @@ def main() -> list[Row]:
 
             bare_times = []
             app_times = []
-            for _ in range(TURNS):
+            for _ in range(turns):
                 bare_times += drag(notebook.page, ".bare", "s-bare")
                 app_times += drag(notebook.page, ".alibi-app", f"s-{slider}")
             context.close()
