@@ -9,16 +9,32 @@ from alibi_viz.models.positions import registry
 
 # These read /proc, fork, send signals, or compare what is installed with constraints.txt, which is
 # Linux's.
-LINUX = ["test_cli.py", "test_environment.py", "test_files.py", "test_memory.py"]
-collect_ignore = [] if sys.platform == "linux" else LINUX
+ON_LINUX_ONLY = {"test_cli.py", "test_environment.py", "test_files.py"}
 # These need the lab, or libraries to compare with. `make test-core` runs without them.
-if find_spec("pandas") is None:
-    collect_ignore += [
-        "attention/test_gpu.py",
-        "models/test_custom.py",
-        "models/test_formulas.py",
-        "models/test_pretrained.py",
-    ]
+WITH_THE_LAB_ONLY = [
+    "attention/test_gpu.py",
+    "models/test_custom.py",
+    "models/test_formulas.py",
+    "models/test_pretrained.py",
+]
+HAS_THE_LAB = find_spec("pandas") is not None
+collect_ignore = [] if HAS_THE_LAB else WITH_THE_LAB_ONLY
+
+
+def pytest_collection_modifyitems(items):
+    """Skip on other systems what needs Linux."""
+    if sys.platform == "linux":
+        return
+    for item in items:
+        if item.path.name in ON_LINUX_ONLY:
+            item.add_marker(pytest.mark.skip(reason="needs Linux: /proc, fork and signals"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say which files were left out."""
+    if not HAS_THE_LAB:
+        files = ", ".join(WITH_THE_LAB_ONLY)
+        terminalreporter.write_line(f"not run: {files}; they need pip install 'alibi-viz[lab]'")
 
 
 @pytest.fixture(autouse=True)
