@@ -22,7 +22,6 @@ from tests.rows import each_case
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
 SHORT = {"length": 16}
-HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # of models in use
 
 right_bias = bias_of(alibi_slopes)
 
@@ -71,26 +70,23 @@ def none_at_all(heads):
     return []
 
 
-SLOPES = [
-    pytest.param("heads share a slope", all_equal, {"num_heads": 12}, id="all heads equal"),
-    pytest.param("other slopes", random_slopes, {"num_heads": 12}, id="random"),
-    pytest.param("first slope is 1", doubled, {"num_heads": 8}, id="twice, with 8 heads"),
-    pytest.param(
-        "first slope is 1", both_parts_from_one, {"num_heads": [8, 12]}, id="both parts from 1"
-    ),
-    pytest.param(
-        "slopes of a head slice", first_half_twice, {"num_heads": [8, 12]}, id="first half twice"
-    ),
-    pytest.param("geometric slopes", geometric_above_eight_heads, {}, id="above 8 heads"),
-    pytest.param("bias multiplied", times_1_001, {}, id="times 1.001"),
-    pytest.param("negative slopes", negative, {}, id="negative"),
-    pytest.param("raises an error", raises, {}, id="KeyError"),
-    pytest.param("wrong type", an_object, {}, id="an object"),
-    pytest.param("wrong shape", none_at_all, {}, id="an empty list"),
-]
+# {what the slopes are: (the fault, the function, options of the check)}
+SLOPES = {
+    "all heads equal": ("heads share a slope", all_equal, {"num_heads": 12}),
+    "random": ("other slopes", random_slopes, {"num_heads": 12}),
+    "twice, with 8 heads": ("first slope is 1", doubled, {"num_heads": 8}),
+    "both parts from 1": ("first slope is 1", both_parts_from_one, {"num_heads": [8, 12]}),
+    "first half twice": ("slopes of a head slice", first_half_twice, {"num_heads": [8, 12]}),
+    "above 8 heads": ("geometric slopes", geometric_above_eight_heads, {}),
+    "times 1.001": ("bias multiplied", times_1_001, {}),
+    "negative": ("negative slopes", negative, {}),
+    "KeyError": ("raises an error", raises, {}),
+    "an object": ("wrong type", an_object, {}),
+    "an empty list": ("wrong shape", none_at_all, {}),
+}
 
 
-@pytest.mark.parametrize(("fault", "function", "options"), SLOPES)
+@each_case(("fault", "function", "options"), SLOPES)
 def test_fault_of_slopes_is_the_only_one_named(fault, function, options):
     assert names(check.slopes(function, **options)) == {fault}
 
@@ -198,91 +194,89 @@ def every_third_key_larger(heads, queries, keys):
     return right_bias(heads, queries, keys) * (1 + 0.1 * (torch.arange(keys) % 3))
 
 
-def bias_case(fault, function, case, **options):  # a ParameterSet
-    options.setdefault("length", 64)
-    return pytest.param(fault, function, options, id=f"{fault}: {case}")
+def colliding(form, dtype, of=flat_and_uneven_slopes):
+    """A bias that rounds positions, or their products with slopes, to a dtype."""
+    return partial(faulty.colliding, form, dtype, of=of)
 
 
-BIASES = [
-    bias_case("other slopes", bias_of(reciprocal_slopes), "1 / head"),
-    bias_case("other slopes", bias_of(shifted_slopes), "0.001 more", num_heads=8, length=16),
-    bias_case("sign reversed in one branch", reversed_while_decoding, "while decoding"),
-    bias_case("length cap", wrapping_index, "index wraps around", num_heads=4, length=140),
-    bias_case(
-        "right up to a distance, then a jump", wrapping_distance, "at 64", num_heads=4, length=140
+FLAT_AND_UNEVEN = {"num_heads": 2, "slopes": flat_and_uneven_slopes}
+# As SLOPES, with a length of 64 unless the options have another
+BIASES = {
+    "1 / head": ("other slopes", bias_of(reciprocal_slopes), {}),
+    "0.001 more": ("other slopes", bias_of(shifted_slopes), {"num_heads": 8, **SHORT}),
+    "reversed while decoding": ("sign reversed in one branch", reversed_while_decoding, {}),
+    "index wraps around": ("length cap", wrapping_index, {"num_heads": 4, "length": 140}),
+    "jump at 64": (
+        "right up to a distance, then a jump",
+        wrapping_distance,
+        {"num_heads": 4, "length": 140},
     ),
-    bias_case("distance in steps", in_steps_of_3, "of 3"),
-    bias_case("length cap", bias_of(alibi_slopes, cap=1), "at 1", length=3),
-    bias_case("length cap", bias_of(alibi_slopes, cap=255), "at 255", length=257),
-    bias_case("no bias", only_while_decoding, "except while decoding", **SHORT),
-    bias_case("no bias", no_bias, "0", **SHORT),
-    bias_case("added twice", twice_while_decoding, "while decoding", **SHORT),
-    bias_case("bias before scaling", divided_by_model_width, "by sqrt(d_model)"),
-    *(
-        bias_case(
-            "bias before scaling", partial(divided_by_head_dim, head_dim), f"{head_dim}", **SHORT
-        )
-        for head_dim in HEAD_DIMS
-    ),
-    *(
-        bias_case(
-            "colliding positions",
-            partial(faulty.colliding, form, torch.bfloat16, of=flat_and_uneven_slopes),
-            f"bfloat16, form {form}",
-            num_heads=2,
-            slopes=flat_and_uneven_slopes,
-            length=300,
-        )
-        for form in range(6)
-    ),
-    *(
-        bias_case(
-            "colliding positions",
-            partial(faulty.colliding, form, torch.float16, of=flat_and_uneven_slopes),
-            f"float16, form {form}",
-            num_heads=2,
-            slopes=flat_and_uneven_slopes,
-            length=2500,
-        )
-        for form in range(6)
-    ),
-    bias_case(
+    "steps of 3": ("distance in steps", in_steps_of_3, {}),
+    "cap at 1": ("length cap", bias_of(alibi_slopes, cap=1), {"length": 3}),
+    "cap at 255": ("length cap", bias_of(alibi_slopes, cap=255), {"length": 257}),
+    "only while decoding": ("no bias", only_while_decoding, SHORT),
+    "0": ("no bias", no_bias, SHORT),
+    "twice while decoding": ("added twice", twice_while_decoding, SHORT),
+    "divided by sqrt(d_model)": ("bias before scaling", divided_by_model_width, {}),
+    "divided by sqrt(8)": ("bias before scaling", partial(divided_by_head_dim, 8), SHORT),
+    "divided by sqrt(80)": ("bias before scaling", partial(divided_by_head_dim, 80), SHORT),
+    "divided by sqrt(256)": ("bias before scaling", partial(divided_by_head_dim, 256), SHORT),
+    "positions in bfloat16": (
         "colliding positions",
-        partial(faulty.colliding, 0, torch.bfloat16),
-        "in an encoder",
-        causal=False,
-        length=300,
+        colliding(1, torch.bfloat16),
+        {**FLAT_AND_UNEVEN, "length": 300},
     ),
-    bias_case("colliding positions", rounded_for_one_query, "for one query", length=300),
-    bias_case(
+    "products in bfloat16": (
         "colliding positions",
-        partial(faulty.colliding, 5, torch.bfloat16, of=without_the_first),
-        "with a slope of 0",
-        slopes=without_the_first,
+        colliding(3, torch.bfloat16),
+        {**FLAT_AND_UNEVEN, "length": 300},
     ),
-    bias_case("bias multiplied", partial(times, 1 + 2**-14), "times 1.00006"),
-    bias_case("bias multiplied", partial(times, 1 + 2**-10), "times 1.001"),
-    bias_case("bias multiplied", partial(times, 1 / 2), "halved"),
-    bias_case(
-        "bias multiplied", partial(times, 1 / 160), "times 1 / 160", num_heads=[8], length=16
+    "slopes and positions in bfloat16": (
+        "colliding positions",
+        colliding(4, torch.bfloat16),
+        {**FLAT_AND_UNEVEN, "length": 300},
     ),
-    bias_case(
-        "bias multiplied", divided_by_keys, "by the number of keys", num_heads=[8], length=20
+    "products in float16": (
+        "colliding positions",
+        colliding(2, torch.float16),
+        {**FLAT_AND_UNEVEN, "length": 2500},
     ),
-    bias_case("one direction only", only_earlier_keys_count, "later keys get 0", causal=False),
-    bias_case("raises an error", raises, "always"),
-    bias_case(
-        "raises an error", error_for_one_query_and_many_keys, "while decoding far", length=140
+    "rounded, in an encoder": (
+        "colliding positions",
+        colliding(0, torch.bfloat16, of=alibi_slopes),
+        {"causal": False, "length": 300},
     ),
-    bias_case("returns NaN", all_nan, "everywhere"),
-    bias_case("wrong shape", twice_as_many_heads, "twice as many heads"),
-    bias_case("unknown fault", every_third_key_larger, "every third key", **SHORT),
-]
+    "rounded for one query": ("colliding positions", rounded_for_one_query, {"length": 300}),
+    "rounded, with a slope of 0": (
+        "colliding positions",
+        colliding(5, torch.bfloat16, of=without_the_first),
+        {"slopes": without_the_first},
+    ),
+    "times 1.00006": ("bias multiplied", partial(times, 1 + 2**-14), {}),
+    "times 1.001": ("bias multiplied", partial(times, 1 + 2**-10), {}),
+    "halved": ("bias multiplied", partial(times, 1 / 2), {}),
+    "times 1 / 160": ("bias multiplied", partial(times, 1 / 160), {"num_heads": [8], **SHORT}),
+    "by the number of keys": (
+        "bias multiplied",
+        divided_by_keys,
+        {"num_heads": [8], "length": 20},
+    ),
+    "later keys get 0": ("one direction only", only_earlier_keys_count, {"causal": False}),
+    "error": ("raises an error", raises, {}),
+    "error while decoding far": (
+        "raises an error",
+        error_for_one_query_and_many_keys,
+        {"length": 140},
+    ),
+    "NaN": ("returns NaN", all_nan, {}),
+    "twice as many heads": ("wrong shape", twice_as_many_heads, {}),
+    "every third key": ("unknown fault", every_third_key_larger, SHORT),
+}
 
 
-@pytest.mark.parametrize(("fault", "function", "options"), BIASES)
+@each_case(("fault", "function", "options"), BIASES)
 def test_fault_of_a_bias_is_the_only_one_named(fault, function, options):
-    assert names(check.bias(function, **options)) == {fault}
+    assert names(check.bias(function, **{"length": 64, **options})) == {fault}
 
 
 # Attention functions
@@ -349,56 +343,57 @@ def values_of_another_sequence_beyond_100_keys(query, key, value):
     return attend(query, key, value.roll(1, 0) if key.shape[2] > 100 else value)
 
 
-def attention_case(fault, function, **options):
-    function_name = getattr(function, "__name__", "partial")
-    options.setdefault("length", 64)
-    return pytest.param(fault, function, options, id=f"{fault}: {function_name}")
-
-
-ATTENTION = [
+# As BIASES
+ATTENTION = {
     # Not "while decoding", although the long calls have few queries
-    attention_case("no bias", no_bias_below_600_keys, num_heads=[4], head_dim=64, length=640),
-    attention_case("bias multiplied", bias_divided_by_keys),
-    attention_case("future not masked", faulty.lower_triangle_without_a_mask),
-    attention_case("mask too weak for some heads", weak_mask),
-    attention_case("one key ahead", one_key_ahead),
-    attention_case("only earlier keys", attend, causal=False),
-    attention_case("wrong keys", key_of_the_first_head),
-    attention_case("padding not masked", padding_ignored, padding=True),
-    attention_case(
-        "padding changes the bias", faulty.padded, num_heads=[8], padding=True, causal=False
+    "no bias below 600 keys": (
+        "no bias",
+        no_bias_below_600_keys,
+        {"num_heads": [4], "head_dim": 64, "length": 640},
     ),
-    attention_case("raises an error", raises),
-    attention_case("raises an error", attend, dtype=torch.bfloat16, convert=Tensor.numpy),
-    attention_case("wrong type", two_tensors),
-    attention_case("wrong shape", heads_joined),
-    attention_case("not a weighted average", mean_subtracted, **SHORT),
-    attention_case("not a weighted average", partial(scaled_by_position, 0.5), **SHORT),
-    attention_case("not a weighted average", partial(scaled_by_position, 1.5), **SHORT),
-    attention_case("unknown fault", faulty.in_half_precision),
+    "bias divided by keys": ("bias multiplied", bias_divided_by_keys, {}),
+    "lower triangle, no mask": ("future not masked", faulty.lower_triangle_without_a_mask, {}),
+    "weak mask": ("mask too weak for some heads", weak_mask, {}),
+    "one key ahead": ("one key ahead", one_key_ahead, {}),
+    "only earlier keys": ("only earlier keys", attend, {"causal": False}),
+    "key of the first head": ("wrong keys", key_of_the_first_head, {}),
+    "padding ignored": ("padding not masked", padding_ignored, {"padding": True}),
+    "queries count padding": (
+        "padding changes the bias",
+        faulty.padded,
+        {"num_heads": [8], "padding": True, "causal": False},
+    ),
+    "error": ("raises an error", raises, {}),
+    "numpy has no bfloat16": (
+        "raises an error",
+        attend,
+        {"dtype": torch.bfloat16, "convert": Tensor.numpy},
+    ),
+    "two tensors": ("wrong type", two_tensors, {}),
+    "heads joined": ("wrong shape", heads_joined, {}),
+    "mean subtracted": ("not a weighted average", mean_subtracted, SHORT),
+    "smaller by position": ("not a weighted average", partial(scaled_by_position, 0.5), SHORT),
+    "larger by position": ("not a weighted average", partial(scaled_by_position, 1.5), SHORT),
+    "in half precision": ("unknown fault", faulty.in_half_precision, {}),
     # These show with random inputs only.
-    attention_case("unknown fault", queries_of_another_sequence),
-    attention_case("wrong keys", keys_of_another_head_while_decoding),
-    attention_case(
+    "queries of another sequence": ("unknown fault", queries_of_another_sequence, {}),
+    "keys of another head": ("wrong keys", keys_of_another_head_while_decoding, {}),
+    "larger content far": (
         "content multiplied",
         larger_content_beyond_100_keys,
-        num_heads=[4],
-        head_dim=32,
-        length=140,
+        {"num_heads": [4], "head_dim": 32, "length": 140},
     ),
-    attention_case(
+    "values of another sequence far": (
         "unknown fault",
         values_of_another_sequence_beyond_100_keys,
-        num_heads=[4],
-        head_dim=64,
-        length=140,
+        {"num_heads": [4], "head_dim": 64, "length": 140},
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("fault", "function", "options"), ATTENTION)
+@each_case(("fault", "function", "options"), ATTENTION)
 def test_fault_of_attention_is_the_only_one_named(fault, function, options):
-    assert names(check.attention(function, **options)) == {fault}
+    assert names(check.attention(function, **{"length": 64, **options})) == {fault}
 
 
 ALONE = [fault for faults in PARTS.values() for fault in faults if fault]
@@ -409,7 +404,7 @@ def test_fault_of_one_part_is_the_only_one_named(fault):
     assert names(check.attention(with_faults(fault), length=64)) == {fault}
 
 
-@settings(max_examples=9, deadline=None, derandomize=True)
+@settings(max_examples=settings().max_examples // 10)  # each takes half a second
 @given(st.tuples(*(st.sampled_from(list(faults)) for faults in PARTS.values())))
 def test_faults_that_come_together_are_all_named_and_no_other(faults):
     expected = set(faults) - {""}
@@ -423,7 +418,9 @@ def test_faults_that_come_together_are_all_named_and_no_other(faults):
 
 
 def test_every_fault_has_a_test():
-    tested = {case.values[0] for case in (*SLOPES, *BIASES, *ATTENTION)}
+    tested = set()
+    for table in (SLOPES, BIASES, ATTENTION):
+        tested |= {fault for fault, _, _ in table.values()}
     tested |= set(ALONE)
     tested |= {exhibit.fault for exhibit in gallery.EXHIBITS}
     elsewhere = {
@@ -454,14 +451,14 @@ def own_value(query, key, value):
     return value[:, :, -query.shape[2] :]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "expected"),
-    [
-        (faulty.rotated, {"content depends on position", "no bias"}),
-        (scaled_and_without_mask, {"added twice", "rewarded future"}),
-        (neither_bias_nor_mask, {"no bias", "future not masked"}),
-        (own_value, {"window"}),
-    ],
+    {
+        "rotated": (faulty.rotated, {"content depends on position", "no bias"}),
+        "twice, without mask": (scaled_and_without_mask, {"added twice", "rewarded future"}),
+        "neither bias nor mask": (neither_bias_nor_mask, {"no bias", "future not masked"}),
+        "own value": (own_value, {"window"}),
+    },
 )
 def test_faults_with_one_cause_are_told_apart(function, expected):
     assert names(check.attention(function, length=64)) == expected

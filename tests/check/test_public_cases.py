@@ -92,81 +92,76 @@ def additive_mask_of_20(query, key, value):
     return (query @ key.mT * head_dim**-0.5 + bias).softmax(-1) @ value
 
 
-WRONG = [
-    pytest.param(
-        mask_forgotten_for_one_query,
-        {**SHORT, "padding": True},
-        "padding not masked",
-        "padding in front and 1 query",
-        id="mask forgotten for one query",
-    ),
-    pytest.param(
-        mask_forgotten_for_a_batch_of_one,
-        {**SHORT, "padding": True},
-        "padding not masked",
-        "a batch of one",
-        id="mask forgotten for a batch of one",
-    ),
-    pytest.param(strides_ignored, SHORT, "strides ignored", "not contiguous", id="strides ignored"),
-    pytest.param(
-        strides_of_queries_ignored,
-        SHORT,
-        "strides ignored",
-        "not contiguous",
-        id="strides of queries ignored",
-    ),
-    pytest.param(
-        scale_of_64_channels, SHORT, "content multiplied", "head_dim 104", id="scale of 64 channels"
-    ),
-    pytest.param(
-        first_64_channels, SHORT, "content multiplied", "head_dim 104", id="first 64 channels"
-    ),
-    pytest.param(
-        no_bias_for_a_batch_of_one,
-        SHORT,
-        "no bias",
-        "a batch of one",
-        id="no bias for a batch of one",
-    ),
-    pytest.param(
-        no_bias_for_few_queries_and_many_keys,
-        {"num_heads": [8], "length": 140},
-        "no bias",
-        "5 queries and 140 keys",
-        id="no bias for few queries of many keys",
-    ),
-    pytest.param(
-        reversed_beyond_a_block,
-        {"num_heads": [8], "length": 140},
-        "sign reversed in one branch",
-        "130 queries",
-        id="reversed beyond a block",
-    ),
-    pytest.param(
-        slopes_of_the_key_heads,
-        SHORT,
-        "slopes of the key heads while decoding",
-        "1 query",
-        id="slopes of the key heads",
-    ),
-    pytest.param(
-        key_heads_in_turn,
-        {**SHORT, "group_size": 4},
-        "key heads in another order",
-        "take turns on 2 key heads",
-        id="key heads in turn",
-    ),
-    pytest.param(
-        additive_mask_of_20,
-        {"num_heads": [8], "length": 64},
-        "mask too weak for some heads",
-        "sees keys after the query",
-        id="additive mask",
-    ),
-]
+OF_8_HEADS = {"num_heads": [8], "length": 140}
 
 
-@pytest.mark.parametrize(("function", "options", "fault", "words"), WRONG)
+@each_case(
+    ("function", "options", "fault", "words"),
+    {
+        "mask forgotten for one query": (
+            mask_forgotten_for_one_query,
+            {**SHORT, "padding": True},
+            "padding not masked",
+            "padding in front and 1 query",
+        ),
+        "mask forgotten for a batch of one": (
+            mask_forgotten_for_a_batch_of_one,
+            {**SHORT, "padding": True},
+            "padding not masked",
+            "a batch of one",
+        ),
+        "strides ignored": (strides_ignored, SHORT, "strides ignored", "not contiguous"),
+        "strides of queries ignored": (
+            strides_of_queries_ignored,
+            SHORT,
+            "strides ignored",
+            "not contiguous",
+        ),
+        "scale of 64 channels": (
+            scale_of_64_channels,
+            SHORT,
+            "content multiplied",
+            "head_dim 104",
+        ),
+        "first 64 channels": (first_64_channels, SHORT, "content multiplied", "head_dim 104"),
+        "no bias for a batch of one": (
+            no_bias_for_a_batch_of_one,
+            SHORT,
+            "no bias",
+            "a batch of one",
+        ),
+        "no bias for few queries of many keys": (
+            no_bias_for_few_queries_and_many_keys,
+            OF_8_HEADS,
+            "no bias",
+            "5 queries and 140 keys",
+        ),
+        "reversed beyond a block": (
+            reversed_beyond_a_block,
+            OF_8_HEADS,
+            "sign reversed in one branch",
+            "130 queries",
+        ),
+        "slopes of the key heads": (
+            slopes_of_the_key_heads,
+            SHORT,
+            "slopes of the key heads while decoding",
+            "1 query",
+        ),
+        "key heads in turn": (
+            key_heads_in_turn,
+            {**SHORT, "group_size": 4},
+            "key heads in another order",
+            "take turns on 2 key heads",
+        ),
+        "additive mask": (
+            additive_mask_of_20,
+            {"num_heads": [8], "length": 64},
+            "mask too weak for some heads",
+            "sees keys after the query",
+        ),
+    },
+)
 def test_wrong_attention_is_named_with_its_condition(function, options, fault, words):
     (finding,) = check.attention(function, **options).findings
     assert finding.name == fault
@@ -307,31 +302,29 @@ def needs_contiguous_inputs(query, key, value):
     return attend(query, key, value)
 
 
-RIGHT = [
-    pytest.param(attend, {}, id="ALiBi"),
-    pytest.param(masked, {"padding": True, "length": 64}, id="padding on both sides"),
-    pytest.param(masked, {"padding": "left", "length": 64}, id="padding in front"),
-    pytest.param(encoder, {"padding": True, "causal": False, "length": 64}, id="encoder"),
-    pytest.param(
-        encoder_that_takes_lengths,
-        {"padding": "right", "causal": False, "length": 64},
-        id="lengths, right",
-    ),
-    pytest.param(
-        encoder_that_takes_lengths,
-        {"padding": True, "causal": False, "length": 64},
-        id="lengths",
-    ),
-    pytest.param(soft_cap_of_50, {"softcap": 50, "length": 64}, id="soft cap"),
-    pytest.param(scale_of_mup, {"scale": 1 / 64, "length": 64}, id="scale"),
-    pytest.param(window_of_32, {"window": 32, "length": 64}, id="window"),
-    pytest.param(window_of_one, {"window": 1, "scale": 0.5, "length": 16}, id="window of one"),
-    pytest.param(needs_64_channels, {"length": 64}, id="one head_dim"),
-    pytest.param(needs_contiguous_inputs, {"length": 64}, id="contiguous inputs only"),
-]
-
-
-@pytest.mark.parametrize(("function", "options"), RIGHT)
+@each_case(
+    ("function", "options"),
+    {
+        "ALiBi": (attend, {}),
+        "padding on both sides": (masked, {"padding": True, "length": 64}),
+        "padding in front": (masked, {"padding": "left", "length": 64}),
+        "encoder": (encoder, {"padding": True, "causal": False, "length": 64}),
+        "lengths, right": (
+            encoder_that_takes_lengths,
+            {"padding": "right", "causal": False, "length": 64},
+        ),
+        "lengths": (
+            encoder_that_takes_lengths,
+            {"padding": True, "causal": False, "length": 64},
+        ),
+        "soft cap": (soft_cap_of_50, {"softcap": 50, "length": 64}),
+        "scale": (scale_of_mup, {"scale": 1 / 64, "length": 64}),
+        "window": (window_of_32, {"window": 32, "length": 64}),
+        "window of one": (window_of_one, {"window": 1, "scale": 0.5, "length": 16}),
+        "one head_dim": (needs_64_channels, {"length": 64}),
+        "contiguous inputs only": (needs_contiguous_inputs, {"length": 64}),
+    },
+)
 def test_right_attention_is_not_accused(function, options):
     check.attention(function, **options).raise_for_faults()
 

@@ -13,7 +13,7 @@ def agreeing(num_heads):
     return {row["system"] for row in compare_slope_rules(num_heads) if row["agrees"]}
 
 
-@pytest.mark.parametrize("num_heads", [1, 2, 32, 64])
+@pytest.mark.parametrize("num_heads", [1, 2, 64])
 def test_six_systems_agree_for_powers_of_two(num_heads):
     assert agreeing(num_heads) == {"fairseq", "bloom", "mpt", "labml 2021", "jaketae", "mlx 2023"}
 
@@ -30,7 +30,7 @@ def test_halving_agrees_too_for_eight_heads():
     }
 
 
-@pytest.mark.parametrize("num_heads", [3, 7, 12, 31, 40])
+@pytest.mark.parametrize("num_heads", [3, 12, 40])
 def test_three_systems_agree_for_other_head_counts(num_heads):
     assert agreeing(num_heads) == {"fairseq", "bloom", "mpt"}
 
