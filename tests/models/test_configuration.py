@@ -33,7 +33,7 @@ def test_a_wrong_setting_is_named(fields, message):
         TransformerConfig(**fields)
 
 
-@pytest.mark.parametrize("num_heads", [1, 6, 64])
+@pytest.mark.parametrize("num_heads", [1, 6])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_largest_factor_gives_finite_slopes(scheme, num_heads):
     config = TransformerConfig(

@@ -22,9 +22,9 @@ LENGTH = 32
 VOCABULARY = 50
 
 every_method = pytest.mark.parametrize("name", list(POSITIONS))
-every_encoder = pytest.mark.parametrize(
-    "name", [name for name, method in POSITIONS.items() if not method.decoder_only]
-)
+# A bias, turned queries and keys, added vectors, and a bias that reads the input: what the rest of
+# a model can depend on
+each_kind = pytest.mark.parametrize("name", ["alibi", "rotary", "learned", "forget"])
 
 
 def config(name, **fields):
@@ -131,7 +131,7 @@ def test_only_the_forget_gate_has_parameters_in_each_layer(name):
 
 
 @every_method
-@pytest.mark.parametrize("length", [0, 1, 17, LENGTH, LENGTH + 1, 3 * LENGTH, 16 * LENGTH + 1])
+@pytest.mark.parametrize("length", [0, LENGTH + 1, 16 * LENGTH + 1])
 @torch.no_grad()
 def test_logits_are_finite_at_any_length_that_is_defined(name, length):
     model = language_model(name)
@@ -179,7 +179,7 @@ def test_a_decoder_does_not_depend_on_later_tokens(name):
     torch.testing.assert_close(stack(changed)[:, :6], stack(x)[:, :6], atol=1e-6, rtol=0)
 
 
-@every_encoder
+@pytest.mark.parametrize("name", ["alibi", "rotary", "forget"])
 @torch.no_grad()
 def test_an_encoder_depends_on_later_tokens(name):
     x = inputs(10, 10).x
@@ -188,7 +188,7 @@ def test_an_encoder_depends_on_later_tokens(name):
     assert not torch.allclose(stack(changed)[:, :6], stack(x)[:, :6], atol=1e-3)
 
 
-@every_encoder
+@pytest.mark.parametrize("name", ["alibi", "rotary", "none"])
 @torch.no_grad()
 def test_an_encoder_depends_on_the_order_unless_it_has_no_positions(name):
     x = inputs(10, 10).x
@@ -207,7 +207,7 @@ def test_a_decoder_depends_on_the_order(name):
     assert not torch.allclose(stack(x[:, order]), stack(x)[:, order], atol=1e-3)
 
 
-@every_method
+@each_kind
 @torch.no_grad()
 def test_the_last_positions_alone_have_the_same_output(name):
     x = inputs(10, 10).x
@@ -216,14 +216,13 @@ def test_the_last_positions_alone_have_the_same_output(name):
 
 
 @every_method
-@pytest.mark.parametrize("heads", [1, 2])
-def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name, heads):
+def test_a_method_with_a_bias_for_another_number_of_heads_is_refused(name):
     """A bias for one head would be broadcast to all."""
-    position = position_of(name, num_heads=heads)
+    position = position_of(name, num_heads=1)
     if not position.has_bias:
         assert position.num_heads is None
         return
-    message = f"position must have num_heads={HEADS}, got one with {heads} heads"
+    message = f"position must have num_heads={HEADS}, got one with 1 heads"
     with pytest.raises(ValueError, match=message):
         SelfAttention(position, WIDTH, HEADS)
 
@@ -280,7 +279,7 @@ def test_decoding_with_a_cache_gives_the_logits_of_one_pass(name):
     torch.testing.assert_close(torch.cat(steps, dim=1), model(tokens), atol=2e-5, rtol=1e-4)
 
 
-@every_method
+@each_kind
 @torch.no_grad()
 def test_decoding_goes_on_after_tokens_were_removed(name):
     model = language_model(name)
@@ -293,7 +292,7 @@ def test_decoding_goes_on_after_tokens_were_removed(name):
     torch.testing.assert_close(continued, model(tokens)[:, 7:], atol=2e-5, rtol=1e-4)
 
 
-@every_method
+@each_kind
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_cache_changes_no_generated_text(name, temperature):
     model = language_model(name)
@@ -310,7 +309,7 @@ def test_a_cache_changes_no_generated_text(name, temperature):
 # Attention
 
 
-LENGTHS = pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 5), (1, 6), (3, 7)])
+LENGTHS = pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7)])
 
 
 @every_method
@@ -356,7 +355,7 @@ def test_extreme_content_gives_finite_outputs_and_gradients(name):
     assert bool(gradient.isfinite().all())
 
 
-@every_method
+@each_kind
 def test_heads_that_share_a_key_head_attend_as_with_copies_of_it(name):
     num_heads = 4
     width = num_heads * HEAD_DIM
@@ -376,7 +375,7 @@ def two_copies(weight):
     return weight.unflatten(0, (-1, HEAD_DIM)).repeat_interleave(2, dim=0).flatten(0, 1)
 
 
-@every_method
+@each_kind
 def test_dropout_drops_weights_and_scales_the_others(name):
     position = position_of(name)
     query, key, value, x = inputs(30, 30)

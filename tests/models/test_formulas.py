@@ -170,16 +170,17 @@ def test_bias_equals_its_formula(case, queries, keys):
             assert bias[head, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
 
 
-every_short_length = pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
+# Around 16 and 32, where distances begin to share buckets, and far beyond
+some_lengths = pytest.mark.parametrize("length", [1, 16, 31, 32, 1000])
 
 
-@every_short_length
+@some_lengths
 def test_a_t5_bucket_holds_neighboring_distances(length):
     buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000))
     assert bool((buckets.diff() >= 0).all())
 
 
-@every_short_length
+@some_lengths
 def test_no_distance_falls_into_an_untrained_t5_bucket(length):
     """A quarter of the training length is enough to meet them all."""
     buckets = T5Buckets(1, 4 * length).bucket(torch.arange(5000)).tolist()
@@ -187,7 +188,7 @@ def test_no_distance_falls_into_an_untrained_t5_bucket(length):
     assert set(buckets) == set(in_training)
 
 
-@every_short_length
+@some_lengths
 def test_far_distances_fall_into_the_last_t5_bucket(length):
     position = T5Buckets(1, 4 * length)
     assert position.bucket(torch.tensor([5000])).tolist() == [position.num_buckets - 1]
@@ -397,8 +398,9 @@ def test_rotary_is_the_same_when_compiled(monkeypatch):
     assert compiled._tables == {}
 
 
-@pytest.mark.parametrize("s", [1.5, 4.0, 16.0])
-@pytest.mark.parametrize(("head_dim", "trained_length"), [(16, 64), (64, 512), (128, 4096)])
+@pytest.mark.parametrize(
+    ("head_dim", "trained_length", "s"), [(16, 64, 4.0), (64, 512, 1.5), (128, 4096, 16.0)]
+)
 def test_yarn_equals_transformers(head_dim, trained_length, s):
     transformers = pytest.importorskip("transformers")
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: PLC0415  # after importorskip
@@ -420,7 +422,7 @@ def test_yarn_equals_transformers(head_dim, trained_length, s):
     torch.testing.assert_close(scaled.frequencies.float(), frequencies)
 
 
-@pytest.mark.parametrize("trained_length", [1, 2, 6, 7])
+@pytest.mark.parametrize("trained_length", [1, 2, 7])
 def test_yarn_at_very_short_lengths_keeps_only_the_fastest_pair(trained_length):
     scaled = yarn_frequencies(8, trained_length, s=4.0)
     unscaled = yarn_frequencies(8, trained_length, s=1.0)
@@ -460,9 +462,10 @@ def rectified_logit(query, key, distance, trained_length):
     return total / math.sqrt(DIM)
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["decoder", "encoder"])
-@pytest.mark.parametrize("query_length", [1, 5, 12])
-@pytest.mark.parametrize("trained_length", [1, 4, 11])
+@pytest.mark.parametrize(
+    ("trained_length", "query_length", "causal"),
+    [(1, 5, True), (4, 1, True), (4, 12, True), (4, 12, False), (11, 5, False)],
+)
 def test_angles_of_rerope_stop_at_the_largest_distance_of_training(
     trained_length, query_length, causal
 ):
@@ -502,7 +505,7 @@ def test_rerope_attends_with_its_own_logits():
         torch.testing.assert_close(attended[:, head], expected, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("i", "j"), [(5, 5), (6, 2), (100, 0), (2048, 1), (4096, 4000), (4096, 0)])
+@pytest.mark.parametrize(("i", "j"), [(5, 5), (6, 2), (2048, 1), (4096, 4000), (4096, 0)])
 def test_xpos_logits_are_rotary_logits_times_a_power(i, j):
     """z_k^((i - j) / 512), with z_k = (2k / DIM + 0.4) / 1.4 for pair k."""
     query = normal(1, 1, 4097, DIM)

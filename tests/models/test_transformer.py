@@ -99,17 +99,26 @@ def test_a_wrong_input_of_the_stack_is_named(x, error, message):
         small_model().transformer(x)
 
 
+def test_a_stack_of_one_block_checks_its_input_and_applies_it():
+    stack = small_model(num_layers=1).transformer
+    with pytest.raises(ValueError, match=r"got shape \[2, 5, 23\]"):
+        stack(X[..., :23])
+    x = torch.randn(2, 5, 24)
+    (block,) = stack.blocks
+    assert torch.equal(stack(x), stack.norm(block(x)))
+
+
 def test_autocast_casts_an_input_of_the_stack():
     stack = small_model().transformer
     with torch.autocast("cpu", torch.bfloat16):
         assert stack(X.bfloat16()).shape == X.shape
 
 
-ON_META = [pytest.param({"position": name}, id=name) for name in POSITIONS]
-ON_META.append(pytest.param({"learned_slopes": True}, id="learned slopes"))
+ON_META = {name: {"position": name} for name in POSITIONS}
+ON_META["learned slopes"] = {"learned_slopes": True}
 
 
-@pytest.mark.parametrize("fields", ON_META)
+@each_case("fields", ON_META)
 def test_a_model_on_the_meta_device_works_once_it_has_weights(fields):
     expected = small_model(**fields)
     with torch.device("meta"):
@@ -119,7 +128,7 @@ def test_a_model_on_the_meta_device_works_once_it_has_weights(fields):
     assert torch.equal(model(PROMPT), expected(PROMPT))
 
 
-@pytest.mark.parametrize("fields", ON_META)
+@each_case("fields", ON_META)
 def test_a_model_on_the_meta_device_can_be_assigned_weights(fields):
     expected = small_model(**fields)
     with torch.device("meta"):
