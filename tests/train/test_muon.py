@@ -6,12 +6,9 @@ import pytest
 import torch
 
 from alibi_viz.train.muon import Muon, orthogonalized
+from tests.rows import each_case
 
-SHAPES = [
-    pytest.param((64, 64), id="square"),
-    pytest.param((96, 32), id="tall"),
-    pytest.param((32, 96), id="wide"),
-]
+each_shape = each_case("shape", {"square": (64, 64), "tall": (96, 32), "wide": (32, 96)})
 
 
 def random_matrix(*shape, seed=0):
@@ -37,7 +34,7 @@ def after_steps(matrix, gradients, **options):
 # The orthogonalization
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_shape
 def test_all_singular_values_become_about_one(shape):
     matrix = with_singular_values(torch.linspace(10, 1, min(shape)), shape)
     values = torch.linalg.svdvals(orthogonalized(matrix))
@@ -45,7 +42,7 @@ def test_all_singular_values_become_about_one(shape):
     assert float(values.max()) < 1.3
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_shape
 def test_the_singular_vectors_stay(shape):
     matrix = random_matrix(*shape)
     left, _, right = torch.linalg.svd(matrix, full_matrices=False)
@@ -73,7 +70,7 @@ def test_zeros_stay_zeros():
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="older versions of torch have no Muon")
-@pytest.mark.parametrize("shape", SHAPES)
+@each_shape
 def test_steps_are_those_of_torch_but_for_the_rounding_of_bfloat16(shape):
     matrix = random_matrix(*shape)
     gradients = [random_matrix(*shape, seed=seed) for seed in (1, 2, 3)]
@@ -96,7 +93,7 @@ def test_steps_are_those_of_torch_but_for_the_rounding_of_bfloat16(shape):
     assert float(difference) < 0.02
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_shape
 def test_a_step_is_about_as_long_as_one_of_adamw(shape):
     matrix = torch.zeros(shape)
     update = after_steps(matrix, [random_matrix(*shape)], lr=0.01)

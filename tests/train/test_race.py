@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alibi_viz import lab
@@ -26,7 +26,7 @@ from tests.tables import SMALL, curve, same_weights
 
 TEXT = lab.load_text()
 NEEDLE = lab.TASKS["needle"]
-DEADLINE = 120  # seconds until a test gives up waiting for a thread: no result depends on them
+DEADLINE = 600  # seconds until a test gives up waiting for a thread: no result depends on them
 
 
 def race_threads():
@@ -73,17 +73,7 @@ class Raced(NamedTuple):
     threads_left: list[str]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((1, 0.0), id="1 thread"),
-        pytest.param((2, 0.0), id="2 threads"),
-        pytest.param((4, 0.0), id="4 threads"),
-        pytest.param((1, 0.2), id="1 thread, dropout"),
-        pytest.param((2, 0.2), id="2 threads, dropout"),
-        pytest.param((4, 0.2), id="4 threads, dropout"),
-    ],
-)
+@pytest.fixture(scope="module", params=[(1, 0.0), (2, 0.2)], ids=["1 thread", "2 threads, dropout"])
 def raced(request):
     threads, dropout = request.param
     before = torch.get_rng_state()
@@ -115,11 +105,11 @@ def test_losses_are_those_of_training_alone(raced, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("step", CHECKPOINTS)
-def test_tests_at_a_checkpoint_are_those_of_the_model_alone(raced, method, step):
-    tested = curve(raced.rows, "longer sequences", method=method, step=step)
-    expected = alone(method, raced.dropout).tests[step]
-    assert tested == pytest.approx(expected, abs=0, nan_ok=True)
+def test_tests_at_checkpoints_are_those_of_the_model_alone(raced, method):
+    for step in CHECKPOINTS:
+        tested = curve(raced.rows, "longer sequences", method=method, step=step)
+        expected = alone(method, raced.dropout).tests[step]
+        assert tested == pytest.approx(expected, abs=0, nan_ok=True), step
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -153,10 +143,10 @@ def test_race_leaves_no_thread(raced):
 # A race on a task
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["1 thread", "2 threads"])
-def raced_on_task(request):
+@pytest.fixture(scope="module")
+def raced_on_task():
     """The rows of a race on a task, in which models are tested once, after the last step."""
-    with limited_threads(request.param):
+    with limited_threads(2):
         race = lab.race(
             ["alibi", "learned"],
             NEEDLE,
@@ -216,7 +206,7 @@ def test_accuracy_is_nan_where_a_method_is_not_defined(raced_on_task):
 SHORT = {"length": 16, "checkpoints": 1, "lengths": [16], "targets": 64, **SMALL}
 
 
-@pytest.fixture(params=[1, 2, 4], ids=["1 thread", "2 threads", "4 threads"])
+@pytest.fixture(params=[1, 2], ids=["1 thread", "2 threads"])
 def threads(request):
     with limited_threads(request.param):
         yield request.param
@@ -404,7 +394,6 @@ def numbered(name, items):
         yield name, number
 
 
-@settings(max_examples=30)
 @given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 4))
 def test_items_come_in_turn_by_any_threads(sizes, threads):
     streams = [numbered(f"stream {position}", size) for position, size in enumerate(sizes)]

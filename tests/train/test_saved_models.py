@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from alibi_viz import lab, laws, study
-from alibi_viz.models import POSITIONS
 from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.train.saved_models import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from tests.custom_laws import root, steep
@@ -37,7 +36,7 @@ def content(folder):
 # Saved and loaded
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", ["alibi", "learned", "fire", "forget"])
 def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path, position):
     model = small_model(position, max_length=32).eval()
     with torch.no_grad():
@@ -190,29 +189,22 @@ def no_results(folder):
     edit(folder, removed="results")
 
 
-DAMAGES = [
-    (cut_settings, "is damaged"),
-    (list_of_settings, "is damaged"),
-    (other_format, "was not written by this version"),
-    (cut_weights, "do not fit together"),
-    (unknown_position, "do not fit together: position must be one of"),
-    (unknown_setting, "do not fit together"),
-    (no_results, "do not fit together"),
-]
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_a_damaged_run_is_refused_with_the_reason(folder, damage, message):
-    damage(folder)
-    with pytest.raises(BadRun, match=message):
-        lab.load_run(folder)
-
-
-@pytest.mark.parametrize("damage", [damage for damage, _ in DAMAGES])
-def test_a_damaged_run_is_not_changed(folder, damage):
+@each_case(
+    ("damage", "message"),
+    {
+        "cut settings": (cut_settings, "is damaged"),
+        "list of settings": (list_of_settings, "is damaged"),
+        "other format": (other_format, "was not written by this version"),
+        "cut weights": (cut_weights, "do not fit together"),
+        "unknown position": (unknown_position, "do not fit together: position must be one of"),
+        "unknown setting": (unknown_setting, "do not fit together"),
+        "no results": (no_results, "do not fit together"),
+    },
+)
+def test_a_damaged_run_is_refused_with_the_reason_and_not_changed(folder, damage, message):
     damage(folder)
     before = content(folder)
-    with pytest.raises(BadRun):
+    with pytest.raises(BadRun, match=message):
         lab.load_run(folder)
     assert content(folder) == before
 

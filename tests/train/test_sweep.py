@@ -23,7 +23,7 @@ from tests.rows import each_case
 from tests.tables import SMALL
 from tests.train.tiny_runs import endless, finite, runs, tiny_run
 
-DEADLINE = 120  # seconds until a test gives up waiting for processes: no result depends on them
+DEADLINE = 600  # seconds until a test gives up waiting for processes: no result depends on them
 
 
 def numbers(records):

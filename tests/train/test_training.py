@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
-from alibi_viz.models import POSITIONS, LanguageModel, Position, TransformerConfig
+from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.train.muon import Muon
 from alibi_viz.train.training import batches, choose_device
 from tests.rows import each_case
@@ -189,7 +189,10 @@ def test_speed_is_tokens_of_a_step_divided_by_its_time(monkeypatch):
 # The start
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+each_kind_of_parameters = pytest.mark.parametrize("position", ["rotary", "fire", "forget"])
+
+
+@each_kind_of_parameters
 def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position):
     plain = model_of("none", seed=3, max_length=16).state_dict()
     weights = model_of(position, seed=3, max_length=16).state_dict()
@@ -197,7 +200,7 @@ def test_models_of_a_seed_share_all_weights_that_they_have_in_common(position):
         assert torch.equal(weights[name], values), name
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@each_kind_of_parameters
 def test_training_moves_every_parameter(position):
     model = model_of(position, seed=3, max_length=16)
     before = {name: values.clone() for name, values in model.named_parameters()}
@@ -361,7 +364,7 @@ def test_without_a_gpu_the_device_auto_is_the_cpu():
 
 
 @pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize("device", ["cuda", "xpu", "hpu", "vulkan", "meta"])
+@pytest.mark.parametrize("device", ["cuda", "hpu", "meta"])
 def test_a_device_that_is_not_there_is_refused(device):
     message = f"'{device}' was requested, but there is no {device.upper()} device"
     with pytest.raises(ValueError, match=message):
