@@ -31,9 +31,9 @@ class RectifiedRotary10(RectifiedRotary):
 
 
 every_position = pytest.mark.parametrize("position", list(POSITIONS))
-some_of_ours_and_every_pretrained = pytest.mark.parametrize(
-    "name", ["alibi", "kerple-log", *PRETRAINED]
-)
+# A bias, turned queries and keys, added vectors, and a bias that reads the input
+each_kind = pytest.mark.parametrize("position", ["kerple-log", "rotary", "learned", "forget"])
+ours_and_two_pretrained = pytest.mark.parametrize("name", ["alibi", "bloom", "mpt"])
 
 
 def new_model(name):
@@ -66,7 +66,7 @@ def bias_of(model, queries, keys):
 # The copy and the original
 
 
-@some_of_ours_and_every_pretrained
+@ours_and_two_pretrained
 def test_the_original_is_unchanged(name):
     model = model_of(name)
     before = logits(model)
@@ -75,20 +75,20 @@ def test_the_original_is_unchanged(name):
     assert torch.equal(logits(model), before)
 
 
-@some_of_ours_and_every_pretrained
+@ours_and_two_pretrained
 def test_a_copy_without_a_change_computes_the_same(name):
     model = model_of(name)
     torch.testing.assert_close(logits(lab.modify(model)), logits(model))
 
 
-@some_of_ours_and_every_pretrained
+@ours_and_two_pretrained
 def test_a_change_without_an_effect_computes_the_same(name):
     model = model_of(name)
     unchanged = lab.modify(model, 1.0, window=LENGTH, sinks=2)
     torch.testing.assert_close(logits(unchanged), logits(model), atol=1e-5, rtol=1e-5)
 
 
-@some_of_ours_and_every_pretrained
+@ours_and_two_pretrained
 def test_every_weight_is_shared(name):
     model = model_of(name)
     changed = lab.modify(model, 3.0, window=4, sinks=1)
@@ -97,7 +97,7 @@ def test_every_weight_is_shared(name):
     }
 
 
-@some_of_ours_and_every_pretrained
+@ours_and_two_pretrained
 def test_the_copy_has_a_training_mode_of_its_own(name):
     model = new_model(name)
     changed = lab.modify(model, 3.0, window=4, sinks=1)
@@ -107,7 +107,7 @@ def test_the_copy_has_a_training_mode_of_its_own(name):
     assert not any(module.training for module in changed.modules())
 
 
-@pytest.mark.parametrize("name", ["alibi", "bloom"])
+@pytest.mark.parametrize("name", ["alibi", pytest.param("bloom", marks=pytest.mark.weekly)])
 def test_the_copy_of_a_compiled_model_is_changed(name):
     compiled = torch.compile(model_of(name), backend="eager")
     logits(compiled)
@@ -162,7 +162,7 @@ def test_interpolated_slopes_are_multiplied_by_the_ratio_of_lengths(name):
     torch.testing.assert_close(logits(interpolated), logits(lab.modify(model, 10 / LENGTH)))
 
 
-@pytest.mark.parametrize("name", WITH_ALIBI)
+@pytest.mark.parametrize("name", ["alibi", "bloom"])
 def test_slopes_are_not_interpolated_up_to_the_training_length(name):
     model = model_of(name)
     interpolated = lab.modify(model, "interpolate", trained_length=LENGTH)
@@ -324,7 +324,7 @@ def test_far_line_continues_the_bias_from_the_last_distance_of_training(position
             torch.testing.assert_close(bias[..., i, j], expected)
 
 
-@pytest.mark.parametrize("position", ["none", "rotary", "xpos", "sinusoidal"])
+@pytest.mark.parametrize("position", ["none", "rotary"])
 def test_far_line_of_a_method_without_a_bias_starts_at_zero(position):
     braked = lab.modify(model_of(position), far_slope=0.5)
     bias = bias_of(braked, 1, 13)[:, 0]
@@ -347,7 +347,7 @@ def test_a_far_line_as_steep_as_alibi_changes_nothing(name):
     torch.testing.assert_close(logits(changed), logits(model), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", [*WITH_ALIBI, "rotary", "none"])
+@pytest.mark.parametrize("name", ["alibi", "rotary", "none", "bloom", "mpt"])
 def test_a_very_steep_far_line_is_a_window_of_the_training_length(name):
     braked = lab.modify(model_of(name), far_slope=1e4, trained_length=10)
     windowed = lab.modify(model_of(name), window=10)
@@ -441,18 +441,13 @@ ROTARY_CHANGES = [
 
 def pairs_of_changes(name):
     """Two changes of different things, in either order."""
-    if name == "rotary":
-        changes = ROTARY_CHANGES
-    elif name == "kerple-log":
-        changes = CHANGES
-    else:
-        changes = [*CHANGES, INTERPOLATE]
+    changes = ROTARY_CHANGES if name == "rotary" else [*CHANGES, INTERPOLATE]
     for first, second in itertools.permutations(changes, 2):
         if first.keys().isdisjoint(second.keys()):
             yield first, second
 
 
-@pytest.mark.parametrize("name", ["alibi", "kerple-log", "rotary", *PRETRAINED])
+@pytest.mark.parametrize("name", ["alibi", "rotary", "bloom", "mpt"])
 def test_two_changes_in_either_order_are_both_at_once(name):
     model = model_of(name)
     for first, second in pairs_of_changes(name):
@@ -468,7 +463,7 @@ def test_slopes_halved_twice_are_a_quarter():
     torch.testing.assert_close(logits(halved_twice), logits(quarter))
 
 
-@pytest.mark.parametrize("name", WITH_ALIBI)
+@pytest.mark.parametrize("name", ["alibi", "bloom", "mpt"])
 def test_a_narrower_window_replaces_a_wider_one(name):
     wide = lab.modify(model_of(name), window=9, sinks=2)
     narrowed = lab.modify(wide, window=4, sinks=2)
@@ -507,9 +502,12 @@ class Peculiar(Position):
     is_random = True
 
 
-@pytest.mark.parametrize(
-    "attribute",
-    [
+@pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary"])
+def test_a_changed_method_says_of_itself_what_the_original_says(method):
+    model = lab.make_model(method)
+    original = model.transformer.position
+    changed = lab.modify(model, window=9).transformer.position
+    for attribute in (
         "max_length",
         "is_absolute",
         "reads_input",
@@ -518,14 +516,8 @@ class Peculiar(Position):
         "is_random",
         "has_bias",
         "has_transform",
-    ],
-)
-@pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary", "xpos"])
-def test_a_changed_method_says_of_itself_what_the_original_says(method, attribute):
-    model = lab.make_model(method)
-    changed = lab.modify(model, window=9)
-    expected = getattr(model.transformer.position, attribute)
-    assert getattr(changed.transformer.position, attribute) == expected
+    ):
+        assert getattr(changed, attribute) == getattr(original, attribute), attribute
 
 
 def test_a_changed_method_for_decoders_only_refuses_later_tokens():
@@ -628,7 +620,7 @@ def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule):
     assert torch.equal(with_cache, without_cache)
 
 
-@every_position
+@each_kind
 def test_a_changed_model_decodes_with_a_cache(position):
     model = lab.make_model(position, max_length=LENGTH)
     model = lab.modify(model, window=4, far_slope=1.0, trained_length=3)
@@ -637,7 +629,7 @@ def test_a_changed_model_decodes_with_a_cache(position):
     assert torch.equal(with_cache, without_cache)
 
 
-@every_position
+@pytest.mark.parametrize("position", ["alibi", "learned"])
 def test_a_changed_model_is_defined_where_the_method_is(position):
     model = lab.modify(lab.make_model(position, max_length=LENGTH), window=4)
     assert model.is_defined_at(LENGTH)
@@ -651,7 +643,6 @@ def test_a_changed_model_is_defined_where_the_method_is(position):
     ("change", "words"),
     [
         ({}, []),
-        ({"slopes": 0.5}, ["slopes times 0.5"]),
         ({"slopes": 0}, ["bias dropped"]),
         ({"slopes": [1, 0, 1, 1]}, ["slopes times 1, 0, 1, 1"]),
         ({"slopes": 1.5, "window": 1, "sinks": 1}, ["slopes times 1.5, window of 1, sinks of 1"]),
@@ -677,34 +668,31 @@ def test_changes_are_described_in_their_order():
     assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
 
-per_head_mistakes = each_case(
+each_mistake = each_case(
     "value",
     {
         "negative": -1.0,
         "too few": [1.0, 2.0],
-        "an axis too many": [[1.0] * 4],
         "infinite": math.inf,
         "a word": "half",
     },
 )
 
 
-@pytest.mark.parametrize("name", ["alibi", "bloom"])
-@per_head_mistakes
-def test_factors_that_do_not_fit_are_refused(name, value):
+@each_mistake
+def test_factors_that_do_not_fit_are_refused(value):
     with pytest.raises(
         ValueError, match=r"slopes must be .* a number of at least 0, or one for each of 4 heads"
     ):
-        lab.modify(model_of(name), value)
+        lab.modify(model_of("alibi"), value)
 
 
-@pytest.mark.parametrize("name", ["rotary", "alibi", "bloom"])
-@per_head_mistakes
-def test_far_slopes_that_do_not_fit_are_refused(name, value):
+@each_mistake
+def test_far_slopes_that_do_not_fit_are_refused(value):
     with pytest.raises(
         ValueError, match=r"far_slope must be a number of at least 0, or one for each of 4 heads"
     ):
-        lab.modify(model_of(name), far_slope=value, trained_length=10)
+        lab.modify(model_of("bloom"), far_slope=value, trained_length=10)
 
 
 @pytest.mark.parametrize(
@@ -717,11 +705,6 @@ def test_far_slopes_that_do_not_fit_are_refused(name, value):
         (
             "alibi",
             {"slopes": "interpolate", "trained_length": 0},
-            "trained_length must be an integer of at least 1, got 0",
-        ),
-        (
-            "alibi",
-            {"window": 4, "trained_length": 0},
             "trained_length must be an integer of at least 1, got 0",
         ),
         (
@@ -746,12 +729,6 @@ def test_a_number_out_of_range_is_named(name, change, message):
     ("name", "change", "message"),
     [
         ("rotary", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'rotary'"),
-        (
-            "sinusoidal",
-            {"window": 4, "sinks": 1},
-            "sinks must be 0 where distances .* 'sinusoidal'",
-        ),
-        ("xpos", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'xpos'"),
         ("forget", {"window": 4, "sinks": 1}, "sinks must be 0 where distances .* 'forget'"),
         ("none", {"slopes": 2}, "slopes must be None without a bias to multiply, got .* 'none'"),
         ("kerple-log", {"slopes": "interpolate"}, "is for ALiBi only, got .* 'kerple-log'"),
