@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alibi_viz import lab
@@ -95,7 +95,6 @@ def test_a_part_of_another_dtype_is_refused():
 # Where a text is split
 
 
-@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=300), st.integers(1, 40))
 def test_a_short_text_is_split_once_at_about_nine_tenths(words, times):
     data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
@@ -105,7 +104,6 @@ def test_a_short_text_is_split_once_at_about_nine_tenths(words, times):
     assert 0 <= beyond <= max(3, len(data) // 100)
 
 
-@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=300), st.integers(1, 40))
 def test_a_text_is_never_split_inside_a_character(words, times):
     data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
@@ -113,7 +111,7 @@ def test_a_text_is_never_split_inside_a_character(words, times):
     assert train.decode() + validation.decode() == data.decode()
 
 
-@pytest.mark.parametrize("letter", ["a", "ä", "世", "🙂"])
+@pytest.mark.parametrize("letter", ["a", "世", "🙂"])
 def test_a_long_text_without_lines_is_cut_between_characters(letter):
     # Two stretches, with cuts at four places; each is tried at every byte of a character.
     size = len(letter.encode())
@@ -129,7 +127,7 @@ def of_long_lines(length):
     return lab.load_text(b"\n".join([b"x" * length] * (5_000_000 // length)))
 
 
-@pytest.mark.parametrize("length", [1_200, 20_000, 40_000, 170_000])
+@pytest.mark.parametrize("length", [1_200, 40_000, 170_000])
 def test_the_validation_part_is_a_tenth_however_long_the_lines(length):
     assert share_of_validation(of_long_lines(length)) == pytest.approx(0.1, abs=0.01)
 
@@ -140,18 +138,18 @@ def test_short_lines_stay_whole():
     assert set(map(len, validation.split(b"\n"))) <= {0, length}
 
 
-TEXTS = [
-    pytest.param(lab.load_text(LINES), 0.1, id="lines"),
-    pytest.param(lab.python_text(), 0.15, id="Python"),
-]
+each_text = each_case(
+    ("text", "share"),
+    {"lines": (lab.load_text(LINES), 0.1), "Python": (lab.python_text(), 0.15)},
+)
 
 
-@pytest.mark.parametrize(("text", "share"), TEXTS)
+@each_text
 def test_the_validation_part_has_its_share(text, share):
     assert share_of_validation(text) == pytest.approx(share, abs=0.01)
 
 
-@pytest.mark.parametrize(("text", "share"), TEXTS)
+@each_text
 def test_the_validation_part_is_not_in_the_training_part(text, share):
     train, validation = parts(text)
     of_the_first_stretch = validation[: int(STRETCH * share) // 2]

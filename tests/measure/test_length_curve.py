@@ -15,7 +15,7 @@ if os.environ.get("CI") != "true":
 
 from transformers import AutoModelForCausalLM, BloomModel, GPT2Config, LlamaConfig, MambaConfig
 
-from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
+from tests.pretrained_models import ByteTokenizer, small_model
 from tests.rows import each_case
 
 SENTENCE = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} "
@@ -73,11 +73,7 @@ def in_a_list(text, **options):
     return [*text.encode(), 0, 255]
 
 
-TOKENIZERS = [
-    pytest.param(in_bytes, id="bytes"),
-    pytest.param(in_pairs, id="pairs"),
-    pytest.param(in_a_list, id="a list"),
-]
+TOKENIZERS = {"bytes": in_bytes, "pairs": in_pairs, "a list": in_a_list}
 
 
 # The losses
@@ -105,8 +101,16 @@ def losses_of(model, text, lengths, **options):
     return table["value"].tolist()
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "gpt2", "llama"])
-@pytest.mark.parametrize("tokenizer", TOKENIZERS[:2])
+@each_case(
+    ("family", "tokenizer"),
+    {
+        "a table of positions": ("gpt2", in_bytes),
+        "rotary positions": ("llama", in_bytes),
+        "ALiBi": ("bloom", in_bytes),
+        "ALiBi, two characters a token": ("bloom", in_pairs),
+        "ALiBi, a longest length": ("mpt", in_bytes),
+    },
+)
 def test_with_stride_1_every_target_sees_as_many_tokens_as_the_length(family, tokenizer):
     model = model_of(family)
     context_text = TEXT.encode()[:-20].decode()
@@ -213,7 +217,7 @@ def test_targets_start_with_a_whole_character():
     assert table["count"].item() == 9
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@each_case("tokenizer", TOKENIZERS)
 def test_the_loss_is_per_byte_whatever_the_tokenizer(tokenizer):
     table = lab.length_curve(model_of("bloom"), tokenizer, TEXT, [4], targets=20)
     assert table["count"].item() == 20

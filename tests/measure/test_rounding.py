@@ -41,7 +41,7 @@ def test_relative_form_collides_only_beyond_256_tokens(slope):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("length", [1, 63, 64, 65, 300, 1000])
+@pytest.mark.parametrize("length", [1, 65, 1000])
 def test_cells_are_the_largest_errors_and_the_largest_is_among_them(length, form):
     bias = rounded_bias(HEAD_1, length, dtype=BF16, form=form)
     exact = rounded_bias(HEAD_1, length, dtype=torch.float64, form="relative")
