@@ -8,10 +8,9 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.study import SETTINGS, Setting
 from alibi_viz.study.settings import MAIN, setting_of
+from tests.rows import each_case
 
-each_setting = pytest.mark.parametrize(
-    "setting", [pytest.param(setting, id=setting.name) for setting in SETTINGS.values()]
-)
+each_setting = each_case("setting", {setting.name: setting for setting in SETTINGS.values()})
 
 # Which fields of a run each factor changes
 FIELDS = {
@@ -27,11 +26,6 @@ def main_setting(setting):
     """The setting without a factor that has models of the same kind."""
     kind = "text" if setting.task == "python reference" else setting.task
     return next(other for other in SETTINGS.values() if not other.factor and other.task == kind)
-
-
-@each_setting
-def test_a_setting_says_why_it_belongs_to_the_study(setting):
-    assert setting.reason.endswith(".")
 
 
 @each_setting
