@@ -3,16 +3,13 @@ guess, and no place among the options is right more often than others."""
 
 import ast
 from collections import Counter
-from itertools import pairwise
+from itertools import chain, pairwise
 
-import pytest
 from nbformat import NotebookNode
 
 from tests.notebooks.lessons import LESSONS, code_cells, read
 
-each_lesson = pytest.mark.parametrize(
-    "notebook", [pytest.param(read(path), id=path.stem) for path in LESSONS]
-)
+NOTEBOOKS = [read(path) for path in LESSONS]
 
 
 def asks(cell: NotebookNode) -> bool:
@@ -20,24 +17,23 @@ def asks(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "lessons.guess_" in cell.source
 
 
-@each_lesson
-def test_the_code_of_a_guess_is_hidden_because_it_has_the_answer(notebook: NotebookNode) -> None:
-    for cell in filter(asks, notebook.cells):
-        assert cell.metadata.get("jupyter", {}).get("source_hidden"), cell.source
+def test_the_code_of_a_guess_is_hidden_because_it_has_the_answer() -> None:
+    for notebook in NOTEBOOKS:
+        for cell in filter(asks, notebook.cells):
+            assert cell.metadata.get("jupyter", {}).get("source_hidden"), cell.source
 
 
-@each_lesson
-def test_an_answer_below_its_guess_is_folded(notebook: NotebookNode) -> None:
-    for cell in code_cells(notebook):
-        if "After your guess" in cell.source:
-            assert cell.metadata.get("jupyter", {}).get("outputs_hidden"), cell.source
+def test_an_answer_below_its_guess_is_folded() -> None:
+    for notebook in NOTEBOOKS:
+        for cell in code_cells(notebook):
+            if "After your guess" in cell.source:
+                assert cell.metadata.get("jupyter", {}).get("outputs_hidden"), cell.source
 
 
-@each_lesson
-def test_a_folded_answer_begins_with_a_neutral_line(notebook: NotebookNode) -> None:
+def test_a_folded_answer_begins_with_a_neutral_line() -> None:
     """JupyterLab shows the first line of a folded output."""
-    cells = code_cells(notebook)
-    for guess, answer in pairwise(cells):
+    pairs = chain.from_iterable(pairwise(code_cells(notebook)) for notebook in NOTEBOOKS)
+    for guess, answer in pairs:
         folded = answer.metadata.get("jupyter", {}).get("outputs_hidden")
         if not asks(guess) or asks(answer) or not folded:
             continue
@@ -51,8 +47,8 @@ def places_of_answers() -> list[str]:
     """For each guess whose answer stands in its code: whether it is the first option, the last, or
     one between."""
     places = []
-    for path in LESSONS:
-        for cell in filter(asks, read(path).cells):
+    for notebook in NOTEBOOKS:
+        for cell in filter(asks, notebook.cells):
             for call in ast.walk(ast.parse(cell.source)):
                 if isinstance(call, ast.Call) and ast.unparse(call.func) == "lessons.guess_choice":
                     places += place_of_answer(call)
@@ -71,8 +67,8 @@ def place_of_answer(call: ast.Call) -> list[str]:
     return ["last"] if index == len(options) - 1 else ["between"]
 
 
-@pytest.mark.parametrize("place", ["first", "between", "last"])
-def test_no_place_among_the_options_is_favored(place: str) -> None:
+def test_no_place_among_the_options_is_favored() -> None:
     places = Counter(places_of_answers())
     assert places.total() >= 15
-    assert 0.2 <= places[place] / places.total() <= 0.5
+    for place in ("first", "between", "last"):
+        assert 0.2 <= places[place] / places.total() <= 0.5, place

@@ -1,10 +1,7 @@
-"""What is told in Markdown: tables in the order of time with sources (the implementer's guide), and
-a decision tree (lesson 6)."""
+"""What is told in Markdown: tables with dates and sources (the implementer's guide), and a decision
+tree (lesson 6)."""
 
-import datetime
 import re
-
-import pytest
 
 from tests.notebooks.lessons import FOLDER, read
 
@@ -39,23 +36,12 @@ def history(heading: str) -> list[str]:
     return rows
 
 
-@pytest.mark.parametrize("heading", LISTS)
-def test_every_entry_of_the_history_has_a_date_a_text_and_a_source(heading: str) -> None:
-    assert history(heading)
-    for row in history(heading):
-        assert ENTRY.fullmatch(row), row
-
-
-@pytest.mark.parametrize("heading", LISTS)
-def test_a_table_of_the_history_is_in_the_order_of_time(heading: str) -> None:
-    entries = [ENTRY.fullmatch(row) for row in history(heading)]
-    months = [datetime.datetime.strptime(entry["month"], "%B %Y") for entry in entries if entry]
-    assert months == sorted(months)
-
-
-def test_the_history_says_how_many_entries_it_has() -> None:
-    number = sum(len(history(heading)) for heading in LISTS)
-    assert f"{number} models and methods" in cell_with("10_for_implementers", "## Five years")
+def test_every_entry_of_the_history_has_a_date_a_text_and_a_source() -> None:
+    for heading in LISTS:
+        rows = history(heading)
+        assert rows, heading
+        for row in rows:
+            assert ENTRY.fullmatch(row), row
 
 
 def test_every_branch_of_the_decision_tree_is_closed_and_ends_in_a_question_or_advice() -> None:

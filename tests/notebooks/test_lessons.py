@@ -1,7 +1,8 @@
 """A committed notebook was executed in order, is small, can be read without a kernel, and contains
 no logic.
 
-Whether its outputs are still true is checked by nbval: `make notebook-tests`.
+Each test looks at all of them, and names those that are wrong. Whether their outputs are still true
+is checked by nbval: `make notebook-tests`.
 """
 
 import ast
@@ -9,6 +10,7 @@ import base64
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -26,69 +28,70 @@ LIST = FOLDER.parent / "docs" / "lessons.md"
 WHITE = (255, 255, 255)
 
 
-@pytest.fixture(scope="module", params=[pytest.param(path, id=path.stem) for path in LESSONS])
-def path(request: pytest.FixtureRequest) -> Path:
-    """The file of each lesson."""
-    lesson: Path = request.param
-    return lesson
-
-
 @pytest.fixture(scope="module")
-def notebook(path: Path) -> NotebookNode:
-    return read(path)
+def notebooks() -> dict[Path, NotebookNode]:
+    """Every lesson by its file."""
+    return {path: read(path) for path in LESSONS}
 
 
-@pytest.fixture(scope="module")
-def outputs(notebook: NotebookNode) -> list[NotebookNode]:
+def outputs(notebook: NotebookNode) -> Iterator[NotebookNode]:
     """The outputs of all cells."""
-    outputs = []
     for cell in code_cells(notebook):
-        outputs += cell.outputs
-    return outputs
+        yield from cell.outputs
 
 
 # The file
 
 
-def test_the_notebook_is_valid(notebook: NotebookNode) -> None:
-    nbformat.validate(notebook)
+def test_notebooks_are_valid(notebooks: dict[Path, NotebookNode]) -> None:
+    for notebook in notebooks.values():
+        nbformat.validate(notebook)
 
 
-def test_every_cell_has_an_id_of_its_own(notebook: NotebookNode) -> None:
-    ids = [cell.id for cell in notebook.cells]
-    assert len(set(ids)) == len(ids)
+def test_every_cell_of_a_notebook_has_an_id_of_its_own(
+    notebooks: dict[Path, NotebookNode],
+) -> None:
+    for path, notebook in notebooks.items():
+        ids = [cell.id for cell in notebook.cells]
+        assert len(set(ids)) == len(ids), path.name
 
 
-def test_the_notebook_is_small(path: Path) -> None:
-    assert path.stat().st_size <= MAX_BYTES
+def test_notebooks_are_small() -> None:
+    assert [path.name for path in LESSONS if path.stat().st_size > MAX_BYTES] == []
 
 
-def test_the_notebook_names_no_path_of_a_machine(notebook: NotebookNode) -> None:
+def test_notebooks_name_no_path_of_a_machine() -> None:
     path_of_a_machine = r"/(work|home|root|tmp|Users)/|site-packages"
-    assert not re.search(path_of_a_machine, json.dumps(notebook))
+    for path in LESSONS:
+        assert not re.search(path_of_a_machine, json.dumps(read(path))), path.name
 
 
 # How it was executed
 
 
-def test_every_cell_was_executed_in_order(notebook: NotebookNode) -> None:
+def test_every_cell_was_executed_in_order(notebooks: dict[Path, NotebookNode]) -> None:
     """nbval skips a cell that was never executed."""
-    counts = [cell.execution_count for cell in code_cells(notebook)]
-    assert counts == list(range(1, len(counts) + 1)), "run `make notebooks`"
+    for path, notebook in notebooks.items():
+        counts = [cell.execution_count for cell in code_cells(notebook)]
+        assert counts == list(range(1, len(counts) + 1)), f"run `make notebooks`: {path.name}"
 
 
-def test_no_cell_raised_an_error_or_a_warning(outputs: list[NotebookNode]) -> None:
-    for output in outputs:
-        assert output.output_type != "error", output
-        assert output.get("name") != "stderr", output
+def test_no_cell_raised_an_error_or_a_warning(notebooks: dict[Path, NotebookNode]) -> None:
+    for path, notebook in notebooks.items():
+        for output in outputs(notebook):
+            assert output.output_type != "error", path.name
+            assert output.get("name") != "stderr", path.name
 
 
-def test_no_state_of_widgets_is_stored(notebook: NotebookNode, outputs: list[NotebookNode]) -> None:
+def test_no_state_of_widgets_is_stored(notebooks: dict[Path, NotebookNode]) -> None:
     """It is stale, and megabytes long."""
-    assert "widgets" not in notebook.metadata, "run `make notebooks`"
-    for output in outputs:
-        for kind in output.get("data", {}):
-            assert "widget" not in kind, "run `make notebooks`"
+    for path, notebook in notebooks.items():
+        kinds = set(notebook.metadata)
+        for output in outputs(notebook):
+            kinds |= set(output.get("data", {}))
+        assert not [kind for kind in kinds if "widget" in kind], (
+            f"run `make notebooks`: {path.name}"
+        )
 
 
 # The pictures of apps: without a kernel, Jupyter and GitHub show the PNG; with one, the running app
@@ -96,68 +99,71 @@ def test_no_state_of_widgets_is_stored(notebook: NotebookNode, outputs: list[Not
 
 
 @pytest.fixture(scope="module")
-def apps(notebook: NotebookNode) -> list[NotebookNode]:
-    """The outputs that show an app."""
-    return [output for _, output in app_outputs(notebook)]
+def apps(notebooks: dict[Path, NotebookNode]) -> dict[str, NotebookNode]:
+    """The outputs that show an app, by their lesson and number."""
+    found = {}
+    for path, notebook in notebooks.items():
+        for number, (_, output) in enumerate(app_outputs(notebook)):
+            found[f"{path.stem}, app {number}"] = output
+    return found
 
 
 @pytest.fixture(scope="module")
-def pngs(apps: list[NotebookNode]) -> list[bytes]:
-    return [base64.b64decode(output.data["image/png"]) for output in apps]
+def pictures(apps: dict[str, NotebookNode]) -> dict[str, Image.Image]:
+    decoded = {}
+    for name, output in apps.items():
+        png = base64.b64decode(output.data["image/png"])
+        decoded[name] = Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB")
+    return decoded
 
 
-@pytest.fixture(scope="module")
-def pictures(pngs: list[bytes]) -> list[Image.Image]:
-    return [Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB") for png in pngs]
+def test_every_lesson_shows_an_app(apps: dict[str, NotebookNode]) -> None:
+    assert {name.partition(",")[0] for name in apps} == {path.stem for path in LESSONS}
 
 
-def test_a_lesson_shows_at_least_one_app(apps: list[NotebookNode]) -> None:
-    assert apps
+def test_pictures_of_apps_have_an_alternative_text(apps: dict[str, NotebookNode]) -> None:
+    for name, output in apps.items():
+        assert output.metadata.get("image/png", {}).get("alt"), f"run `make screenshots`: {name}"
 
 
-def test_the_picture_of_an_app_has_an_alternative_text(apps: list[NotebookNode]) -> None:
-    for output in apps:
-        assert output.metadata.get("image/png", {}).get("alt"), "run `make screenshots`"
+def test_pictures_of_apps_are_small_files(apps: dict[str, NotebookNode]) -> None:
+    for name, output in apps.items():
+        assert len(base64.b64decode(output.data["image/png"])) <= MAX_PICTURE_BYTES, name
 
 
-def test_the_picture_of_an_app_is_a_small_file(pngs: list[bytes]) -> None:
-    for png in pngs:
-        assert len(png) <= MAX_PICTURE_BYTES
+def test_pictures_of_apps_are_wide_enough_to_read(pictures: dict[str, Image.Image]) -> None:
+    assert [name for name, picture in pictures.items() if picture.width < 600] == []
 
 
-def test_the_picture_of_an_app_is_wide_enough_to_read(pictures: list[Image.Image]) -> None:
-    for picture in pictures:
-        assert picture.width >= 600
-
-
-def test_the_picture_of_an_app_reads_on_a_dark_page(pictures: list[Image.Image]) -> None:
-    for picture in pictures:
+def test_pictures_of_apps_read_on_a_dark_page(pictures: dict[str, Image.Image]) -> None:
+    for name, picture in pictures.items():
         upper_right_corner = (picture.width - 1, 0)
-        assert picture.getpixel(upper_right_corner) == WHITE, "it isn't opaque"
+        assert picture.getpixel(upper_right_corner) == WHITE, f"it isn't opaque: {name}"
 
 
-def test_the_picture_of_an_app_is_no_empty_page(pictures: list[Image.Image]) -> None:
-    for picture in pictures:
+def test_pictures_of_apps_are_no_empty_pages(pictures: dict[str, Image.Image]) -> None:
+    for name, picture in pictures.items():
         some_pixels = picture.resize((300, 200), Image.Resampling.NEAREST)
         colors = some_pixels.getcolors(maxcolors=300 * 200) or []
-        assert len(colors) >= 8
+        assert len(colors) >= 8, name
 
 
 # The code
 
 
-def test_cells_are_short(notebook: NotebookNode) -> None:
-    for cell in code_cells(notebook):
-        assert len(cell.source.splitlines()) <= MAX_LINES, cell.source
+def test_cells_are_short(notebooks: dict[Path, NotebookNode]) -> None:
+    for notebook in notebooks.values():
+        for cell in code_cells(notebook):
+            assert len(cell.source.splitlines()) <= MAX_LINES, cell.source
 
 
-def test_cells_define_only_what_the_reader_may_change(notebook: NotebookNode) -> None:
+def test_cells_define_only_what_the_reader_may_change(notebooks: dict[Path, NotebookNode]) -> None:
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    for cell in code_cells(notebook):
-        for node in ast.walk(compile(cell.source, "<cell>", "exec", flags)):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                name = node.name
-                assert name.startswith("my_"), f"{name} belongs in the package, where it is tested"
+    for notebook in notebooks.values():
+        for cell in code_cells(notebook):
+            for node in ast.walk(compile(cell.source, "<cell>", "exec", flags)):
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    assert node.name.startswith("my_"), f"{node.name} belongs in the package"
 
 
 # The text
@@ -170,44 +176,21 @@ def prose_of(path: Path) -> str:
     return "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
 
 
-def stated_minutes(path: Path) -> int:
-    (minutes,) = re.findall(r"^\*(\d+) minutes", prose_of(path), re.M)
-    return int(minutes)
+def test_the_list_of_lessons_states_the_minutes_of_each() -> None:
+    listed = LIST.read_text(encoding="utf-8")
+    for path in LESSONS:
+        (minutes,) = re.findall(r"^\*(\d+) minutes", prose_of(path), re.M)
+        assert f"{path.name}) | {minutes}" in listed
 
 
-def needed_minutes(path: Path, notebook: NotebookNode, apps: list[NotebookNode]) -> float:
-    """200 words take a minute, and so does a cell or an app."""
-    words = len(prose_of(path).split())
-    return words / 200 + len(code_cells(notebook)) + len(apps)
-
-
-def test_the_stated_minutes_are_enough(
-    path: Path, notebook: NotebookNode, apps: list[NotebookNode]
-) -> None:
-    assert stated_minutes(path) > needed_minutes(path, notebook, apps) - 2.5
-
-
-def test_the_stated_minutes_are_not_too_many(
-    path: Path, notebook: NotebookNode, apps: list[NotebookNode]
-) -> None:
-    has_exercises = path.stem in ("07_spot_the_bug", "08_build_it_yourself")
-    spare = 99 if has_exercises else 2.5
-    assert stated_minutes(path) < needed_minutes(path, notebook, apps) + spare
-
-
-def test_the_list_of_lessons_states_the_same_minutes(path: Path) -> None:
-    assert f"{path.name}) | {stated_minutes(path)}" in LIST.read_text(encoding="utf-8")
-
-
-def test_the_picture_of_an_app_is_no_file(path: Path) -> None:
-    assert "](images/" not in prose_of(path), "it is the output of the app"
+def test_the_picture_of_an_app_is_no_file() -> None:
+    """It is the output of the app."""
+    assert [path.name for path in LESSONS if "](images/" in prose_of(path)] == []
 
 
 # Links and images, of the README too
 
-each_text = pytest.mark.parametrize(
-    "text_path", [pytest.param(path, id=path.stem) for path in (*LESSONS, README)]
-)
+TEXTS = (*LESSONS, README)
 
 
 def local_links(path: Path) -> list[tuple[str, str]]:
@@ -229,21 +212,15 @@ def anchors_in(path: Path) -> set[str]:
     return anchors
 
 
-@each_text
-def test_links_lead_to_files_that_exist(text_path: Path) -> None:
-    for file, _ in local_links(text_path):
-        assert (text_path.parent / file).exists(), file
+def test_links_lead_to_files_and_headings_that_exist() -> None:
+    for path in TEXTS:
+        for file, anchor in local_links(path):
+            target = path.parent / file if file else path
+            assert target.exists(), f"{path.name}: {file}"
+            assert not anchor or anchor in anchors_in(target), f"{path.name}: {file}#{anchor}"
 
 
-@each_text
-def test_links_lead_to_headings_that_exist(text_path: Path) -> None:
-    for file, anchor in local_links(text_path):
-        if anchor:
-            target = text_path.parent / file if file else text_path
-            assert anchor in anchors_in(target)
-
-
-@each_text
-def test_every_image_has_an_alternative_text(text_path: Path) -> None:
-    for alternative in re.findall(r"!\[(.*?)\]\(", prose_of(text_path)):
-        assert len(alternative) > 20
+def test_every_image_has_an_alternative_text() -> None:
+    for path in TEXTS:
+        for alternative in re.findall(r"!\[(.*?)\]\(", prose_of(path)):
+            assert len(alternative) > 20, path.name
