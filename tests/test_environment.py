@@ -36,9 +36,10 @@ def constraints():
     return versions
 
 
-@pytest.mark.parametrize("requirement", RUN + DOCS + TEST, ids=str)
-def test_constraints_are_within_the_ranges(requirement):
-    assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
+def test_constraints_are_within_the_ranges():
+    versions = constraints()
+    for requirement in RUN + DOCS + TEST:
+        assert versions[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
 def test_everything_installed_for_the_project_is_constrained():

@@ -180,35 +180,31 @@ def test_import_doesnt_load_what_stands_higher_or_is_rarely_needed(module, not_l
     assert not_loaded & loaded[module] == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_module_has_a_docstring(path):
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
-
-
 def test_no_two_files_of_the_package_have_the_same_name():
     """An editor's search could not tell them apart."""
     names = Counter(path.name for path in FILES if path.stem not in ("__init__", "__main__"))
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize(
-    "module", ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"]
-)
-def test_public_names_are_sorted_and_documented(module):
-    package = importlib.import_module(f"alibi_viz{module}")
-    names = list(package.__all__)
-    assert names == sorted(names, key=lambda name: (not name.isupper(), name))
-    for name in names:
-        member = getattr(package, name)
-        if inspect.isclass(member) or inspect.isfunction(member):
-            assert member.__doc__, f"{name} has no docstring"
+PUBLIC = ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"]
 
 
-@pytest.mark.parametrize("name", alibi_viz.__all__)
-def test_public_function_has_an_example(name):
-    member = getattr(alibi_viz, name)
-    if inspect.isfunction(member):
-        assert ">>>" in str(member.__doc__)
+def test_public_names_are_sorted_and_documented():
+    for module in PUBLIC:
+        package = importlib.import_module(f"alibi_viz{module}")
+        names = list(package.__all__)
+        assert names == sorted(names, key=lambda name: (not name.isupper(), name))
+        for name in names:
+            member = getattr(package, name)
+            if inspect.isclass(member) or inspect.isfunction(member):
+                assert member.__doc__, f"{name} has no docstring"
+
+
+def test_public_functions_have_an_example():
+    for name in alibi_viz.__all__:
+        member = getattr(alibi_viz, name)
+        if inspect.isfunction(member):
+            assert ">>>" in str(member.__doc__), name
 
 
 def test_readme_or_guides_show_every_picture():

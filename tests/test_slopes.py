@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from alibi_viz import minimal
 from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
+from tests.rows import each_case
 
 
 @given(st.integers(1, 300))
@@ -33,14 +34,14 @@ def test_the_largest_number_of_heads_has_slopes():
     assert len(alibi_slopes(MAX_HEADS)) == MAX_HEADS
 
 
-HALF_LIVES = [
-    pytest.param(0.5, 2 * math.log(2), id="steep"),
-    pytest.param(1 / 256, 256 * math.log(2), id="flat"),
-    pytest.param(0.0, math.inf, id="no slope"),
-]
-
-
-@pytest.mark.parametrize(("slope", "expected"), HALF_LIVES)
+@each_case(
+    ("slope", "expected"),
+    {
+        "steep": (0.5, 2 * math.log(2)),
+        "flat": (1 / 256, 256 * math.log(2)),
+        "no slope": (0.0, math.inf),
+    },
+)
 def test_half_life_of_a_number(slope, expected):
     assert float(half_life(slope)) == pytest.approx(expected)
 
