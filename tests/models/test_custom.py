@@ -197,7 +197,7 @@ def test_a_table_of_biases_is_a_law_up_to_its_end():
 
 def test_source_text_of_a_law_is_that_of_its_definition():
     source = source_text(law_with_slope(1.0))
-    assert source.startswith("def constant_slope(distance: Tensor")
+    assert source.startswith("def constant_slope(distance, head, num_heads)")
     assert "return -slope * distance" in source
 
 
