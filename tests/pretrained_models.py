@@ -7,7 +7,7 @@ import pytest
 import torch
 
 if os.environ.get("CI") != "true":
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="pip install transformers")
 
 from transformers import (
     AutoModelForCausalLM,

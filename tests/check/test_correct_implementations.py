@@ -331,11 +331,14 @@ def test_a_group_size_must_divide_the_number_of_heads():
 
 # Another library
 
+INSTALL_X_TRANSFORMERS = "pip install x-transformers"
+
 
 @pytest.fixture(scope="module")
 def positions_of_x_transformers():
     """Its class for a bias, given a number of heads."""
-    return pytest.importorskip("x_transformers.x_transformers").AlibiPositionalBias
+    module = pytest.importorskip("x_transformers.x_transformers", reason=INSTALL_X_TRANSFORMERS)
+    return module.AlibiPositionalBias
 
 
 @pytest.fixture(scope="module")
@@ -362,7 +365,8 @@ def test_bias_of_x_transformers_is_right(bias_of_x_transformers, causal):
 def test_attention_of_x_transformers_is_right(
     bias_of_x_transformers,
 ):
-    attend_with = pytest.importorskip("x_transformers.attend").Attend(causal=True)
+    module = pytest.importorskip("x_transformers.attend", reason=INSTALL_X_TRANSFORMERS)
+    attend_with = module.Attend(causal=True)
 
     def attention(query, key, value):
         _, heads, queries, _ = query.shape

@@ -642,7 +642,11 @@ def test_report_ends_with_the_weights_that_differ_most(reversed_sign):
 
 def test_report_in_a_notebook_has_bold_names_and_pictures(reversed_sign):
     # Drawn by the lab, which is not installed wherever the checker is
-    pictures = pytest.importorskip("alibi_viz.figures.matrices_html", exc_type=ImportError)
+    pictures = pytest.importorskip(
+        "alibi_viz.figures.matrices_html",
+        reason="pip install 'alibi-viz[lab]'",
+        exc_type=ImportError,
+    )
     html = reversed_sign._repr_html_()
     comparison = reversed_sign.comparison
     assert comparison is not None

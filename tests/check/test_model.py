@@ -12,7 +12,7 @@ from alibi_viz import check
 from tests.check.faulty import names
 from tests.rows import each_case
 
-transformers = pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers", reason="pip install transformers")
 pytestmark = pytest.mark.filterwarnings("error:`past_key_values` is deprecated")
 
 # {family: its configuration, the names of width, heads and layers in it, and further settings}

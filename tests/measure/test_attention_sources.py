@@ -1,7 +1,5 @@
 """Models as sources of attention: their tokens, queries and keys are read from one run."""
 
-import os
-
 import pytest
 import torch
 
@@ -12,10 +10,6 @@ from alibi_viz.measure.attention_sources import (
     readings,
 )
 from alibi_viz.widgets import AttentionExplorer
-
-if os.environ.get("CI") != "true":
-    pytest.importorskip("transformers")
-
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.rows import each_case
 

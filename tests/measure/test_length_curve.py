@@ -11,7 +11,7 @@ import torch
 from alibi_viz import lab
 
 if os.environ.get("CI") != "true":
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="pip install transformers")
 
 from transformers import AutoModelForCausalLM, BloomModel, GPT2Config, LlamaConfig, MambaConfig
 

@@ -13,7 +13,7 @@ from alibi_viz.measure.attention_sources import PretrainedModel
 from alibi_viz.widgets import AttentionExplorer
 
 if os.environ.get("CI") != "true":
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="pip install transformers")
 
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

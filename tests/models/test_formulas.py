@@ -402,7 +402,7 @@ def test_rotary_is_the_same_when_compiled(monkeypatch):
     ("head_dim", "trained_length", "s"), [(16, 64, 4.0), (64, 512, 1.5), (128, 4096, 16.0)]
 )
 def test_yarn_equals_transformers(head_dim, trained_length, s):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="pip install transformers")
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: PLC0415  # after importorskip
 
     rope = {

@@ -1,10 +1,13 @@
 """The decays of MiniMax-01's layers are ALiBi's slopes, as lesson 6 says."""
 
+import pytest
 import torch
-from transformers import MiniMaxConfig
-from transformers.models.minimax.modeling_minimax import MiniMaxLightningAttention
 
 from alibi_viz import alibi_slopes
+
+minimax = pytest.importorskip(
+    "transformers.models.minimax.modeling_minimax", reason="pip install transformers"
+)
 
 HEADS = 64
 LAYERS = 80
@@ -12,15 +15,14 @@ LAYERS = 80
 
 def decays(layer):
     """How much each head of a layer subtracts per step back."""
-    config = MiniMaxConfig(
+    config = minimax.MiniMaxConfig(
         num_attention_heads=HEADS,
         num_hidden_layers=LAYERS,
         hidden_size=HEADS,
         block_size=4,
     )
-    attention = MiniMaxLightningAttention(config, layer_idx=layer)
-    rates = attention.slope_rate.flatten()
-    return rates
+    attention = minimax.MiniMaxLightningAttention(config, layer_idx=layer)
+    return attention.slope_rate.flatten()
 
 
 def test_the_first_layer_decays_by_the_slopes_of_alibi():
