@@ -1,6 +1,8 @@
 """`python -m alibi_viz.study`: what its commands print, and what they pass on."""
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from unittest.mock import Mock
 
 import pytest
@@ -18,12 +20,16 @@ def verdict_lines(output):
     return [line for line in output.splitlines() if line.startswith("- ")]
 
 
-def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(
-    capsys,
-):
-    assert main(["claims"]) == 0
+@pytest.fixture(scope="module")
+def shown():
+    """What the command prints about the published results."""
+    with redirect_stdout(StringIO()) as output:
+        assert main(["claims"]) == 0
+    return output.getvalue()
+
+
+def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(shown):
     table = study.verdict_table(study.published_results(by_block=True))
-    shown = capsys.readouterr().out
     lines = verdict_lines(shown)
     assert len(lines) == len(table)
     for line, row in zip(lines, table.itertuples(), strict=True):
@@ -34,9 +40,8 @@ def test_claims_prints_a_line_for_each_verdict_and_claim_and_a_conclusion(
     assert shown.endswith(f"{study.conclusion(table)}\n")
 
 
-def test_claims_about_a_file_are_judged_by_its_blocks(capsys):
-    main(["claims"])
-    published = set(verdict_lines(capsys.readouterr().out))
+def test_claims_about_a_file_are_judged_by_its_blocks(shown, capsys):
+    published = set(verdict_lines(shown))
     assert main(["claims", str(ADAMW)]) == 0
     of_file = set(verdict_lines(capsys.readouterr().out))
     assert of_file < published, "the claims have the same intervals"
