@@ -259,6 +259,7 @@ FLOATS = {
     "tolerance",
 }
 TAKE_FLOATS = {"half_life", "modify"}
+TAKE_SEVERAL_FLOATS = {("half_life", "slopes"), ("modify", "slopes"), ("modify", "far_slope")}
 
 
 def wrong_values(function, argument):
@@ -306,7 +307,7 @@ def float_arguments():
     return [
         (function, argument)
         for function, argument in TRIED
-        if argument in FLOATS or (function, argument) == ("half_life", "slopes")
+        if argument in FLOATS or (function, argument) in TAKE_SEVERAL_FLOATS
     ]
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
+from alibi_viz.arguments import check_integer, check_tensor
 from alibi_viz.data.tales import Recall, write_tales
 from alibi_viz.data.yardsticks import losses_of_counting
 from alibi_viz.files import decode
@@ -219,7 +219,8 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     >>> bytes(text.validation[:42]).decode()
     'This is the story of Greta, a brave hare f'
     """
-    check_positive_integers(train=train, validation=validation)
+    check_integer("train", train, 1)
+    check_integer("validation", validation, 1)
     check_integer("seed", seed, 0)
     _check_size("tales", train + validation)
     train_tales, _ = write_tales(train, 2 * seed)

@@ -495,7 +495,7 @@ def _numbers_per_head(name: str, value: Any, heads: int, expected: str) -> tuple
     """
     try:
         numbers = torch.as_tensor(value, dtype=torch.float64)
-    except (TypeError, ValueError):  # not numbers
+    except (TypeError, ValueError, OverflowError):  # not numbers, or an integer beyond floats
         numbers = torch.tensor(math.nan)
     has_right_shape = numbers.shape in ((), (heads,))
     has_right_values = bool((numbers.isfinite() & (numbers >= 0)).all())
