@@ -19,8 +19,13 @@ ALSO = {
     biases.xformers_pattern: {"no bias"},
     attention.megatron_2022: {"slopes of a head slice"},  # with a batch of one
 }
-# Their faults show only with the usual length of a check, 300 keys; those of others with 64, too.
-SHOWS_FAR_AWAY = {biases.fairseq_mask, biases.xformers_pattern}
+# The lengths at which these faults show; those of others show with 16 keys.
+LENGTHS = {
+    biases.bloom_in_bfloat16: 64,
+    biases.faceformer: 64,
+    biases.fairseq_mask: 300,
+    biases.xformers_pattern: 300,
+}
 
 
 def name_of(exhibit):
@@ -33,8 +38,7 @@ each_exhibit = pytest.mark.parametrize("exhibit", gallery.EXHIBITS, ids=name_of)
 @each_exhibit
 def test_report_on_an_exhibit_names_its_fault_no_other_and_the_system(exhibit):
     checker = getattr(check, exhibit.kind)
-    is_short = exhibit.kind != "slopes" and exhibit.rule not in SHOWS_FAR_AWAY
-    length = {"length": 64} if is_short else {}
+    length = {} if exhibit.kind == "slopes" else {"length": LENGTHS.get(exhibit.rule, 16)}
     report = checker(exhibit.rule, **length, **exhibit.options)
     assert names(report) == {exhibit.fault} | ALSO.get(exhibit.rule, set())
     assert exhibit.system in str(report)

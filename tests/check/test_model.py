@@ -100,7 +100,11 @@ def test_the_model_is_as_before():
 DIFFERS = "Differs from the paper; right for these weights: "
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.weekly)],
+    ids=str,
+)
 def test_what_falcon_was_trained_with_is_a_note(dtype):
     report = report_of("falcon", dtype)
     assert report.ok

@@ -222,10 +222,10 @@ def learned(heads, queries, keys):
             "right up to a distance, then a jump",
             "right up to a distance of 255",
         ),
-        "grid": (on_a_grid, 64, "outside of what this checker knows", "a grid, 4 keys wide"),
+        "grid": (on_a_grid, 16, "outside of what this checker knows", "a grid, 4 keys wide"),
         "learned": (
             learned,
-            64,
+            16,
             "outside of what this checker knows",
             "depends on the distance alone",
         ),
@@ -311,18 +311,18 @@ def needs_contiguous_inputs(query, key, value):
         "encoder": (encoder, {"padding": True, "causal": False, "length": 64}),
         "lengths, right": (
             encoder_that_takes_lengths,
-            {"padding": "right", "causal": False, "length": 64},
+            {"padding": "right", "causal": False, **SHORT},
         ),
         "lengths": (
             encoder_that_takes_lengths,
             {"padding": True, "causal": False, "length": 64},
         ),
         "soft cap": (soft_cap_of_50, {"softcap": 50, "length": 64}),
-        "scale": (scale_of_mup, {"scale": 1 / 64, "length": 64}),
+        "scale": (scale_of_mup, {"scale": 1 / 64, **SHORT}),
         "window": (window_of_32, {"window": 32, "length": 64}),
         "window of one": (window_of_one, {"window": 1, "scale": 0.5, "length": 16}),
-        "one head_dim": (needs_64_channels, {"length": 64}),
-        "contiguous inputs only": (needs_contiguous_inputs, {"length": 64}),
+        "one head_dim": (needs_64_channels, SHORT),
+        "contiguous inputs only": (needs_contiguous_inputs, SHORT),
     },
 )
 def test_right_attention_is_not_accused(function, options):
@@ -332,14 +332,14 @@ def test_right_attention_is_not_accused(function, options):
 @each_case(
     ("function", "options", "fault"),
     {
-        "scale": (attend, {"scale": 1 / 64, "length": 16}, "content multiplied"),
+        "scale": (attend, {"scale": 1 / 64, **SHORT}, "content multiplied"),
         "a longer window": (window_of_32, {"window": 25, "length": 64}, "window"),
         "a shorter window": (window_of_32, {"window": 50, "length": 64}, "window"),
         "no window": (attend, {"window": 32, "length": 64}, "window"),
-        "soft cap": (soft_cap_of_50, {"softcap": 30, "length": 64}, "unknown fault"),
+        "soft cap": (soft_cap_of_50, {"softcap": 30, **SHORT}, "unknown fault"),
         "side of padding": (
             encoder_that_takes_lengths,
-            {"padding": "left", "causal": False, "length": 64},
+            {"padding": "left", "causal": False, **SHORT},
             "padding not masked",
         ),
     },
@@ -358,7 +358,7 @@ def test_what_is_said_to_be_by_design_is_checked(function, options, fault):
     },
 )
 def test_what_may_be_by_design_is_a_note(function, words):
-    report = check.attention(function, length=64)
+    report = check.attention(function, **SHORT)
     assert report.ok
     (note,) = report.notes
     assert words in note
