@@ -242,7 +242,10 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
                 images.append({"fig": on_white(figure), "path": scratch, "opts": options})
             # plotly's own `write_images` loses errors, and each time waits for MathJax from the
             # internet.
-            errors = kaleido.write_fig_from_object_sync(images, kopts={"mathjax": False})
+            page = kaleido.PageGenerator(mathjax=False)
+            # A PDF page is as large as its figure: a margin would push out its lower right edges.
+            page.header += "<style>@page { margin: 0; }</style>"
+            errors = kaleido.write_fig_from_object_sync(images, kopts={"page_generator": page})
             if errors:
                 raise errors[0]
     except ChromeNotFoundError as error:
