@@ -62,7 +62,8 @@ def blank(height: int, **layout: object) -> go.Figure:
 def on_white(figure: go.Figure) -> go.Figure:
     """A plain copy for files: on white, and without the random ids of a live figure."""
     copy = go.Figure(figure)
-    copy.update_layout(paper_bgcolor="white", plot_bgcolor="white")
+    # The background of a plot, even of one whose axes are hidden, would cover the images below it.
+    copy.update_layout(paper_bgcolor="white", plot_bgcolor="rgba(0, 0, 0, 0)")
     for trace in copy.data:
         trace.uid = None
     return copy

@@ -38,10 +38,11 @@ function picturesOf(notebook) {
   return pictures;
 }
 
-// The figure on white, as large as on the page: a PNG in base64.
+// The figure on white, as large as on the page: a PNG in base64. The background of its plots stays transparent: that of a
+// plot whose axes are hidden would cover the images below it.
 async function png(plot) {
   const { data, layout } = structuredClone({ data: plot.data, layout: plot.layout });  // plotly would change them
-  Object.assign(layout, { paper_bgcolor: "white", plot_bgcolor: "white" });
+  layout.paper_bgcolor = "white";
   const url = await globalThis.Plotly.toImage({ data, layout }, { format: "png" });
   return url.slice(url.indexOf(",") + 1);
 }
