@@ -145,6 +145,8 @@ export class RacePlot {
       event.preventDefault();
       group.focus();
     });
+    // `touch-action` alone is enough only where a browser applies it to SVG.
+    group.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
     group.addEventListener("pointermove", (event) => {
       if (group.hasPointerCapture(event.pointerId)) this.guess(handle, this.bitsAt(event.clientY));
     });
