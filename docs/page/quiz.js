@@ -1,5 +1,5 @@
-// Three bugs: the reader says what is wrong, and one panel answers.
-import { $, say } from "./tools.js";
+// Three bugs: the reader says what is wrong. A panel beside the cases answers, and on a phone a line below the case.
+import { $, el, say } from "./tools.js";
 
 const answered = new Map();  // by case, whether its first answer was right
 
@@ -15,7 +15,10 @@ export function answer(button) {
   }
   if (!answered.has(name)) answered.set(name, isRight);
   const right = [...answered.values()].filter(Boolean).length;
-  say("verdict", isRight ? `Right: ${fault}` : `Not “${button.dataset.answer}”, but “${fault}”`);
-  $("verdict-details").textContent = `In this code, ${problem}. Seen in ${source}. It is ${name} of lesson 7. `
+  const verdict = isRight ? `Right: ${fault}` : `Not “${button.dataset.answer}”, but “${fault}”`;
+  const details = `In this code, ${problem}. Seen in ${source}. It is ${name} of lesson 7. `
     + `You have found ${right} of ${answered.size} so far.`;
+  say("verdict", verdict);
+  say("verdict-details", details);
+  question.querySelector(".verdict").replaceChildren(el("strong", {}, verdict), ` ${details}`);
 }

@@ -10,6 +10,13 @@ from playwright.sync_api import Browser, Page, expect
 DEADLINE = 600  # seconds until a test gives up waiting for the page: no result depends on them
 STYLES = Path(__file__).parents[2] / "docs" / "page" / "page.css"
 DRAWN_UP = 96  # pixels
+# For each case of the quiz, how far its answers are from the top of the section
+PLACES = """() => {
+    const section = document.getElementById("bugs");
+    const fromTop = answer => answer.offsetTop - section.offsetTop;
+    const answersOf = question => [...question.querySelectorAll(".answers button")];
+    return [...document.querySelectorAll(".case")].map(each => answersOf(each).map(fromTop));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +69,33 @@ def test_words_that_do_not_exist_are_wavy(phone: Page) -> None:
 def test_no_line_under_text_is_styled_in_a_way_that_safari_ignores() -> None:
     lines = re.findall(r"text-decoration:\s*([^;}]*)", STYLES.read_text(encoding="utf-8"))
     assert set(lines) <= {"none", "underline"}
+
+
+def test_the_number_of_a_lesson_stands_beside_its_title(phone: Page) -> None:
+    for card in phone.locator(".lessons a").all():
+        number = card.locator(".number").bounding_box()
+        title = card.locator("strong").bounding_box()
+        assert number is not None
+        assert title is not None
+        assert number["x"] + number["width"] <= title["x"]
+        assert number["y"] == pytest.approx(title["y"], abs=2)
+
+
+def test_an_answer_is_judged_below_its_case_and_moves_nothing_above(phone: Page) -> None:
+    second, third = (phone.locator(".case").nth(place) for place in (1, 2))
+    before = phone.evaluate(PLACES)[:2]  # of the first two cases
+    for answer in second.locator(".answers button").all():
+        answer.tap()
+        expect(answer).to_have_attribute("aria-pressed", "true")
+        expect(second.locator(".verdict")).to_contain_text("Seen in")
+        assert phone.evaluate(PLACES)[:2] == before
+
+    last = second.locator(".answers button").last.bounding_box()
+    verdict = second.locator(".verdict").bounding_box()
+    next_case = third.bounding_box()
+    assert last is not None
+    assert verdict is not None
+    assert next_case is not None
+    assert last["y"] + last["height"] <= verdict["y"]
+    assert verdict["y"] + verdict["height"] <= next_case["y"]
+    expect(phone.locator("#verdict")).to_be_hidden()
