@@ -115,7 +115,7 @@ export class RacePlot {
       const bits = this.curves[name]?.at(-1) ?? this.guesses[name].at(-1);
       return { name, y: this.py(bits), arrow: bits > HIGHEST ? " ↑" : "" };
     });
-    const [upper, lower] = ends.toSorted((one, other) => one.y - other.y);
+    const [upper, lower] = [...ends].sort((one, other) => one.y - other.y);
     const missing = Math.max(0, APART - (lower.y - upper.y));
     upper.y -= missing / 2;
     lower.y += missing / 2;

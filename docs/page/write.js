@@ -84,7 +84,11 @@ export function restoreSettings() {
 /** Put the settings into the address, without a step for the button Back. */
 function keepSettings() {
   const hash = addressOf(settingsNow(), DEFAULTS);
-  history.replaceState(null, "", hash || location.href.split("#")[0]);
+  try {
+    history.replaceState(null, "", hash || location.href.split("#")[0]);
+  } catch {
+    // Safari refuses more than 100 changes in ten seconds. The next change brings the address up to date.
+  }
 }
 
 /** Copy the address of what is shown. */

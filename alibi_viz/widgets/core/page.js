@@ -30,9 +30,9 @@ function nameToggleButtons(controls) {
   for (const group of controls.querySelectorAll(".widget-toggle-buttons")) {
     const label = text(group.parentElement, ".jupyter-widgets.widget-label");
     for (const button of group.querySelectorAll("button")) {
-      button.ariaPressed = button.classList.contains("mod-active");
+      button.setAttribute("aria-pressed", button.classList.contains("mod-active"));
       const mark = Object.keys(MARKS).find(name => button.querySelector("." + name));
-      if (label) button.ariaLabel = `${label} ${button.textContent.trim()}${MARKS[mark] ?? ""}`;
+      if (label) button.setAttribute("aria-label", `${label} ${button.textContent.trim()}${MARKS[mark] ?? ""}`);
     }
   }
 }
@@ -44,7 +44,7 @@ function namePlayButtons(controls) {
     const number = text(button.closest(".widget-play").parentElement, ".jupyter-widgets.widget-label");
     const name = () => {
       const action = icon.classList.contains("fa-pause") ? "pause" : "play";
-      button.ariaLabel = `${action} ${number}`;
+      button.setAttribute("aria-label", `${action} ${number}`);
     };
     name();
     const icons = new MutationObserver(name);
@@ -189,10 +189,13 @@ export default {
       const caption = app.querySelector(".alibi-caption");
       const describe = () => {
         const figures = app.querySelectorAll(".alibi-figure");
-        figures.forEach(figure => Object.assign(figure, { role: "img", ariaLabel: caption.textContent.trim() }));
+        for (const figure of figures) {
+          figure.setAttribute("role", "img");
+          figure.setAttribute("aria-label", caption.textContent.trim());
+        }
         return figures.length || closed || requestAnimationFrame(describe);
       };
-      caption.ariaLive = "polite";
+      caption.setAttribute("aria-live", "polite");
       describe();
       captions = new MutationObserver(describe);
       captions.observe(caption, { childList: true, characterData: true, subtree: true });
