@@ -142,7 +142,10 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     sizes = f"{family}, {heads} heads of size {attention.head_dim}"
     if is_rounded:
         sizes += f", judged by {SHORT} tokens, as longer texts are rounded more"
-    return replace(report, notes=[f"{_state(report)} ({sizes}).", *notes])
+    state = f"{_state(report, layer)} ({sizes})."
+    if len(layers) > 1:
+        state += " Other layers were not checked."
+    return replace(report, notes=[state, *notes])
 
 
 def _num_heads(config: Any) -> int:
@@ -205,16 +208,16 @@ def _notes_on_options(options: Any) -> list[str]:
     return notes
 
 
-def _state(report: Report) -> str:
-    """Whether ALiBi is on, in words."""
+def _state(report: Report, layer: int) -> str:
+    """Whether ALiBi is on in a layer, in words."""
     names = {finding.name for finding in report.findings}
     if "no bias" in names:
-        return "ALiBi is off: the layer adds no bias"
+        return f"ALiBi is off: layer {layer} adds no bias"
     if names & {"raises an error", "does not finish"} and report.comparison is None:
-        return "Calls of the layer failed"
+        return f"Calls of layer {layer} failed"
     if report.ok:
-        return "ALiBi is on, with the official slopes"
-    return "ALiBi is on"
+        return f"ALiBi is on in layer {layer}, with the official slopes"
+    return f"ALiBi is on in layer {layer}"
 
 
 @dataclass(frozen=True)
