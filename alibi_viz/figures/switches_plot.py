@@ -1,10 +1,10 @@
 """The picture of the course: one rotary model, two switches, four losses.
 
 A square of four cells, one for each state of the switches. The columns say whether far keys are
-braked, the rows whether a longer text shows new angles. So both troubles are at the upper left and
-none is at the lower right. An app draws the loss by length beside it.
+braked, the rows whether a longer text shows new angles. An app draws the loss by length beside it.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ FAR_BRAKE = "far brake"
 BOTH = "angles stop and far brake"
 LOSSES = "longer sequences"
 FAR_SHARES = "attention beyond L"
+WINDOW = "window"  # the variant that hides far keys, to compare the states with
 UNKNOWN = "?"  # instead of the number of a state that is not shown
 
 # A loss of so many bits has the full color: all 256 bytes are equally likely.
@@ -52,16 +53,15 @@ class Cell(NamedTuple):
 
     row: int  # 0 for new angles, 1 if the angles stop
     column: int  # 0 for open far keys, 1 for braked ones
-    trouble: str  # what a longer text still does to the model
-    short_name: str  # beside its curve
+    name: str  # in its cell and beside its curve
 
 
 # In reading order. The keys are variants of `lab.modify`'s results.
 CELLS = {
-    AS_TRAINED: Cell(0, 0, "both troubles", AS_TRAINED),
-    FAR_BRAKE: Cell(0, 1, "only new angles", FAR_BRAKE),
-    ANGLES_STOP: Cell(1, 0, "only the crowd", ANGLES_STOP),
-    BOTH: Cell(1, 1, "neither, like ALiBi", "both"),
+    AS_TRAINED: Cell(0, 0, AS_TRAINED),
+    FAR_BRAKE: Cell(0, 1, FAR_BRAKE),
+    ANGLES_STOP: Cell(1, 0, ANGLES_STOP),
+    BOTH: Cell(1, 1, "both"),
 }
 STATES = tuple(CELLS)
 
@@ -126,6 +126,15 @@ def switch_outcomes(rows: pd.DataFrame) -> dict[str, Outcome]:
     return outcomes
 
 
+def window_loss(rows: pd.DataFrame) -> float:
+    """The loss of the same models with a sliding window, on the longest texts; NaN if unknown.
+
+    It is what the states can be compared with: a window hides far keys, and their angles with them.
+    """
+    losses = rows[(rows["question"] == LOSSES) & (rows["variant"] == WINDOW)]
+    return float(losses.loc[losses["x"] == losses["x"].max(), "value"].mean())
+
+
 def switches_figure(
     rows: pd.DataFrame,
     *,
@@ -136,7 +145,7 @@ def switches_figure(
 
     Args:
         rows: results of one kind of model in one setting, such as rotary in the main setting of
-            `study.published_results()`.
+            `study.published_results()`. If they include a sliding window, its loss stands below.
         now: the state whose cell is framed: "as trained", "far brake", "angles stop" or "angles
             stop and far brake".
         yardsticks: losses of models that only count, such as `Text.yardsticks`, for a line below.
@@ -164,7 +173,7 @@ def switches_figure(
     _draw_cells(figure, outcomes, now, STATES)
     figure.add_annotation(
         name="yardsticks",
-        text=_in_words(outcomes[AS_TRAINED], yardsticks),
+        text=_in_words(window_loss(rows), yardsticks),
         xref="paper",
         yref="paper",
         x=0,
@@ -209,7 +218,7 @@ def blank() -> go.Figure:
         # The name stands at the right end of its curve.
         figure.add_annotation(
             name=f"curve {state}",
-            text=CELLS[state].short_name,
+            text=CELLS[state].name,
             xref="x2 domain",
             yref="y2",
             x=1,
@@ -350,7 +359,7 @@ def _add_cells(figure: go.Figure, width: tuple[float, float]) -> None:
         )
         middle = {"x": cell.column + 0.5, "y": cell.row + 0.5, "showarrow": False}
         figure.add_annotation(
-            name=f"trouble {state}", text=cell.trouble, yshift=_ABOVE, font_size=12, **middle
+            name=f"name {state}", text=cell.name, yshift=_ABOVE, font_size=12, **middle
         )
         figure.add_annotation(name=f"bits {state}", font_size=30, **middle)
         figure.add_annotation(name=f"far share {state}", yshift=_BELOW, font_size=12, **middle)
@@ -394,7 +403,7 @@ def _draw_curve(
         },
         {"name": state},
     )
-    name = CELLS[state].short_name
+    name = CELLS[state].name
     figure.update_annotations(
         {
             "text": f"<b>{name}</b>" if is_now else name,
@@ -412,12 +421,11 @@ def _drawn_curve(outcome: Outcome, left: float, right: float) -> Curve:
     return Curve(shares, np.array(list(outcome.losses.values())))
 
 
-def _in_words(trained: Outcome, yardsticks: Mapping[str, float]) -> str:
-    """What the numbers can be compared with: the training length, and models that only count."""
-    shortest = min(trained.losses)
-    lines = [
-        f"On texts of {shortest:,} bytes, as in training, it needs {trained.losses[shortest]:.2f}."
-    ]
+def _in_words(with_window: float, yardsticks: Mapping[str, float]) -> str:
+    """What the numbers can be compared with: a sliding window, and models that only count."""
+    lines = []
+    if not math.isnan(with_window):
+        lines.append(f"With a sliding window, it needs {with_window:.2f}.")
     if yardsticks:
         counted = [f"{name} {bits:.1f}" for name, bits in yardsticks.items()]
         lines.append(f"Models that only count: {', '.join(counted)}.")

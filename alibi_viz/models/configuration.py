@@ -27,7 +27,7 @@ class TransformerConfig:
         position: a position method: a name in `POSITIONS`, or that of one of your own (see
             `register_method`).
         scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor, such as
-            512 / L for models trained on short sequences of L tokens; "forget" starts at them.
+            2, 4 or 8 to try on short sequences; "forget" starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
         max_length: the training length: the table size of "learned" and the scale of other methods
             that have one.

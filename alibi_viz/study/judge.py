@@ -8,10 +8,11 @@ By its 95% interval in one setting:
     can't tell     it holds in a part of the interval, or results are missing
 
 An end of the interval that is closer than `RESOLUTION` to the threshold decides nothing. The
-interval covers other seeds and, on a text, other passages of the same kind: it is the Student t
-interval for so few seeds around the standard error of a bootstrap over runs and blocks of the
-held-out text. It doesn't cover other settings. So each claim is judged in all of them, once with
-ALiBi's official slopes and once with slopes scaled to L, and `reach_table` says how far it reaches.
+interval covers other seeds and, on a text, other held-out passages: it is the Student t interval
+for so few seeds around the standard error of a bootstrap over runs and blocks of the held-out text.
+It doesn't cover another training text or other settings. So each claim is judged in all settings,
+once with ALiBi's official slopes and once with slopes scaled to L, and `reach_table` says how far
+it reaches.
 """
 
 import math

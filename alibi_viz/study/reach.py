@@ -115,14 +115,16 @@ def conclusion(table: pd.DataFrame) -> str:
     table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     if table.empty:
         return "There are no results on any claim."
-    decided = table["p"] < 1 - LEVEL
-    survive = decided & (table["holm"] < 1 - LEVEL)
+    excluding = table["p"] < 1 - LEVEL
+    too_close = excluding & (table["verdict"] == CANT_TELL)
+    survive = excluding & (table["holm"] < 1 - LEVEL)
     reach = reach_table(table)
     is_seen_in_all = reach["reach"] == "seen in all"
     is_hanging = reach["reach"].str.startswith("hangs on")
     return (
-        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's "
-        f"correction for testing all of them at once, {survive.sum()} still do.\n"
+        f"Of these {len(table)} intervals, {excluding.sum()} exclude their threshold, "
+        f"{too_close.sum()} of them so narrowly that their verdict is open. After Holm's "
+        f"correction for testing all of them at once, {survive.sum()} still exclude it.\n"
         f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
         f"{is_hanging.sum()} hang on one.\n"
         f"What we knew of the results when we declared the settings: {_known_before(reach)}."

@@ -28,12 +28,14 @@ def write_report(folder: str | Path) -> None:
     results = table_by_setting(records, "published")
     verdicts = verdict_table(table_by_setting(records, "published", by_block=True))
     made_with = pd.DataFrame(record["made_with"] for record in records)
+    same_targets = results.loc[results["question"] == "same targets", "count"].min()
 
     source = (FOLDER / "report.md.j2").read_text(encoding="utf-8")
     template = jinja2.Template(source, undefined=jinja2.StrictUndefined, trim_blocks=True)
     page = template.render(
         length=LENGTH,
         targets=TARGETS,
+        same_targets=int(same_targets),
         samples=SAMPLES,
         level=LEVEL,
         resolution=RESOLUTION,

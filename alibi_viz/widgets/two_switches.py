@@ -46,10 +46,11 @@ _IN_WORDS = {
 class TwoSwitches(App):
     """Two switches on one trained rotary model, and what each of the four states does.
 
-    A text that is longer than in training does two things to a rotary model: it shows keys at
-    angles that are new, and it shows so many far keys that they outweigh the near ones. One switch
-    takes away the first trouble, the other holds back the second. Nothing is trained. A state is a
-    "?" until the reader has switched to it, or clicked on its cell.
+    On a text that is longer than in training, far keys take over a rotary model's attention: they
+    are many, and angles that are new raise their scores. One switch takes the new angles away, the
+    other lowers the scores of far keys. Each changes the share that far keys get, and the loss
+    follows it. Nothing is trained. A state is a "?" until the reader has switched to it, or clicked
+    on its cell.
 
     Traits:
         angles_stop: whether keys beyond the training length are turned as if they were at its end.
@@ -274,6 +275,6 @@ def _describe_switches(length: int) -> str:
         f"The model was trained on texts of {length} bytes, and far keys are {length} or more "
         f"bytes back. Angles stop: all far keys are turned as if they were {last} bytes back, so "
         "that no angle is new (ReRoPE, Su 2023). Far brake: a line of slope "
-        f"{format_slope(BRAKE_SLOPE)} lowers the scores of far keys, so that together they stay "
-        "a minority. Nothing was trained again."
+        f"{format_slope(BRAKE_SLOPE)} lowers the scores of far keys. We chose both constants, and "
+        "what a switch repairs depends on them. Nothing was trained again."
     )

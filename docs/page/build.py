@@ -18,7 +18,7 @@ from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.check import FAULTS
 from alibi_viz.data.tales import write_tales
 from alibi_viz.figures.png import png_source
-from alibi_viz.figures.switches_plot import CELLS, switch_outcomes, tint
+from alibi_viz.figures.switches_plot import CELLS, switch_outcomes, tint, window_loss
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.files import write
 from alibi_viz.lessons.bugs import Bug
@@ -230,7 +230,8 @@ def _table(bug: Bug, title: str, weights: NDArray[np.float32]) -> dict[str, Any]
 def _switches(results: pd.DataFrame) -> dict[str, Any]:
     """The four losses of the rotary models with two switches, as rows of cells."""
     is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
-    outcomes = switch_outcomes(results[is_rotary])
+    rotary = results[is_rotary]
+    outcomes = switch_outcomes(rotary)
     trained = outcomes[AS_TRAINED]
 
     rows: list[list[dict[str, str]]] = [[], []]
@@ -244,12 +245,12 @@ def _switches(results: pd.DataFrame) -> dict[str, Any]:
             {
                 # As the page knows it: whether each of its boxes is checked
                 "state": f"{angles_stop} {far_brake}".lower(),
-                "trouble": cell.trouble,
+                "name": cell.name,
                 "bits": bits,
                 "far_share": far_share,
                 "color": tint(outcome.bits),
                 "words": (
-                    f"{cell.short_name.capitalize()}: {bits} bits per byte, and far keys get "
+                    f"{cell.name.capitalize()}: {bits} bits per byte, and far keys get "
                     f"{far_share} of the attention."
                 ),
             }
@@ -258,7 +259,7 @@ def _switches(results: pd.DataFrame) -> dict[str, Any]:
     return {
         "rows": rows,
         "longest": trained.longest,
-        "trained": f"{trained.losses[min(trained.losses)]:.2f}",
+        "window": f"{window_loss(rotary):.2f}",
         "seeds": trained.seeds,
         "letters": f"{yardsticks['letter frequencies']:.1f}",
         "pairs": f"{yardsticks['letter pairs']:.1f}",

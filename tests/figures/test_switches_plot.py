@@ -35,6 +35,9 @@ def table():
             rows.append({**losses, "x": 1024, "value": bits_long + difference})
             rows.append({**shares, "x": 64, "value": 0.0})
             rows.append({**shares, "x": 1024, "value": far_share + difference})
+    with_window = {"question": "longer sequences", "variant": "window", "seed": 0}
+    rows.append({**with_window, "x": 64, "value": 0.5})
+    rows.append({**with_window, "x": 1024, "value": 0.4})
     return pd.DataFrame(rows)
 
 
@@ -76,9 +79,9 @@ def test_a_cell_has_the_means_over_all_seeds_on_the_longest_texts(figure, state,
     assert words(figure, f"far share {state}") == far_share
 
 
-def test_both_troubles_are_at_the_upper_left_and_none_at_the_lower_right(
-    figure,
-):
+def test_no_change_is_at_the_upper_left_and_both_at_the_lower_right(figure):
+    assert words(figure, f"name {TRAINED}") == "as trained"
+    assert words(figure, f"name {BOTH}") == "both"
     assert figure.layout.yaxis.range == (2, 0), "the first row is on top"
     assert cell(figure, TRAINED).x1 < cell(figure, BRAKE).x0
     assert cell(figure, TRAINED).y1 < cell(figure, STOP).y0
@@ -102,9 +105,15 @@ def test_title_says_how_long_the_texts_are(figure):
 
 def test_words_below_give_the_numbers_a_meaning(figure):
     assert words(figure, "yardsticks") == (
-        "On texts of 64 bytes, as in training, it needs 0.50.<br>"
+        "With a sliding window, it needs 0.40.<br>"
         "Models that only count: letter frequencies 4.5, letter pairs 3.3."
     )
+
+
+def test_a_window_that_was_not_measured_is_not_told():
+    rows = table().query("variant != 'window'")
+    figure = switches_figure(rows, yardsticks=YARDSTICKS)
+    assert words(figure, "yardsticks").startswith("Models that only count")
 
 
 def test_a_higher_loss_has_a_stronger_color(figure):

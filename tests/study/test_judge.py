@@ -306,7 +306,7 @@ def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes():
     assert tested[["claim", "slopes", "verdict"]].to_numpy().tolist() == [
         ["Positions aren't needed", "official", "seen here"],
         ["Positions aren't needed", "scaled to L", "seen here"],
-        ["Slopes belong to the length", "official", "seen here"],
+        ["Steeper slopes help at 64", "official", "seen here"],
     ]
 
 

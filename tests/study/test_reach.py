@@ -161,8 +161,14 @@ def three_claims():
 
 def test_the_conclusion_counts_what_survives_the_correction(three_claims):
     words = study.conclusion(three_claims)
-    assert "Of these 4 intervals, 3 exclude their threshold." in words
-    assert "After Holm's correction for testing all of them at once, 1 still do." in words
+    assert "Of these 4 intervals, 3 exclude their threshold" in words
+    assert "for testing all of them at once, 1 still exclude it." in words
+
+
+def test_the_conclusion_counts_intervals_that_end_too_close_to_decide(three_claims):
+    assert "threshold, 0 of them so narrowly that" in study.conclusion(three_claims)
+    three_claims.loc[three_claims["claim"] == "C", "p"] = 0.01
+    assert "threshold, 1 of them so narrowly that" in study.conclusion(three_claims)
 
 
 def test_the_conclusion_says_how_far_claims_reach(three_claims):
