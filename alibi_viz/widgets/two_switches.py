@@ -48,8 +48,8 @@ class TwoSwitches(App):
 
     On a text that is longer than in training, far keys take over a rotary model's attention: they
     are many, and angles that are new raise their scores. One switch takes the new angles away, the
-    other lowers the scores of far keys. Each changes the share that far keys get, and the loss
-    follows it. Nothing is trained. A state is a "?" until the reader has switched to it, or clicked
+    other lowers the scores of far keys. Each changes the share that far keys get, and with it
+    the loss. Nothing is trained. A state is a "?" until the reader has switched to it, or clicked
     on its cell.
 
     Traits:
