@@ -107,8 +107,9 @@ notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their out
 screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the notebooks and the README (ONLY=01_the_line)
 	$(PY) -m tests.notebooks.pictures $(ONLY)
 
-clean: ## remove .venv and the caches
+clean: ## remove .venv, the caches, and what was built
 	rm -rf $(VENV) .venv-lowest .venv-core *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/lessons build site
 
 $(PY):
 	@$(PYTHON) $(NEW_ENOUGH) || { \

@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.copies import lesson_files
 
 GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row
@@ -35,18 +35,27 @@ SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write every lesson, and the report about the study, into the folder lessons."""
+    """Write every lesson, and the report about the study, into the folder lessons.
+
+    Whatever else an earlier build has left there is removed, or Sphinx would make pages of it.
+    """
     # By default, myst-nb writes pictures beside the output folder.
     vars(app.env)["mystnb_config"].output_folder = str(app.doctreedir / "pictures")
 
     folder = Path(app.srcdir) / "lessons"
     folder.mkdir(exist_ok=True)
-    for path in sorted(lessons_folder().glob("*.ipynb")):
+    report = files("alibi_viz.study") / "published" / "report.md"
+    texts = {"report.md": report.read_text(encoding="utf-8")}
+    for path in lesson_files():
         lesson = nbformat.read(path, as_version=4)
         lesson.cells = list(page_cells(lesson, path.name))
-        _write_if_changed(folder / path.name, nbformat.writes(lesson))
-    report = files("alibi_viz.study") / "published" / "report.md"
-    _write_if_changed(folder / "report.md", report.read_text(encoding="utf-8"))
+        texts[path.name] = nbformat.writes(lesson)
+
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        _write_if_changed(folder / name, text)
 
 
 def link_pages(app: Sphinx, page: str, source: list[str]) -> None:

@@ -35,6 +35,16 @@ def lessons_folder() -> Path:
     )
 
 
+def lesson_files() -> list[Path]:
+    """The notebooks of the lessons in their order, without those that a reader has added.
+
+    >>> from alibi_viz.lessons.copies import lesson_files
+    >>> lesson_files()[0].name
+    '00_start_here.ipynb'
+    """
+    return sorted(lessons_folder().glob("[0-9][0-9]_*.ipynb"))
+
+
 def copy_lessons(target: Path) -> list[str]:
     """Copy the lessons into a folder, and return the names of those left alone.
 
@@ -46,7 +56,7 @@ def copy_lessons(target: Path) -> list[str]:
     fingerprints = _read_fingerprints(manifest)
 
     left_alone = []
-    for lesson in sorted(lessons_folder().glob("*.ipynb")):
+    for lesson in lesson_files():
         copy = target / lesson.name
         installed = _fingerprint(lesson)
         # What we wrote: the lesson as it is now, or as it was when it was copied.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alibi_viz.files import write
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.copies import lesson_files
 
 
 def save_slides(folder: Path) -> list[Path]:
@@ -23,7 +23,7 @@ def save_slides(folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    for lesson in sorted(lessons_folder().glob("*.ipynb")):
+    for lesson in lesson_files():
         for name, picture in _pictures(lesson):
             number = sum(file.name.startswith(f"{lesson.stem}-{name}") for file in files) + 1
             suffix = "" if number == 1 else f"-{number}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import nbformat
 from PIL import Image
 
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.copies import lesson_files
 
 DARK_PICTURES = Path(__file__).parents[1] / "dark_pictures"
 # The part of a stored picture that a card shows, in pixels: below the controls, the upper left.
@@ -34,7 +34,7 @@ class LessonCard(NamedTuple):
 
 def lesson_cards() -> list[LessonCard]:
     """A card for each lesson, in their order."""
-    return [_card(path) for path in sorted(lessons_folder().glob("*.ipynb"))]
+    return [_card(path) for path in lesson_files()]
 
 
 def _card(path: Path) -> LessonCard:

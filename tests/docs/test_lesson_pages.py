@@ -1,14 +1,17 @@
 """What the page of a lesson shows in place of what needs a kernel."""
 
+from types import SimpleNamespace
+
 import nbformat
 
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.copies import lesson_files
 from docs.lesson_pages import (
     jupyter_anchor,
     link_pages,
     page_cells,
     question_html,
     stated_answer,
+    write_pages,
 )
 from tests.notebooks import lessons
 from tests.rows import each_case
@@ -164,7 +167,7 @@ def test_prose_stays_as_it_is():
 
 
 def test_every_guess_of_the_lessons_has_an_answer_on_its_page():
-    for path in lessons_folder().glob("*.ipynb"):
+    for path in lesson_files():
         awaits_answer = False
         for cell in page_cells(nbformat.read(path, as_version=4), path.name):
             summary = cell.metadata.get("mystnb", {}).get("code_prompt_show")
@@ -201,3 +204,22 @@ def test_links_to_notebooks_and_to_the_report_lead_to_their_pages():
 
 def test_anchors_are_those_of_jupyter():
     assert jupyter_anchor("Put the queries last") == "Put-the-queries-last"
+
+
+# Files
+
+
+def test_a_notebook_of_ones_own_has_no_page_and_pages_of_an_earlier_build_go(tmp_path, monkeypatch):
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    empty = nbformat.writes(nbformat.v4.new_notebook())
+    (notebooks / "00_start_here.ipynb").write_text(empty)
+    (notebooks / "Untitled.ipynb").write_text(empty)
+    monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: notebooks)
+
+    pages = tmp_path / "docs" / "lessons"
+    pages.mkdir(parents=True)
+    (pages / "01_renamed.ipynb").write_text(empty)
+    environment = SimpleNamespace(mystnb_config=SimpleNamespace())
+    write_pages(SimpleNamespace(env=environment, srcdir=tmp_path / "docs", doctreedir=tmp_path))
+    assert {path.name for path in pages.iterdir()} == {"00_start_here.ipynb", "report.md"}

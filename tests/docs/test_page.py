@@ -16,7 +16,7 @@ from PIL import Image
 from alibi_viz import lab, lessons, study
 from alibi_viz.figures.curve_plot import COMMON_METHODS
 from alibi_viz.figures.theme import COLORS
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.lessons.copies import lesson_files
 from alibi_viz.measure.continuations import LONG_WORD
 from docs.page import build
 from docs.page.claims import SENTENCES, claim_groups
@@ -92,7 +92,7 @@ def test_the_numbers_of_a_question_are_percent_of_the_largest_weight_of_a_row():
 
 
 def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page):
-    notebooks = sorted(lessons_folder().glob("*.ipynb"))
+    notebooks = lesson_files()
     cards = lesson_cards()
     assert [card.name for card in cards] == [notebook.stem for notebook in notebooks]
     for card in cards:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lessons_folder
+from alibi_viz.lessons.copies import MANIFEST, copy_lessons, lesson_files
 from tests.rows import each_case
 
 
@@ -33,7 +33,13 @@ def lessons_in(folder):
 def test_all_lessons_are_copied(reader):
     left_alone = copy_lessons(reader)
     assert left_alone == []
-    assert lessons_in(reader) == lessons_in(lessons_folder())
+    assert lessons_in(reader) == {path.name: path.read_bytes() for path in lesson_files()}
+
+
+def test_a_notebook_beside_the_lessons_is_not_copied(installed, reader):
+    (installed / "Untitled.ipynb").write_text("somebody's own")
+    copy_lessons(reader)
+    assert set(lessons_in(reader)) == {"00_start_here.ipynb", "01_slopes.ipynb"}
 
 
 @pytest.mark.usefixtures("installed")

@@ -9,9 +9,10 @@ import nbformat
 from nbformat import NotebookNode
 
 from alibi_viz import widgets
+from alibi_viz.lessons.copies import lesson_files
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-LESSONS = sorted(FOLDER.glob("*.ipynb"))
+LESSONS = lesson_files()
 # LESSON-NUMBER.png: what the picture with this number of a lesson looks like on a dark page
 DARK_PICTURES = FOLDER.parent / "docs" / "dark_pictures"
 APP = re.compile(rf"({'|'.join(widgets.__all__)})\(")
