@@ -69,7 +69,7 @@ test-core: ## test attention, models and checker with any version, in .venv-core
 	.venv-core/bin/python -m pytest $(CORE) $(PARALLEL) --dist worksteal $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
-	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
+	$(PY) -m pytest notebooks/[0-9][0-9]_*.ipynb $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
 
 browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
 	$(PY) -m pytest tests/browser $(PARALLEL) --dist loadfile $(ARGS)
