@@ -11,9 +11,12 @@ from playwright.sync_api import Browser, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 MISSING = (
-    f"no Chromium on this machine (looked for $CHROMIUM, {', '.join(NAMES)}): install one "
-    "to run browser tests"
+    f"no Chromium on this machine (looked for $CHROMIUM, {', '.join(NAMES)}): "
+    "`apt-get install chromium` installs one on Debian and Ubuntu"
 )
+# Seconds. A wait ends with the event that it waits for, on the busiest machine too. Only what never
+# comes takes so long.
+DEADLINE = 600
 ARGUMENTS = [
     "--no-sandbox",  # root can't use it
     "--disable-gpu",

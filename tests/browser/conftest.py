@@ -28,23 +28,39 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from docs.page.build import build_page
 from tests.browser import chromium, jupyter
+from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import NotebookPage, new_tab
+from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
 
 ROOT = Path(__file__).parents[2]
 
-# Milliseconds: a busy machine may need more than the usual five seconds.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=DEADLINE * SECOND)
+
+NO_FONTS = "no fonts on this machine: apt-get install fonts-dejavu-core fonts-liberation"
+LETTER_WIDTH = """() => {
+    const letter = document.body.appendChild(document.createElement("span"));
+    letter.textContent = "m";
+    return letter.getBoundingClientRect().width;
+}"""
+
+
+def skip_or_fail(reason: str) -> None:
+    """Skip the tests for what is missing. In continuous integration they fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium. Without one the tests are skipped; in continuous integration they fail."""
+    """Headless Chromium. Without one, or without fonts, the tests are skipped."""
     if chromium.find() is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(chromium.MISSING)
-        pytest.skip(chromium.MISSING)
+        skip_or_fail(chromium.MISSING)
     with chromium.launch() as browser:
+        page = browser.new_page()
+        if page.evaluate(LETTER_WIDTH) == 0:
+            skip_or_fail(NO_FONTS)
+        page.close()
         yield browser
 
 
@@ -84,6 +100,7 @@ def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
 def page(browser: Browser) -> Iterator[Page]:
     """A tab without JupyterLab. Errors and requests to a network fail the test."""
     page = browser.new_page()
+    page.set_default_timeout(DEADLINE * SECOND)
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
 
