@@ -71,8 +71,8 @@ test-core: ## test attention, models and checker with any version, in .venv-core
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
 	$(PY) -m pytest notebooks/[0-9][0-9]_*.ipynb $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
 
-browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
-	$(PY) -m pytest tests/browser $(PARALLEL) --dist loadfile $(ARGS)
+browser-tests: $(VENV)/.installed-tests docs ## test the site, and the apps in JupyterLab, in the installed Chromium
+	$(PY) -m pytest tests/browser tests/docs/test_site.py --site site $(PARALLEL) --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m ruff check
@@ -92,7 +92,7 @@ report: $(VENV)/.installed ## write the pages about the published results and wh
 	$(PY) -m benchmarks.report
 
 docs: $(VENV)/.installed-docs ## build the site, in the folder site: the page without a kernel, guides, lessons and API
-	$(PY) -m sphinx --fail-on-warning --keep-going -d build/docs docs site $(ARGS)
+	$(PY) -m sphinx --fail-on-warning --keep-going -d build/docs docs site
 
 links: $(VENV)/.installed-docs ## look whether the links of the site to other sites still lead somewhere
 	$(PY) -m sphinx -b linkcheck -d build/docs docs build/links

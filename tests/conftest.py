@@ -1,7 +1,8 @@
-"""For every test: a registry without custom methods."""
+"""For every test: a registry without custom methods, and the site if it is built."""
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,20 @@ def pytest_terminal_summary(terminalreporter):
     if not HAS_THE_LAB:
         files = ", ".join(WITH_THE_LAB_ONLY)
         terminalreporter.write_line(f"not run: {files}; they need pip install 'alibi-viz[lab]'")
+
+
+def pytest_addoption(parser):
+    """Add the option of tests that read the site."""
+    parser.addoption("--site", help="the folder of the site: `make docs` builds it in site")
+
+
+@pytest.fixture(scope="session")
+def docs(request):
+    """The folder of the whole site."""
+    folder = request.config.getoption("site")
+    if folder is None:
+        pytest.skip("needs the site: make docs, then pytest --site=site")
+    return Path(folder).resolve()
 
 
 @pytest.fixture(autouse=True)

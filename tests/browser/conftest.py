@@ -18,8 +18,6 @@ its own. `show` uses a kernel that tests share, which is reset after each test. 
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +29,6 @@ from tests.browser import chromium, jupyter
 from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
-
-ROOT = Path(__file__).parents[2]
 
 expect.set_options(timeout=DEADLINE * SECOND)
 
@@ -72,20 +68,12 @@ def server(browser: Browser) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first page of the site, without the others."""
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first page of the site. Without the option --site, it is built without the others."""
+    folder = request.config.getoption("site")
+    if folder is not None:
+        return Path(folder).resolve() / "index.html"
     return build_page(tmp_path_factory.mktemp("site"))
-
-
-@pytest.fixture(scope="session")
-def docs(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the whole site, as `make docs` builds it; skipped together with `browser`."""
-    folder = tmp_path_factory.mktemp("docs")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"]
-    command += ["-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "site")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return folder / "site"
 
 
 @pytest.fixture
