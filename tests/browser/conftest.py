@@ -19,6 +19,7 @@ its own. `show` uses a kernel that tests share, which is reset after each test. 
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,9 @@ def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
     assert not page.problems, "\n".join(page.problems)
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A tab without JupyterLab. Errors and requests to a network fail the test."""
+@contextmanager
+def empty_page(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """A tab without JupyterLab, and its problems: errors, and requests to a network."""
     page = browser.new_page()
     page.set_default_timeout(DEADLINE * SECOND)
     problems: list[str] = []
@@ -102,6 +103,13 @@ def page(browser: Browser) -> Iterator[Page]:
         return not url.startswith(("file:", "blob:"))
 
     page.route(needs_network, lambda route: problems.append(route.request.url))
-    yield page
+    yield page, problems
     page.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A tab without JupyterLab, for one test. Problems of the page fail it."""
+    with empty_page(browser) as (page, problems):
+        yield page
     assert problems == []
