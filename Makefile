@@ -42,7 +42,7 @@ lab: install ## open JupyterLab with the first lesson (LESSON=01_the_line.ipynb 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest README.md alibi_viz benchmarks docs tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+	$(PY) -m pytest README.md alibi_viz benchmarks docs tests --ignore tests/browser --ignore tests/docs/test_site.py $(PARALLEL) --dist worksteal $(ARGS)
 
 # Kernels add in another order on other processors. These settings make this one take the paths of others.
 PATHS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE

@@ -620,9 +620,9 @@ def test_answers_are_judged_and_explained_and_move_nothing(page: Page, site: Pat
         assert "Seen in" in details
         assert f"You have found {found} of {found + 1}" in details
 
-    for viewport in (PHONE, LAPTOP):
-        page.set_viewport_size(viewport)
-        assert len(page.evaluate(HEIGHTS_WITH_ANSWERS)) == 1, viewport
+    # On a phone the verdict stands below its case, as tests/browser/test_phone.py expects.
+    page.set_viewport_size(LAPTOP)
+    assert len(page.evaluate(HEIGHTS_WITH_ANSWERS)) == 1
 
 
 # The race

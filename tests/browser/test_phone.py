@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-DEADLINE = 600  # seconds until a test gives up waiting for the page: no result depends on them
+from tests.browser.chromium import DEADLINE
+
 STYLES = Path(__file__).parents[2] / "docs" / "page" / "page.css"
 DRAWN_UP = 96  # pixels
 # For each case of the quiz, how far its answers are from the top of the section

@@ -17,12 +17,11 @@ from alibi_viz import widgets
 from alibi_viz.figures import theme
 from alibi_viz.widgets import App
 from alibi_viz.widgets.core.saved_picture import SavedPicture
+from tests.browser.chromium import DEADLINE
 
 Pictures = dict[str, Image.Image]  # by the name of the app
 
 APPS = [name for name in widgets.__all__ if name != "App"]
-DEADLINE = 600  # seconds until a test gives up waiting for a picture: no result depends on them
-
 WIDTH = 900  # pixels
 # Pictures are compared in blocks of 8 x 8 pixels. A PNG with twice the pixels, or a figure that
 # begins at half a pixel, changes the mean of a block by up to 40 of 255.
