@@ -7,10 +7,21 @@ depends only on key j. Prepended to the channels of q and k, these coordinates m
 attention compute ALiBi, with torch's fastest kernel and without a [query, key] tensor. Padded keys
 get one more channel, which makes their weights 0.
 
-The order of the coordinates matters, because a matrix product adds its terms in order and rounds
-each sum. -m i comes first: its rounding shifts a whole row, which cancels in the softmax, and the
-next sum m j - m i is small near the diagonal, where the weights are large. Starting with m j makes
-the error 1e-4, not 7e-7, at 4096 tokens. The kernels of a GPU add in another order, so there this
+Near the diagonal, where the weights are large, -m i and m j cancel, but what was rounded before
+they did remains. A sum of n channels is rounded n times, so in any order a logit is off by at most
+
+    n / 2 * eps * (|m| p + content),    content = scale * sum of |q_c k_c|
+
+where p is the largest of |i|, |j| and |i - j|, and eps is that of the dtype in which the kernel
+adds. To keep p small, positions are counted from the last key: only their differences matter.
+
+Adding the channels in order is far more exact, because -m i comes first: its rounding shifts a
+whole row, which cancels in the softmax, and the next sum m j - m i is small near the diagonal.
+MKL, with which torch's flash attention multiplies matrices on x86, adds in this order, unless there
+are fewer than 16 queries. Only the last block of queries has so few, and there p is small. So the
+error of an output in float32 is 7e-7 at 16,384 tokens; in the reverse order, or with m j first, it
+is 9e-4. The products m j must be exact, too: by a fused multiply-add, as on x86 since 2013, or
+because m is a power of two, as for 8 heads. Kernels of a GPU add in another order, so there this
 backend is for half precision only.
 
 FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this
@@ -33,10 +44,6 @@ from alibi_viz.bias import exact_dtype
 _UNIT = 64.0
 # Positions up to here are the exact sum of two float16 or two bfloat16 numbers.
 _LARGEST_IN_HALF = 65_503
-# Above these, the dtypes have no odd integers.
-_LARGEST_IN_FULL_PRECISION = {torch.float32: 2**24, torch.float64: 2**53}
-# Torch's kernel for the CPU adds the channels in another order where its last block has fewer.
-_FEWEST_ROWS = 16
 # The logits of padded keys are lower by the product of these two: far below all others, and
 # 2.7e8 * scale in float16.
 _PADDING_UNIT = 4096.0
@@ -104,8 +111,8 @@ def fold(
 
     Args:
         query, key, slopes: as in `alibi_attention`.
-        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^53 (float64),
-            2^24 (float32), 65503 (half precision) in size.
+        positions: integers [key] or [batch, key], for a cache or gaps; by default counted from
+            the last key: ..., -2, -1, 0. How large they may be is said below.
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
     Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra +
@@ -146,16 +153,27 @@ def fold(
         arguments = [tensor.transpose(1, 2).contiguous() for tensor in tensors]
         output = flash_attn_func(*arguments, softmax_scale=scale, causal=True)
 
-    Folded keys depend on neither slopes nor scale, so they can be cached. To decode, fold each new
-    token with its position, `positions=torch.tensor([100])` here, and append its key to the cache.
+    Folded keys depend on neither slopes nor scale, so they can be cached. Then count all positions
+    from the first token: fold the first 100 with `positions=torch.arange(100)` and the next with
+    `positions=torch.tensor([100])`, and append its key to the cache.
 
-    The largest error of the output against float64 is that of a float mask: about 1e-6 in float32,
-    9e-3 in bfloat16 and 1e-3 in float16, for 4096 tokens, 8 heads of 64 channels, unit normal
-    inputs and torch's kernel for the CPU. Where its last block has few queries (a length of 1 to 15
-    more than a multiple of 64), and with a single query, that kernel adds the channels in another
-    order: then the error in float32 is up to 4e-4 for 4100 tokens and 1e-3 for 16,390.
-    `alibi_attention` fills up the block, and decodes in another way. On a GPU (an H200 with torch
-    2.11), half precision has these errors too, but float32 up to 1.5e-4.
+    Rounding acts as if keys were nearer or farther. In whatever order a kernel adds the channels,
+    it moves a key by at most
+
+        channels / 2 * eps * p
+
+    steps, where channels are head_dim + extra, eps is that of the dtype in which the kernel adds
+    (float32 for half precision), and p is the largest of the two positions and their distance.
+    Where this could exceed half a step, a key could pass for its neighbor. So `positions` above
+    1 / (channels * eps) raise an error: 127,100 in float32 and 6.8e13 in float64 for 64 + 2
+    channels. Half precision represents positions up to 65,503.
+
+    Without `positions`, torch's flash attention for the CPU is about as exact as with a float mask
+    if it uses MKL, as on x86: for unit normal inputs, the largest error of an output against
+    float64 is about 8 eps in float32 and 1 eps in half precision, for up to 16,384 tokens and also
+    for a single query. (On a processor without fused multiply-add, slopes must be powers of two for
+    that.) On a GPU (an H200 with torch 2.11), half precision has these errors too, but float32 up
+    to 1.5e-4.
 
     Raises as `alibi_attention`, and ValueError if the scale is not above 0, or if positions or
     slopes (not read on a GPU) are too large for the dtype.
@@ -165,7 +183,18 @@ def fold(
     reason = _inexact_reason(inputs)
     if reason is not None:
         raise ValueError(f"query and key cannot be folded: {reason}")
+    if positions is None:
+        inputs = _from_last_key(inputs)
     return _folded(inputs, slopes)
+
+
+def _from_last_key(inputs: AttentionInputs) -> AttentionInputs:
+    """The same inputs with positions counted from the last key: ..., -2, -1, 0.
+
+    Integers lose no digits, however far away the positions were.
+    """
+    positions = inputs.key_positions()
+    return inputs._replace(positions=positions - positions[..., -1:])
 
 
 def _folded(inputs: AttentionInputs, slopes: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,18 +224,21 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
         return f"a scale of {scale:g} is too small to hide padded keys"
 
     largest_position = _largest_position(inputs)
-    if dtype in (torch.float16, torch.bfloat16) and largest_position > _LARGEST_IN_HALF:
+    if dtype.itemsize == 2 and largest_position > _LARGEST_IN_HALF:
         return f"{name} represents positions only up to {_LARGEST_IN_HALF}"
-    largest_exact = _LARGEST_IN_FULL_PRECISION.get(dtype)
-    has_positions = inputs.positions is not None
-    if largest_exact is not None and has_positions and largest_position > largest_exact:
-        return f"{name} distinguishes positions only up to {largest_exact}"
+    if inputs.positions is not None:
+        head_dim = inputs.query.shape[-1]
+        channels = head_dim + (5 if dtype.itemsize == 2 else 2)
+        # Beyond, rounding may move a key by more than half a step.
+        largest = int(1 / (channels * torch.finfo(exact_dtype(dtype)).eps))
+        if largest_position > largest:
+            return f"{name} tells positions apart only up to {largest} with {head_dim} channels"
 
     slopes = inputs.slopes
     if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
         return None
     with outside_transforms():
-        steepest = float(unwrapped(slopes).abs().max())
+        steepest = float(unwrapped(slopes).detach().abs().max())
     unit = _UNIT if dtype == torch.float16 else 1.0
     largest_coordinate = steepest / scale * max(1.0, largest_position / unit)
     if largest_coordinate > torch.finfo(dtype).max:
@@ -215,7 +247,7 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
 
 
 def _largest_position(inputs: AttentionInputs) -> int:
-    """The largest position in size; for positions that cannot be read, as if they were 0, 1, ..."""
+    """The largest position in size; for positions that cannot be read, as if they had no gaps."""
     positions = inputs.positions
     if positions is None or not positions.is_cpu or not positions.numel():
         return inputs.key_length - 1
@@ -235,21 +267,17 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
     query = inputs.query
     key = inputs.key
-    new_tokens = 0
     slopes = inputs.slopes
     if slopes is not None:
         inputs = _scaled_by_a_power_of_two(inputs)
-        query, key = _folded(_from_zero(inputs), slopes)
-        # Fill up the last block with tokens at the end, which no other sees.
-        new_tokens = -inputs.key_length % _FEWEST_ROWS
-        # The fastest kernels of a GPU take channels in multiples of 8.
-        new_channels = -query.shape[-1] % 8 if inputs.on_gpu else 0
-        query = _extended(query, new_channels, new_tokens)
-        key = _extended(key, new_channels, new_tokens)
+        query, key = _folded(_from_last_key(inputs), slopes)
+        if inputs.on_gpu:  # whose fastest kernels take channels in multiples of 8
+            new_channels = -query.shape[-1] % 8
+            query = pad(query, (0, new_channels))
+            key = pad(key, (0, new_channels))
     # The kernel needs as many channels in the value.
-    value = _extended(inputs.value, key.shape[-1] - head_dim, new_tokens)
-    output = inputs.fused_attention(query, key, value, is_causal=True)
-    output = output[:, :, : inputs.key_length, :head_dim]
+    value = pad(inputs.value, (0, key.shape[-1] - head_dim))
+    output = inputs.fused_attention(query, key, value, is_causal=True)[..., :head_dim]
 
     if is_real is not None:
         has_visible_key = is_real.cumsum(dim=1) > 0  # [batch, key]
@@ -257,30 +285,15 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     return output
 
 
-def _extended(tensor: Tensor, channels: int, tokens: int) -> Tensor:
-    """The tensor [batch, heads, length, channels] with zeros for further channels and tokens."""
-    if tokens == 0:  # torch 2.8 refuses to add no tokens to none
-        return pad(tensor, (0, channels))
-    return pad(tensor, (0, channels, 0, tokens))
-
-
 def _scaled_by_a_power_of_two(inputs: AttentionInputs) -> AttentionInputs:
     """The same logits with a scale that rounds nothing.
 
-    Torch multiplies by the scale before -m i and m j cancel.
+    The backward pass of torch's kernel multiplies by the scale before -m i and m j cancel.
     """
     if inputs.query.element_size() == 2:
         return inputs
     scale = 2.0 ** round(math.log2(inputs.scaling))
     return inputs._replace(query=inputs.query * (inputs.scaling / scale), scale=scale)
-
-
-def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
-    """The same inputs with positions from 0: only differences matter, small numbers are exact."""
-    if inputs.positions is None or not inputs.key_length:
-        return inputs
-    positions = inputs.positions.long()
-    return inputs._replace(positions=positions - positions.amin(-1, keepdim=True))
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
@@ -314,7 +327,9 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
         )
     if inputs.query.element_size() == 2 and inputs.positions is not None:
         return "explicit positions may be too large for half precision"
-    return _inexact_reason(_from_zero(inputs))
+    if inputs.positions is not None:
+        inputs = _from_last_key(inputs)
+    return _inexact_reason(inputs)
 
 
 FOLDED = Backend("folded", _attend, _unsupported_reason)
