@@ -176,16 +176,18 @@ def test_dropout_is_refused_by_backends_without_it(backend):
         alibi_attention(q, k, v, alibi_slopes(4), backend=backend, dropout=0.1)
 
 
+# One block, and block edges at 64 queries and, beyond 512 keys, at 192
 @each_case(
-    "slopes",
+    ("keys", "slopes"),
     {
-        "official": alibi_slopes(4),
-        "others": torch.tensor([0.9, 0.3, -0.01, 0.0]),
-        "none": None,
+        "one key": (1, alibi_slopes(4)),
+        "one block": (64, alibi_slopes(4)),
+        "two blocks, no slopes": (65, None),
+        "blocks of 64": (512, torch.tensor([0.9, 0.3, -0.01, 0.0])),
+        "blocks of 192": (768, alibi_slopes(4)),
+        "blocks of 192 and a part": (513, torch.tensor([0.9, 0.3, -0.01, 0.0])),
     },
 )
-# One block, and block edges at 64 queries and, beyond 512 keys, at 192
-@pytest.mark.parametrize("keys", [1, 64, 65, 128, 192, 512, 513, 768, 959])
 def test_blocks_of_queries_that_share_their_bias_equal_minimal(keys, slopes):
     q, k, v = qkv(keys, batch=2, dim=8)
     k = k[:, :2]

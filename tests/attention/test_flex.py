@@ -1,4 +1,4 @@
-"""FlexAttention. Few calls are compiled, because each new kind of them takes seconds."""
+"""FlexAttention. Calls are compiled in the weekly run only, because each kind takes seconds."""
 
 import os
 import shutil
@@ -15,8 +15,10 @@ from tests.rows import each_case
 
 UNEVEN = torch.tensor([4.0, 1e-4, 0.0, -0.01])
 
+COMPILER = os.environ.get("CXX", "g++")  # as torch.compile chooses it
 needs_a_compiler = pytest.mark.skipif(
-    shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
+    shutil.which(COMPILER) is None,
+    reason=f"torch.compile needs {COMPILER}: `apt-get install g++`, or set CXX",
 )
 
 
@@ -28,14 +30,13 @@ def uncompiled(monkeypatch):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("slopes", [alibi_slopes(4), UNEVEN], ids=["ALiBi's", "uneven"])
 @each_case(
-    ("rows", "columns", "key_heads", "causal", "padded"),
+    ("rows", "columns", "key_heads", "causal", "padded", "slopes"),
     {
-        "causal": (150, 400, 2, True, False),
-        "causal and padded": (20, 130, 4, True, True),
-        "both directions": (300, 300, 2, False, False),
-        "both directions and padded": (20, 130, 4, False, True),
+        "causal": (150, 400, 2, True, False, alibi_slopes(4)),
+        "causal and padded": (20, 130, 4, True, True, UNEVEN),
+        "both directions": (300, 300, 2, False, False, UNEVEN),
+        "both directions and padded": (20, 130, 4, False, True, alibi_slopes(4)),
     },
 )
 def test_flex_equals_minimal(*, rows, columns, key_heads, causal, padded, slopes):
@@ -46,6 +47,7 @@ def test_flex_equals_minimal(*, rows, columns, key_heads, causal, padded, slopes
     assert error < 5e-6
 
 
+@pytest.mark.weekly
 @needs_a_compiler
 def test_compiled_flex_equals_minimal():
     q = normal(2, 4, 20, 16, dtype=torch.float32)
@@ -56,6 +58,7 @@ def test_compiled_flex_equals_minimal():
         assert error < 2e-6
 
 
+@pytest.mark.weekly
 @needs_a_compiler
 def test_keys_beyond_the_spans_make_no_difference(monkeypatch):
     monkeypatch.setattr(flex, "_SPANS_FROM", 512)
@@ -67,13 +70,13 @@ def test_keys_beyond_the_spans_make_no_difference(monkeypatch):
 # The blocks within the spans
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both directions"])
 @each_case(
-    ("queries", "keys"),
+    ("queries", "keys", "causal"),
     {
-        "whole blocks": (512, 512),
-        "a part of a block": (300, 300),
-        "keys before the queries": (200, 650),
+        "whole blocks": (512, 512, True),
+        "a part of a block": (300, 300, True),
+        "keys before the queries": (200, 650, True),
+        "both directions": (200, 650, False),
     },
 )
 def test_blocks_with_a_key_within_the_span_are_in_the_mask(queries, keys, *, causal):

@@ -19,6 +19,7 @@ from alibi_viz import (
 )
 from tests.attention import cases
 from tests.attention.cases import MASKING, expected
+from tests.rows import each_case
 
 qkv = partial(cases.qkv, heads=2, dim=8, batch=2, dtype=torch.float32)
 SLOPES = alibi_slopes(2)
@@ -28,8 +29,10 @@ TWO_ROWS = torch.stack((SLOPES, 3 * SLOPES))  # [mapped, heads]
 # torch.func
 
 
-@pytest.mark.parametrize("backend", MASKING)
-@pytest.mark.parametrize("length", [1, 40, 800])
+@pytest.mark.parametrize(
+    ("backend", "length"),
+    [("auto", 1), ("auto", 800), ("eager", 40), ("mask", 40), ("folded", 800)],
+)
 def test_vmap_over_slopes_equals_a_loop(length, backend):
     q, k, v = qkv(length)
 
@@ -42,8 +45,9 @@ def test_vmap_over_slopes_equals_a_loop(length, backend):
         assert torch.allclose(output.double(), expected(q, k, v, slopes), atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [16, 700])
-@pytest.mark.parametrize("transform", ["autograd", "torch.func"])
+@pytest.mark.parametrize(
+    ("transform", "length"), [("autograd", 16), ("autograd", 700), ("torch.func", 700)]
+)
 def test_gradients_of_mapped_slopes_are_those_of_a_loop(length, transform):
     q, k, v = qkv(length)
     positions = torch.arange(length) * torch.tensor([[1], [2]])  # [mapped, key]
@@ -83,8 +87,9 @@ def test_torch_func_does_not_round_the_gradient_of_slopes_either():
     assert torch.equal(torch.func.grad(loss)(SLOPES), exact)
 
 
-@pytest.mark.parametrize("backend", MASKING)
-@pytest.mark.parametrize("length", [40, 800])
+@pytest.mark.parametrize(
+    ("backend", "length"), [("auto", 800), ("eager", 40), ("mask", 40), ("folded", 800)]
+)
 def test_vmap_over_positions_equals_a_batch(length, backend):
     q, k, v = qkv(length)
     positions = torch.stack((torch.arange(length), 2 * torch.arange(length) + 9))
@@ -133,9 +138,14 @@ def derivative_by_dual_numbers(function, at):
 
 
 @pytest.mark.parametrize("backend", MASKING)
-@pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("derivative", [derivative_by_jvp, derivative_by_dual_numbers])
+@each_case(
+    ("derivative", "causal", "rows"),
+    {
+        "jvp": (derivative_by_jvp, True, 40),
+        "jvp, one query, both directions": (derivative_by_jvp, False, 1),
+        "dual numbers, one query": (derivative_by_dual_numbers, True, 1),
+    },
+)
 def test_the_forward_derivative_of_slopes_is_exact_or_refused(derivative, *, causal, rows, backend):
     """The cached bias has no tangent, so a backend that used it would return a derivative of 0."""
     q, k, v = qkv(40)
@@ -156,8 +166,9 @@ def test_the_forward_derivative_of_slopes_is_exact_or_refused(derivative, *, cau
         assert torch.allclose(result, exact, atol=1e-5)
 
 
-# torch.compile
+# torch.compile, with one case of each kind in every run
 
+weekly = pytest.mark.weekly
 traces_attention = pytest.mark.skipif(
     torch.__version__ < "2.13", reason="attention stays uncompiled before torch 2.13"
 )
@@ -179,7 +190,10 @@ def assert_one_graph_for_all_lengths(
 
 
 @traces_attention
-@pytest.mark.parametrize("backend", MASKING)
+@pytest.mark.parametrize(
+    "backend",
+    ["auto", *(pytest.param(name, marks=weekly) for name in MASKING if name != "auto")],
+)
 def test_attention_is_not_recompiled_for_every_length(backend):
     slopes = alibi_slopes(4)
 
@@ -190,6 +204,7 @@ def test_attention_is_not_recompiled_for_every_length(backend):
     assert_one_graph_for_all_lengths(attention, inputs, partial(attention, backend="eager"))
 
 
+@weekly
 @traces_attention
 def test_attention_compiles_for_any_number_of_heads():
     compiled = torch.compile(
@@ -203,6 +218,7 @@ def test_attention_compiles_for_any_number_of_heads():
         )
 
 
+@weekly
 @traces_attention
 def test_a_first_mask_is_compiled_after_other_lengths():
     torch._dynamo.reset()
@@ -223,7 +239,7 @@ def test_a_first_mask_is_compiled_after_other_lengths():
 
 
 @traces_attention
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=weekly)])
 def test_attention_is_exported_for_any_length(causal):
     layer = AlibiSelfAttention(32, 4, causal=causal).eval()
     any_length = {1: torch.export.Dim("length", min=2, max=4096)}
@@ -232,6 +248,7 @@ def test_attention_is_exported_for_any_length(causal):
     assert torch.allclose(program.module()(longer), layer(longer), atol=1e-5)
 
 
+@weekly
 @traces_attention
 def test_the_layer_is_not_recompiled_for_every_length():
     layer = AlibiSelfAttention(32, 4)
@@ -239,11 +256,15 @@ def test_the_layer_is_not_recompiled_for_every_length():
     assert_one_graph_for_all_lengths(layer, inputs)
 
 
-@pytest.mark.parametrize("form", ["relative", "key", "symmetric", "split"])
+@pytest.mark.parametrize(
+    "form",
+    ["key", *(pytest.param(form, marks=weekly) for form in ("relative", "symmetric", "split"))],
+)
 def test_the_bias_is_not_recompiled_for_every_length(form):
     assert_one_graph_for_all_lengths(AlibiBias(3, form=form), inputs=[20, 21, 45, 77])
 
 
+@weekly
 @traces_attention
 @pytest.mark.parametrize("position", ["none", "rotary"])
 def test_a_model_is_not_recompiled_for_every_length(position):
@@ -254,7 +275,7 @@ def test_a_model_is_not_recompiled_for_every_length(position):
     assert_one_graph_for_all_lengths(model, inputs)
 
 
-@pytest.mark.parametrize("position", ["alibi", "rotary"])
+@pytest.mark.parametrize("position", ["rotary", pytest.param("alibi", marks=weekly)])
 def test_a_model_may_be_compiled_in_several_graphs(position):
     model = LanguageModel(
         TransformerConfig(position=position, num_layers=1, d_model=32, num_heads=4, dropout=0.0)

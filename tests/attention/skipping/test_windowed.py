@@ -92,9 +92,15 @@ def test_output_and_gradients_are_those_of_eager(call, threads):
     assert_equal(results, exact, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("rows", "columns"), [(1700, 1700), (700, 1710), (5, 1700), (1, 1700)])
+@each_case(
+    ("rows", "columns", "causal", "threads"),
+    {
+        "all queries, causal": (1700, 1700, True, 1),
+        "many queries, both directions": (700, 1710, False, 4),
+        "few queries, causal": (5, 1700, True, 4),
+        "one query, both directions": (1, 1700, False, 1),
+    },
+)
 def test_wide_spans_with_bands_and_neighbors_equal_eager(
     rows, columns, *, causal, threads, monkeypatch
 ):
@@ -128,19 +134,12 @@ def test_float32_is_exact_to_rounding():
     assert_equal([of_slopes], [exact_of_slopes], tolerance=1e-4)
 
 
-@pytest.mark.parametrize("dtype", HALF, ids=str)
-@pytest.mark.parametrize("causal", [True, False])
-def test_half_precision_is_as_exact_as_the_mask(dtype, *, causal):
+@pytest.mark.parametrize(("dtype", "causal"), [(torch.bfloat16, True), (torch.float16, False)])
+def test_half_precision_is_exact_to_rounding(dtype, causal):
     tensors = (*qkv(530, dim=32, dtype=dtype), alibi_slopes(4))
-    in_float64 = [tensor.double() for tensor in tensors]
-    exact = output_and_gradients(in_float64, "eager", learned=False, causal=causal)
     results = output_and_gradients(tensors, "windowed", learned=False, causal=causal)
-    masked = output_and_gradients(tensors, "mask", learned=False, causal=causal)
-    for result, by_mask, reference in zip(results, masked, exact, strict=True):
-        assert result.dtype == dtype
-        error = float((result.double() - reference).norm())
-        error_of_mask = float((by_mask.double() - reference).norm())
-        assert error <= 1.2 * error_of_mask
+    assert {result.dtype for result in results} == {dtype}
+    assert max(largest_errors(tensors, "windowed", causal=causal)) < 3 * torch.finfo(dtype).eps
 
 
 @pytest.fixture
@@ -163,14 +162,13 @@ def test_decoding_does_not_depend_on_the_default_device(on_the_cpu):
         assert alibi_attention(**on_the_cpu, backend="windowed").is_cpu
 
 
-def test_extreme_content_is_as_exact_as_the_mask():
-    """Norms of 100: the softmax is almost a maximum, and logits are large."""
+def test_extreme_content_costs_only_the_digits_of_its_logits():
+    """Norms of 100: the softmax is almost a maximum, and logits are up to 2,500."""
     q, k, v = qkv(900, heads=8, dtype=torch.float32)
     q = 100 * q / q.norm(dim=-1, keepdim=True)
     k = 100 * k / k.norm(dim=-1, keepdim=True)
-    windowed = largest_error(q, k, v, alibi_slopes(8), backend="windowed")
-    mask = largest_error(q, k, v, alibi_slopes(8), backend="mask")
-    assert windowed <= 1.5 * mask
+    error = largest_error(q, k, v, alibi_slopes(8), backend="windowed")
+    assert error < 2 * torch.finfo(torch.float32).eps * 2500
 
 
 def test_double_backward_raises():
@@ -246,12 +244,11 @@ def one_token_for_all(tensor):
         one_token_for_all,
     ],
 )
-@pytest.mark.parametrize("dim", [1, 5])
-def test_any_memory_layout_gives_the_output_and_gradients_of_eager(layout, dim):
+def test_any_memory_layout_gives_the_output_and_gradients_of_eager(layout):
     slopes = torch.tensor([0.9, 0.01])
 
     def output_and_gradients_of(backend):
-        leaves = [tensor.requires_grad_() for tensor in qkv(150, heads=2, dim=dim, batch=2)]
+        leaves = [tensor.requires_grad_() for tensor in qkv(150, heads=2, dim=5, batch=2)]
         q, k, v = (layout(leaf) for leaf in leaves)
         output = alibi_attention(q, k, v, slopes, backend=backend)
         return [output.detach(), *torch.autograd.grad(output.square().sum(), leaves)]
@@ -260,16 +257,16 @@ def test_any_memory_layout_gives_the_output_and_gradients_of_eager(layout, dim):
     assert_equal(results, output_and_gradients_of("eager"), tolerance=1e-8)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", ["query", "key", "value"])
-@pytest.mark.parametrize("causal", [True, False])
 @each_case(
-    ("slope", "first", "last"),
+    ("name", "bad", "causal", "slope", "first", "last"),
     {
-        "one token, steep": (0.7, 70, 71),
-        "one token, flat": (0.001, 70, 71),
-        "first token, steep": (0.7, 0, 1),
-        "many tokens, flat": (0.001, 130, 280),
+        "NaN in a query": ("query", math.nan, True, 0.7, 70, 71),
+        "NaN in a key": ("key", math.nan, True, 0.001, 70, 71),
+        "NaN in a value, both directions": ("value", math.nan, False, 0.7, 70, 71),
+        "inf in the first key": ("key", math.inf, True, 0.7, 0, 1),
+        "inf in many keys, both directions": ("key", math.inf, False, 0.001, 130, 280),
+        "-inf in many queries": ("query", -math.inf, True, 0.001, 130, 280),
+        "-inf in many values": ("value", -math.inf, True, 0.7, 130, 280),
     },
 )
 def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(
@@ -355,16 +352,17 @@ def largest_errors(tensors, backend, **options):
     return errors
 
 
-@settings(max_examples=40)
-@given(
-    common=st.sampled_from([0, 64, 1024, 16384]),
-    spread=st.sampled_from([0.03, 0.3, 1.0]),
-    key_heads=st.sampled_from([1, 2]),
-    causal=st.booleans(),
-    seed=st.integers(0, 999),
+@each_case(
+    ("common", "spread", "key_heads", "causal"),
+    {
+        "no common logit": (0, 1.0, 2, True),
+        "both directions": (64, 0.3, 2, False),
+        "shared keys that hardly differ": (1024, 0.03, 1, True),
+        "a common logit of 16,384": (16384, 1.0, 2, True),
+    },
 )
-def test_a_common_component_of_the_keys_costs_no_digits(common, spread, key_heads, *, causal, seed):
-    tensors = with_common_logit(common, spread=spread, key_heads=key_heads, seed=seed)
+def test_a_common_component_of_the_keys_costs_no_digits(common, spread, key_heads, causal):
+    tensors = with_common_logit(common, spread=spread, key_heads=key_heads)
     assert max(largest_errors(tensors, "windowed", causal=causal)) < 5e-6
 
 
@@ -378,22 +376,16 @@ def test_a_huge_first_key_costs_the_others_no_digits():
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-def test_in_half_precision_a_common_component_does_not_spoil_the_gradients(
-    dtype,
-):
+def test_in_half_precision_a_common_component_does_not_spoil_the_gradients(dtype):
     tensors = with_common_logit(1024, spread=1.0, dtype=dtype)
     errors = largest_errors(tensors, "windowed")
     assert max(errors) < 5 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-def test_in_half_precision_keys_with_a_large_range_are_as_exact_as_with_the_mask(
-    dtype,
-):
+def test_in_half_precision_keys_with_a_large_range_are_not_rounded(dtype):
     """Subtracting anything from them would round them."""
     query, key, value, slopes = with_common_logit(64, spread=1.0, dtype=dtype)
     key[:, :, ::2] *= -1
-    windowed = largest_errors([query, key, value, slopes], "windowed")
-    masked = largest_errors([query, key, value, slopes], "mask")
-    for error, error_of_mask in zip(windowed, masked, strict=True):
-        assert error <= 2 * error_of_mask
+    errors = largest_errors([query, key, value, slopes], "windowed")
+    assert max(errors) < 3 * torch.finfo(dtype).eps
