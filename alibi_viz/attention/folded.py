@@ -153,9 +153,10 @@ def fold(
         arguments = [tensor.transpose(1, 2).contiguous() for tensor in tensors]
         output = flash_attn_func(*arguments, softmax_scale=scale, causal=True)
 
-    Folded keys depend on neither slopes nor scale, so they can be cached. Then count all positions
-    from the first token: fold the first 100 with `positions=torch.arange(100)` and the next with
-    `positions=torch.tensor([100])`, and append its key to the cache.
+    Folded keys depend on neither slopes nor scale, so they can be cached. Then give all of them
+    their positions, because the default would count from the last key of each call: fold the first
+    100 tokens with `positions=torch.arange(100)` and the next with `positions=torch.tensor([100])`,
+    and append its key to the cache.
 
     Rounding acts as if keys were nearer or farther. In whatever order a kernel adds the channels,
     it moves a key by at most
