@@ -2,8 +2,9 @@
 
 import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,9 +20,10 @@ from alibi_viz.check.call import CannotCheck, on_the_cpu
 from alibi_viz.check.checks import examine_attention
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
 from alibi_viz.check.plan import SHORT, attention_plan
-from alibi_viz.check.probe import AttentionReader
+from alibi_viz.check.probe import AttentionReader, precision_of
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
+from alibi_viz.check.words import alternatives
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
 
@@ -48,20 +50,21 @@ _PROJECTIONS = [
 
 
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
-    """Check the attention of one layer, as the model runs it.
+    """Check the attention of every layer, as the model runs it.
 
     That is with its own mask, cache, dtype and implementation.
 
-    Its queries, keys and values are replaced by chosen ones, and the input of its output projection
-    is read. So the weights don't matter, and a tiny model with random weights shows what a large
-    one does.
+    The queries, keys and values of each layer are replaced by chosen ones, and the input of its
+    output projection is read. So the weights don't matter, and a tiny model with random weights
+    shows what a large one does. One layer is examined. The others get the same, so they must return
+    the same, and the first that doesn't is examined, too.
 
     Args:
         model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head,
             whose heads have keys of their own. What the weights of its family were trained with is
             a note of the report, not a fault: Falcon divides its bias by sqrt(head_dim), and Falcon
             and BLOOM-176B round it to bfloat16.
-        layer: index of the layer, from 0.
+        layer: index of the layer that is examined, from 0.
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
@@ -80,12 +83,36 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         raise ValueError(
             f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}"
         )
-    attention = layers[layer]
-    _check_projection(attention)
+    for attention in layers:
+        _check_projection(attention)
     longest = longest_context(model) or max(length, SHORT)
     if longest < SHORT:
         raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
+    length = min(length, longest)
 
+    report, different = _examine_layer(model, layers, layer, length, seconds)
+    if not different:
+        return report
+    of_different, _ = _examine_layer(model, layers, different[0], length, seconds)
+    listed = alternatives([str(n) for n in different], "and")
+    note = f"With the same queries, keys and values, layer {listed} computed something else."
+    findings = list(report.findings)
+    for finding in of_different.findings:
+        findings.append(replace(finding, evidence=f"in layer {different[0]}: {finding.evidence}"))
+    return replace(
+        report,
+        findings=findings,
+        notes=[*report.notes, note],
+        comparison=report.comparison or of_different.comparison,
+    )
+
+
+def _examine_layer(
+    model: nn.Module, layers: Sequence["_Layer"], layer: int, length: int, seconds: float
+) -> tuple[Report, list[int]]:
+    """The report on one layer, and the layers that return something else for the same input."""
+    attention = replace(layers[layer], others=layers)
+    config: Any = model.config
     parameter = next(model.parameters())
     family = str(getattr(config, "model_type", ""))
     # What the weights of this family were trained with, by the name of the fault
@@ -109,7 +136,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             lambda num_heads: alibi_slopes(num_heads).double() / divisor, scale=scale
         )
         calls = attention_plan(
-            [heads],
+            [attention.heads],
             decoding=True,
             length=length,
             head_dims=[attention.head_dim],
@@ -121,7 +148,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
 
     with on_the_cpu():
         read_dtype = torch.bfloat16 if is_rounded else torch.float32
-        report = examine(min(length, longest), divisor=1.0, read_dtype=read_dtype)
+        report = examine(length, divisor=1.0, read_dtype=read_dtype)
         findings = {finding.name: finding for finding in report.findings}
         if is_rounded:
             # The longer the text, the more rounded logits differ: below we look at a short one.
@@ -139,13 +166,14 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     faults = [finding for name, finding in findings.items() if name not in trained]
     comparison = report.comparison if faults else None
     report = Report(report.subject, faults, comparison=comparison)
-    sizes = f"{family}, {heads} heads of size {attention.head_dim}"
+    sizes = f"{family}, {attention.heads} heads of size {attention.head_dim}"
     if is_rounded:
         sizes += f", judged by {SHORT} tokens, as longer texts are rounded more"
-    state = f"{_state(report, layer)} ({sizes})."
-    if len(layers) > 1:
-        state += " Other layers were not checked."
-    return replace(report, notes=[state, *notes])
+    tolerance = precision_of(parameter.dtype).absolute
+    different = [n for n, largest in attention.differences.items() if not largest <= tolerance]
+    is_everywhere = len(layers) > 1 and not different
+    where = f"all {len(layers)} layers" if is_everywhere else f"layer {layer}"
+    return replace(report, notes=[f"{_state(report, where)} ({sizes}).", *notes]), different
 
 
 def _num_heads(config: Any) -> int:
@@ -208,27 +236,33 @@ def _notes_on_options(options: Any) -> list[str]:
     return notes
 
 
-def _state(report: Report, layer: int) -> str:
-    """Whether ALiBi is on in a layer, in words."""
+def _state(report: Report, where: str) -> str:
+    """Whether ALiBi is on in some layers, in words."""
     names = {finding.name for finding in report.findings}
     if "no bias" in names:
-        return f"ALiBi is off: layer {layer} adds no bias"
+        return f"ALiBi is off in {where}"
     if names & {"raises an error", "does not finish"} and report.comparison is None:
-        return f"Calls of layer {layer} failed"
+        return f"Calls of {where} failed"
     if report.ok:
-        return f"ALiBi is on in layer {layer}, with the official slopes"
-    return f"ALiBi is on in layer {layer}"
+        return f"ALiBi is on in {where}, with the official slopes"
+    return f"ALiBi is on in {where}"
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim]."""
+    """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim].
+
+    All layers get the same, so all must return the same: `differences` has the largest difference
+    of each other layer so far.
+    """
 
     model: Any
     inputs: Any  # the projection to queries, keys and values
     output: Any
     axis: int  # of these three, in [batch, length, heads, head_dim]
     heads: int
+    others: Sequence["_Layer"] = ()  # all layers
+    differences: dict[int, float] = field(default_factory=dict)
 
     @property
     def head_dim(self) -> int:
@@ -266,30 +300,38 @@ class _Layer:
 
         Returns its output, and the input of the output projection.
         """
-        captured: list[Tensor] = []
+        captured: dict[nn.Module, Tensor] = {}
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
         projected = torch.stack(parts, dim=self.axis).flatten(2)
         batch, length = parts[0].shape[:2]
         any_tokens = torch.zeros(batch, length, dtype=torch.long, device=projected.device)
         attention_mask = None if mask is None else mask.long()
 
-        def capture(_module: nn.Module, arguments: Any, _named: Any) -> None:
-            captured.append(arguments[0])
+        def replace_projection(*_: Any) -> Tensor:
+            return projected
 
-        with (
-            self.inputs.register_forward_hook(lambda *_: projected),
-            hooked([self.output], capture),
-        ):
+        def capture(module: nn.Module, arguments: Any, _named: Any) -> None:
+            captured[module] = arguments[0]
+
+        with ExitStack() as stack:
+            for layer in self.others or [self]:
+                stack.enter_context(layer.inputs.register_forward_hook(replace_projection))
+                stack.enter_context(hooked([layer.output], capture))
             output = self.model(
                 input_ids=any_tokens, attention_mask=attention_mask, use_cache=True, **cache
             )
-        if not captured:
+        if self.output not in captured:
             # BLOOM does so with `slow_but_exact` and `pretraining_tp` above 1.
             raise CannotCheck(
                 "model must call the output projection of its attention, whose input is read, got "
                 f"one that uses its weight alone: {type(self.output).__name__}"
             )
-        return output, captured[0]
+        attended = captured[self.output]
+        for number, other in enumerate(self.others):
+            difference = (captured.get(other.output, attended) - attended).abs().nan_to_num(0.0)
+            largest = max(float(difference.max()), self.differences.get(number, 0.0))
+            self.differences[number] = largest
+        return output, attended
 
 
 def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:

@@ -11,8 +11,8 @@ def count(number: int, noun: str) -> str:
     return f"{number} {plural}"
 
 
-def alternatives(words: Sequence[str]) -> str:
-    """Words of which one holds: "a", "a or b", "a, b or c"."""
+def alternatives(words: Sequence[str], last: str = "or") -> str:
+    """Words of which one holds, or with `last="and"` all: "a", "a or b", "a, b or c"."""
     if len(words) == 1:
         return words[0]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

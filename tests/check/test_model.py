@@ -67,7 +67,7 @@ def report_of(family, dtype):
 def test_alibi_models_are_right(family):
     report = report_of(family, torch.float32)
     report.raise_for_faults()
-    said = f"ALiBi is on in layer 0, with the official slopes ({family}, 4 heads of size 16)"
+    said = f"ALiBi is on in all 2 layers, with the official slopes ({family}, 4 heads of size 16)"
     assert said in str(report)
 
 
@@ -82,7 +82,7 @@ def test_a_model_without_its_head_is_right():
 
 def test_a_model_that_allows_few_tokens_is_tried_with_these():
     report = check.model(build("mpt", max_seq_len=16))
-    said = "with the official slopes (mpt, 4 heads of size 16). Other layers were not checked."
+    said = "with the official slopes (mpt, 4 heads of size 16)."
     assert str(report).endswith(said)
 
 
@@ -175,17 +175,18 @@ def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
 def test_model_with_rotary_positions_has_no_alibi(implementation):
     report = check.model(build("gpt_neox", implementation=implementation), length=16)
     assert names(report) == {"no bias", "content depends on position"}
-    assert "ALiBi is off: layer 0 adds no bias" in str(report)
+    assert "ALiBi is off in all 2 layers" in str(report)
 
 
-def test_only_the_layer_asked_for_is_checked():
+def test_a_layer_that_computes_something_else_is_found_and_examined():
     model = build("bloom")
     model.transformer.h[1].self_attention.beta = 0.0  # the factor of its bias
-    first = check.model(model, layer=0, length=16)
-    first.raise_for_faults()
-    assert "Other layers were not checked." in str(first)
-    report = str(check.model(model, layer=1, length=16))
-    assert "BloomForCausalLM, layer 1: 1 fault\nno bias:" in report
+    report = check.model(model, length=16)
+    (finding,) = report.findings
+    assert finding.name == "no bias"
+    assert finding.evidence.startswith("in layer 1: ")
+    assert "ALiBi is on in layer 0, with the official slopes" in str(report)
+    assert "layer 1 computed something else" in str(report)
 
 
 @each_case(
@@ -219,7 +220,7 @@ def test_a_model_that_does_not_finish_is_said_to_fail():
     model.forward = wait
     report = check.model(model, length=16, seconds=0.01)
     end_of_test.set()
-    assert "Calls of layer 0 failed" in str(report)
+    assert "Calls of all 2 layers failed" in str(report)
 
 
 # Models that can't be checked
