@@ -1,7 +1,7 @@
 """Call somebody else's function with a time limit, and turn whatever it returns into a tensor."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -103,6 +103,14 @@ class Failures:
     def update(self, others: "Failures") -> None:
         for fault, messages in others.by_fault.items():
             self.by_fault.setdefault(fault, {}).update(messages)
+
+    def drop(self, calls: Collection[Call]) -> None:
+        """Forget that these calls failed."""
+        for fault, messages in list(self.by_fault.items()):
+            kept = {call: text for call, text in messages.items() if call not in calls}
+            self.by_fault[fault] = kept
+            if not kept:
+                del self.by_fault[fault]
 
     @property
     def calls(self) -> list[Call]:

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from itertools import permutations
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from alibi_viz import arguments
 from alibi_viz.check.call import Failures, Unusable, call, on_the_cpu, to_tensor, try_each
+from alibi_viz.check.common_condition import with_condition
 from alibi_viz.check.content import Content, check_outputs, name_content
 from alibi_viz.check.explain import diagnose, wrong_observations
 from alibi_viz.check.plan import (
@@ -26,34 +26,30 @@ from alibi_viz.check.plan import (
     bias_plan,
     calls_that_tell_apart,
 )
-from alibi_viz.check.probe import AttentionReader, Observation, is_rounded, read_bias
+from alibi_viz.check.probe import AttentionReader, Observation, read_bias
 from alibi_viz.check.report import OUTSIDE, Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.check.slope_rules import Group, Tolerance, name_slopes
+from alibi_viz.check.wide_sweep import (
+    BATCHES,
+    FURTHER_HEAD_DIM,
+    FURTHER_HEADS,
+    Swept,
+    attention_sweep,
+    bias_sweep,
+    describe,
+    rounding_that_explains,
+    sweep,
+    wrong_gradients,
+)
 from alibi_viz.check.words import alternatives, count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
-SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
-# What a check of a right function finds if it is called with swapped axes
-_FINDINGS_OF_SWAPPED_AXES = {
-    "batch rows mixed",
-    "content depends on position",
-    "does not finish",
-    "key heads in another order",
-    "mirrored keys",
-    "no bias",
-    "not a weighted average",
-    "raises an error",
-    "right up to a distance, then a jump",
-    "returns NaN",
-    "strides ignored",
-    "unknown fault",
-    "window",
-    "wrong mask",
-    "wrong shape",
-    "wrong type",
-    OUTSIDE,
-}
+SLOPE_HEADS = range(1, 129)
+# Tried by default, together with others that a function takes
+USUAL_HEADS = (8, 12)
+# Keys of a call in which the content of some can be compared with that of others
+_FEWEST_KEYS = 3
 # What weights look like that were rounded
 _FINDINGS_OF_ROUNDING = {
     "colliding positions",
@@ -123,12 +119,12 @@ def slopes(
                 Group(made.probe.num_heads): value for made, value in slopes_by_call.items()
             }
             findings += name_slopes(by_group, expected, tolerance, factors=False)
-    return Report(subject, findings)
+    return Report(subject, findings, tried=f"{count(len(calls), 'number')} of heads")
 
 
 def bias(
     function: Callable[[int, int, int], Any],
-    num_heads: Sequence[int] = (8, 12),
+    num_heads: Sequence[int] = USUAL_HEADS,
     *,
     causal: bool = True,
     decoding: bool = True,
@@ -145,7 +141,8 @@ def bias(
         function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query,
             key]; leading axes of size 1 are allowed. With fewer queries than keys, the queries are
             the last positions.
-        num_heads: head counts to try. Use at least one that is not a power of two.
+        num_heads: head counts to try. Use at least one that is not a power of two. By default, 8
+            and 12, and some others if the function takes them.
         causal: whether it is for causal attention, where later keys don't matter. Otherwise it
             should be -m |i - j|.
         decoding: also call it with fewer queries than keys.
@@ -162,28 +159,37 @@ def bias(
     True
     """
     flags = {"causal": causal, "decoding": decoding}
-    subject, num_heads, reference = _check_arguments(
+    subject, heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
-    calls = bias_plan(num_heads, decoding, length)
     expected = Expectation(reference, causal)
-    looks_rounded = True
+    further = _further_heads(reference) if num_heads is USUAL_HEADS else []
 
-    def run(read_dtype: torch.dtype = torch.float32) -> Report:
-        def read(made: Call) -> list[Observation]:
-            nonlocal looks_rounded
-            seen = read_bias(function, made, causal, seconds, read_dtype)
-            visible = seen.logits.isfinite()
-            looks_rounded &= is_rounded(seen.logits.where(visible, 0.0))
-            return [seen]
-
-        return examine_bias(read, subject, calls, expected)
+    def read(made: Call) -> list[Observation]:
+        return [read_bias(function, made, causal, seconds)]
 
     with on_the_cpu():
-        report = run()
-        if looks_rounded:
-            report = _with_hint(report, partial(run, torch.bfloat16), advice="return that dtype")
-        return report
+        calls = bias_sweep([*heads, *further], decoding=decoding, length=length)
+        observations, failures = _observe(read, calls)
+        calls = _without_refused(failures, calls, further)
+        wrong = wrong_observations(observations, expected)
+        tried = describe([seen.call for seen in observations])
+        if not wrong and not failures.by_fault:
+            return Report(subject, [], tried=tried)
+
+        report = examine_bias(read, subject, bias_plan(heads, decoding, length), expected)
+        if report.ok:
+            wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
+            right = [seen.call for seen in observations if seen not in wrong]
+            few = _few(wrong_calls) + _few(right)
+            report = examine_bias(read, subject, few, expected)
+        if _may_be_rounding(report) and not failures.by_fault:
+            for dtype in (torch.float16, torch.bfloat16):
+                coarser = [seen.read_in(dtype) for seen in observations]
+                if not wrong_observations(coarser, expected):
+                    report = Report(subject, [], [_rounding_note(str(dtype)[6:])])
+                    break
+        return replace(report, tried=tried)
 
 
 def attention(
@@ -191,7 +197,7 @@ def attention(
     layout: str = "bhld",
     causal: bool = True,
     *,
-    num_heads: Sequence[int] = (8, 12),
+    num_heads: Sequence[int] = USUAL_HEADS,
     head_dim: int | Sequence[int] = HEAD_DIMS,
     group_size: int = 1,
     decoding: bool = True,
@@ -255,17 +261,15 @@ def attention(
     ['no bias']
     """
     flags = {"causal": causal, "decoding": decoding}
-    subject, num_heads, reference = _check_arguments(
+    subject, heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
     several = head_dim if isinstance(head_dim, Iterable) else [head_dim]
     head_dims = arguments.positive_integers("head_dim", several)
     arguments.check_integer("head_dim", max(head_dims), 1, 2**16)
     arguments.check_positive_integers(group_size=group_size)
-    if any(heads % group_size for heads in num_heads):
-        raise ValueError(
-            f"group_size must divide every head count of {num_heads}, got {group_size}"
-        )
+    if any(number % group_size for number in heads):
+        raise ValueError(f"group_size must divide every head count of {heads}, got {group_size}")
     _check_design(scale, window, softcap)
     if not callable(convert):
         raise TypeError(f"convert must be callable, got {convert!r}")
@@ -278,58 +282,141 @@ def attention(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
     expected = Expectation(reference, causal, window=window, scale=scale, softcap=softcap)
-
-    def plan(layout: str, sides: Sequence[str]) -> list[Call]:
-        batches = (3, 1) if "b" in layout else (3,)
-        return attention_plan(num_heads, decoding, length, head_dims, sides, batches=batches)
-
-    def run(
-        layout: str,
-        sides: Sequence[str],
-        read_dtype: torch.dtype = torch.float32,
-        *,
-        first_only: bool = False,
-    ) -> tuple[Report, bool]:
-        """The report, and whether the outputs look rounded."""
-        calls = plan(layout, sides)
-        if first_only:
-            calls = calls[:1]
-        reader = AttentionReader(function, layout, dtype, convert, seconds, read_dtype)
-        report = examine_attention(reader, subject, calls, expected, group_size)
-        return report, reader.looks_rounded
-
-    def begins_right(layout: str) -> bool:
-        """Whether the weights of the first call are right; what is wrong with them isn't asked."""
-        reader = AttentionReader(function, layout, dtype, convert, seconds)
-        first_call = plan(layout, sides=())[0]
-        try:
-            observations = reader.observe(first_call)
-        except Unusable:
-            return False
-        return not wrong_observations(observations, expected)
+    reader = AttentionReader(function, layout, dtype, convert, seconds)
+    sides = _sides(padding)
+    is_batched = "b" in layout
+    further = _further_heads(reference, group_size) if num_heads is USUAL_HEADS else []
+    further_size = [FURTHER_HEAD_DIM] if head_dim is HEAD_DIMS else []
 
     with on_the_cpu():
-        sides = _sides(padding)
-        report, looks_rounded = run(layout, sides)
-        if report.ok or "does not finish" in _names(report):
-            return report
+        calls = attention_sweep(
+            [*heads, *further],
+            [*head_dims, *further_size],
+            decoding=decoding,
+            length=length,
+            sides=sides,
+            batches=BATCHES if is_batched else (3,),
+        )
+        swept = sweep(reader, calls, expected, group_size)
+        made = [*swept.samples, *swept.failures.calls]
+        calls = _without_refused(swept.failures, made, further, further_size)
+        notes = _drop_refused(swept.failures, calls)
         if padding is True and not causal:
             # Many encoders take lengths, so their padding is behind; any side will do.
-            for side in sides:
-                of_side, _ = run(layout, [side])
-                if of_side.ok:
-                    return of_side
-        with_other_layout = _try_other_layouts(run, begins_right, layout, sides, report)
-        if with_other_layout is not None:
-            return with_other_layout
-        is_half_precision = dtype.itemsize == 2
-        if is_half_precision or not looks_rounded:
-            return report
+            sides = tuple(swept.right_sides()) or sides
+            swept = swept.without_padding_except(sides)
+        tried = describe(list(swept.samples))
+        if swept.ok:
+            findings, gradients = _check_gradients(reader, swept, expected, group_size)
+            return Report(subject, findings, notes, tried=f"{tried}; {gradients}")
 
-        def rerun() -> Report:
-            return run(layout, sides, torch.bfloat16)[0]
+        batches = (3, 1) if is_batched else (3,)
+        plan = attention_plan(heads, decoding, length, head_dims, sides, batches=batches)
+        report = examine_attention(reader, subject, plan, expected, group_size)
+        if report.ok and not _tells_a_design(report):
+            report = _examine_wrong(reader, subject, swept, expected, group_size)
+        if _may_be_rounding(report):
+            rounding = rounding_that_explains(swept, expected, group_size)
+            if rounding is not None:
+                report = Report(subject, [], [*notes, _rounding_note(rounding)])
+        return replace(report, tried=tried)
 
-        return _with_hint(report, rerun, advice="pass `dtype`")
+
+def _check_gradients(
+    reader: AttentionReader, swept: Swept, expected: Expectation, group_size: int
+) -> tuple[list[Finding], str]:
+    """The findings about the backward pass of a torch function, and in words what was tried."""
+    takes_tensors = reader.convert is Tensor.detach and "b" in reader.layout
+    can_differentiate = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    if not takes_tensors or not can_differentiate:
+        return [], "no gradients"
+    return wrong_gradients(reader, swept, expected, group_size)
+
+
+def _further_heads(reference: Slopes, group_size: int = 1) -> list[int]:
+    """Numbers of heads that are tried if the function takes them, and their slopes are known."""
+    further = []
+    for heads in FURTHER_HEADS:
+        if heads % group_size:
+            continue
+        try:
+            reference(heads)
+        except Exception:  # the caller's own slopes may be known for some numbers of heads only
+            continue
+        further.append(heads)
+    return further
+
+
+def _without_refused(
+    failures: Failures,
+    calls: Sequence[Call],
+    further_heads: Sequence[int],
+    further_sizes: Sequence[int] = (),
+) -> list[Call]:
+    """The calls without those that need not work, of which none of a kind did.
+
+    These are further numbers of heads, and further sizes of a head. Their failures are dropped.
+    """
+    failed = set(failures.calls)
+    refused: set[Call] = set()
+    for heads in further_heads:
+        of_heads = {made for made in calls if made.probe.num_heads == heads}
+        refused |= of_heads if of_heads <= failed else set()
+    for size in further_sizes:
+        of_size = {made for made in calls if made.head_dim == size}
+        refused |= of_size if of_size <= failed else set()
+    failures.drop(refused)
+    return [made for made in calls if made not in refused]
+
+
+def _tells_a_design(report: Report) -> bool:
+    return any(note.startswith("Observed") for note in report.notes)
+
+
+def _examine_wrong(
+    reader: AttentionReader,
+    subject: str,
+    swept: Swept,
+    expected: Expectation,
+    group_size: int,
+) -> Report:
+    """Name what only the sweep has seen, by its own calls."""
+    wrong = [*swept.failures.calls, *swept.wrong]
+    right = [made for made in swept.samples if made not in swept.wrong]
+    few = _few(wrong)
+    # Is it the memory, or do these sizes come with such memory by chance?
+    contiguous = [replace(made, memory=CONTIGUOUS) for made in few]
+    calls = list(dict.fromkeys([*few, *contiguous, *_few(right)]))
+    report = examine_attention(reader, subject, calls, expected, group_size)
+    if not report.ok:
+        return report
+    worst = max(swept.wrong, key=lambda made: swept.wrong[made])
+    evidence = f"{worst}: for random inputs, the output is off by up to {swept.wrong[worst]:.3g}"
+    if sweep(reader, [worst], expected, group_size).ok:
+        evidence += ", but right when the call is made again"
+        return Report(subject, [Finding("random result", evidence)], report.notes)
+    evidence = with_condition(evidence, wrong, [*wrong, *right])
+    return Report(subject, [Finding("unknown fault", evidence)], report.notes)
+
+
+_FEW = 8
+
+
+def _few(calls: Sequence[Call]) -> list[Call]:
+    """The smallest calls, in which a fault is read faster and named as surely."""
+    usual = [made for made in calls if not made.large]
+    return sorted(usual, key=lambda made: made.probe.key_length)[:_FEW]
+
+
+def _may_be_rounding(report: Report) -> bool:
+    """Whether nothing but what rounding looks like was found."""
+    names = {finding.name for finding in report.findings}
+    is_explained = names <= {"colliding positions", "length cap"}
+    return bool(names) and names <= _FINDINGS_OF_ROUNDING and not is_explained
+
+
+def _rounding_note(dtype: str) -> str:
+    return f"Right within the rounding of {dtype}: float32 would be more exact."
 
 
 def _check_design(scale: Any, window: Any, softcap: Any) -> None:
@@ -360,69 +447,6 @@ def _sides(padding: object) -> tuple[str, ...]:
     if padding not in ("left", "right"):
         raise ValueError(message)
     return (padding,)
-
-
-def _try_other_layouts(
-    run: Callable[..., tuple[Report, bool]],
-    begins_right: Callable[[str], bool],
-    layout: str,
-    sides: Sequence[str],
-    report: Report,
-) -> Report | None:
-    """The report with another order of the axes, if that explains more than `report`.
-
-    None if no other order does.
-    """
-
-    def of_first_call(order: str) -> Report:
-        return run(order, (), first_only=True)[0]
-
-    orders = ["".join(axes) for axes in permutations(layout)]
-    others = [order for order in orders if order.index("d") == layout.index("d")]
-    others.remove(layout)
-    # Most orders fail the first call.
-    is_unclear = len(report.findings) > 1 and not _is_explained(of_first_call(layout))
-    if is_unclear:
-        first_reports = {order: of_first_call(order) for order in others}
-        likely = [order for order in others if _is_explained(first_reports[order])]
-        likely.sort(key=lambda order: len(first_reports[order].findings))
-    else:
-        # Only an order without any fault would say more: the faults of others aren't looked for.
-        likely = [order for order in others if begins_right(order)]
-
-    for order in likely:
-        other, _ = run(order, sides)
-        if not _is_explained(other):
-            continue
-        if other.ok or is_unclear:
-            only_fault = f"the only fault is {other.findings[0].name}" if other.findings else ""
-            result = only_fault or "it has no fault"
-            evidence = f"with layout {order} instead of {layout}, {result}"
-            return replace(other, findings=[Finding("wrong layout", evidence), *other.findings])
-    return None
-
-
-def _names(report: Report) -> set[str]:
-    return {finding.name for finding in report.findings}
-
-
-def _is_explained(report: Report) -> bool:
-    """Whether there is at most one fault, and none that swapped axes look like."""
-    return len(report.findings) < 2 and not _names(report) & _FINDINGS_OF_SWAPPED_AXES
-
-
-def _with_hint(report: Report, rerun: Callable[[], Report], advice: str) -> Report:
-    """Say if what no rule explains is right within the rounding of bfloat16.
-
-    `rerun` makes the same check, but reads no more exactly than bfloat16.
-    """
-    names = _names(report)
-    is_explained = names <= {"colliding positions", "length cap"}
-    if is_explained or not names <= _FINDINGS_OF_ROUNDING or not rerun().ok:
-        return report
-    evidence = report.findings[-1].evidence
-    hint = f"right within the rounding of bfloat16: if it computes so, {advice}"
-    return replace(report, findings=[Finding("unknown fault", f"{evidence}; {hint}")])
 
 
 def _check_arguments(
@@ -598,7 +622,7 @@ def _readable_calls(observations: Sequence[Observation], expected: Expectation) 
     """
     calls = []
     for seen in observations:
-        if not seen.call.is_short:
+        if not seen.call.is_short or seen.probe.key_length < _FEWEST_KEYS:
             continue
         is_plain = seen.call.padding == NO_PADDING
         if is_plain or seen.agrees(expected.bias(seen.probe)):
@@ -638,8 +662,9 @@ def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
         notes.append(_refusal(f"head_dim {head_dim}", message))
     refused_views = [made for made in errors if made.head_dim not in refused_sizes]
     if refused_views:
-        kinds = [MEMORY_WORDS[made.memory] for made in refused_views]
-        condition = f"some {alternatives(list(dict.fromkeys(kinds)))}"
+        refused = {made.memory for made in refused_views}
+        kinds = [words for memory, words in MEMORY_WORDS.items() if memory in refused]
+        condition = f"some {alternatives(kinds)}"
         notes.append(_refusal(condition, errors[refused_views[0]]))
     return notes
 

@@ -66,6 +66,10 @@ def _is_after_longer(call: Call) -> bool:
     return call.after_longer
 
 
+def _is_large(call: Call) -> bool:
+    return call.large
+
+
 def _batch(call: Call) -> int:
     return call.batch
 
@@ -102,6 +106,7 @@ PROPERTIES = [
     Property(_is_view, _either(True, NOT_CONTIGUOUS, MEMORY_WORDS[CONTIGUOUS])),
     Property(_memory, _memories),
     Property(_is_after_longer, _either(True, "calls after longer ones", "first calls")),
+    Property(_is_large, _either(True, "large content", "usual content")),
     Property(_batch, _either(1, "a batch of one", "a batch of several")),
     Property(_head_dim, _head_dims),
     Property(_num_heads, _numbers("head")),

@@ -15,6 +15,7 @@ from alibi_viz.check.probe import AttentionReader, real_keys
 from alibi_viz.check.report import Finding
 from alibi_viz.check.rules import Expectation
 
+LARGE = 8.0  # times larger than usual is the content of a call that is called large
 _COMPARED_QUERIES = 16  # the last ones tell which heads are read
 
 
@@ -191,7 +192,7 @@ def _cap_note(capped: Expectation, failures: dict[str, dict[Call, str]]) -> str:
 
 
 @dataclass(frozen=True)
-class _Sample:
+class Sample:
     """Random inputs and the function's output, float64 [batch, heads, length, head_dim]."""
 
     call: Call
@@ -201,11 +202,13 @@ class _Sample:
     output: Tensor
 
     @classmethod
-    def of(cls, reader: AttentionReader, call: Call) -> "_Sample":
+    def of(cls, reader: AttentionReader, call: Call) -> "Sample":
         heads, query_length, key_length = call.probe
         generator = torch.Generator().manual_seed(0)
         batch = call.batch
         query = torch.randn(batch, heads, query_length, call.head_dim, generator=generator)
+        if call.large:
+            query *= LARGE
         key, value = torch.randn(2, batch, heads, key_length, call.head_dim, generator=generator)
         output = reader(query, key, value, call)
         # The inputs as the function gets them
@@ -214,25 +217,45 @@ class _Sample:
         value = value.to(reader.dtype).double()
         return cls(call, query, key, value, output)
 
-    def difference(self, expected: Expectation, key_heads: Tensor) -> float:
-        """The largest error of the outputs of real tokens.
+    def errors(self, expected: Expectation, key_heads: Tensor) -> Tensor:
+        """The largest error of the outputs of each head, for real tokens: float64 [heads].
 
         `key_heads`, [heads], has the key head that each head should read.
         """
-        if self.call.padding == NO_PADDING:
-            correct = expected.weights(self.query, self.key[:, key_heads])
-            return float((self.output - correct @ self.value[:, key_heads]).abs().max())
-        largest = 0.0
+        largest = torch.zeros(self.call.probe.num_heads, dtype=torch.float64)
         for query, key, value, output in self.sequences():
             correct = expected.weights(query, key[:, key_heads]) @ value[:, key_heads]
-            error = (output - correct).abs().max()
-            largest = max(largest, float(error))
-            if bool(error.isnan()):
-                return math.nan
+            error = (output - correct).abs().amax((0, 2, 3))
+            largest = torch.maximum(largest, error)  # which keeps NaN
+        return largest
+
+    def difference(self, expected: Expectation, key_heads: Tensor) -> float:
+        """The largest error of the outputs of real tokens."""
+        return float(self.errors(expected, key_heads).max())
+
+    def rounded(self, expected: Expectation, key_heads: Tensor, bits: int) -> float:
+        """The largest error of the reference if inputs, weights and output are rounded.
+
+        `bits` is the number of bits of a fraction.
+        """
+        largest = 0.0
+        for query, key, value, _ in self.sequences():
+            exact = expected.weights(query, key[:, key_heads]) @ value[:, key_heads]
+            key = round_fraction(key, bits)[:, key_heads]  # noqa: PLW2901
+            value = round_fraction(value, bits)[:, key_heads]  # noqa: PLW2901
+            weights = round_fraction(expected.weights(round_fraction(query, bits), key), bits)
+            output = round_fraction(weights @ value, bits)
+            largest = max(largest, float((output - exact).abs().max()))
         return largest
 
     def sequences(self) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """The real tokens of each sequence that has a real query: query, key, value and output."""
+        """The real tokens of each sequence that has a real query: query, key, value and output.
+
+        Without padding, all sequences together.
+        """
+        if self.call.padding == NO_PADDING:
+            yield self.query, self.key, self.value, self.output
+            return
         for n, is_real in enumerate(real_keys(self.call)):
             queries = is_real[-self.call.probe.query_length :]
             if not bool(queries.any()):
@@ -250,7 +273,7 @@ class _Sample:
 
         None if the output of a head is not explained.
         """
-        query, key, value, output = next(self.sequences())
+        query, key, value, output = (tensor[:1] for tensor in next(self.sequences()))
         heads = self.call.probe.num_heads
         last_queries = slice(-_COMPARED_QUERIES, None)
         query = query[:, :, last_queries]
@@ -267,7 +290,14 @@ class _Sample:
         return pair // heads, pair % heads
 
 
-def _neighbors(heads: int, size: int) -> Tensor:
+def round_fraction(values: Tensor, bits: int) -> Tensor:
+    """The values, each rounded to a fraction of so many bits, as a dtype with fewer bits does."""
+    fraction, exponent = torch.frexp(values)  # 0.5 <= |fraction| < 1
+    scale = 2.0 ** (bits + 1)
+    return torch.ldexp((fraction * scale).round() / scale, exponent)
+
+
+def neighbors(heads: int, size: int) -> Tensor:
     """The key head of each head if neighbors share one: 0 0 0 3 3 3 for six heads in threes."""
     return torch.arange(heads) // size * size
 
@@ -281,16 +311,16 @@ def _check_output(
     reader: AttentionReader, call: Call, expected: Expectation, group_size: int
 ) -> None:
     """Raise Unusable if the output for random inputs is wrong."""
-    sample = _Sample.of(reader, call)
+    sample = Sample.of(reader, call)
     heads = call.probe.num_heads
     tolerance = 4 * reader.precision.absolute
-    difference = sample.difference(expected, _neighbors(heads, group_size))
+    difference = sample.difference(expected, neighbors(heads, group_size))
     if difference <= tolerance:  # False for NaN
         return
 
     evidence = f"{call}: for random inputs, the output is off by up to {difference:.3g}"
     read = sample.heads_read(expected, tolerance)
-    right_heads = _neighbors(heads, group_size)
+    right_heads = neighbors(heads, group_size)
     if read is not None and not all(torch.equal(part, right_heads) for part in read):
         fault, right_if = _name_heads(*read, group_size)
         raise Unusable(fault, f"{evidence}, but right if {right_if}")
@@ -311,7 +341,7 @@ def _name_heads(key_heads: Tensor, value_heads: Tensor, group_size: int) -> tupl
     for size in range(1, heads + 1):
         if heads % size:
             continue
-        if torch.equal(key_heads, _neighbors(heads, size)):
+        if torch.equal(key_heads, neighbors(heads, size)):
             return "wrong keys", f"heads share a key in groups of {size}"
         if torch.equal(key_heads, _in_turn(heads, size)):
             turns = f"heads take turns on {heads // size} key heads"
@@ -325,8 +355,8 @@ def _with_fitted_cap(
     reader: AttentionReader, call: Call, expected: Expectation, group_size: int
 ) -> Expectation | None:
     """The expectation with the soft cap that explains the output best; None if it doesn't."""
-    sample = _Sample.of(reader, call)
-    key_heads = _neighbors(call.probe.num_heads, group_size)
+    sample = Sample.of(reader, call)
+    key_heads = neighbors(call.probe.num_heads, group_size)
 
     def difference(cap: float) -> float:
         return sample.difference(replace(expected, softcap=cap), key_heads)

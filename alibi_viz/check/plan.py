@@ -10,7 +10,7 @@ Cohen et al. 1997). To try a further condition, add a line to `attention_plan`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, cycle, islice
 from typing import Any, NamedTuple
 
 from alibi_viz.check.words import count
@@ -66,6 +66,7 @@ class Call:
         padding: "none"; or "left" or "right", the side on which sequences are padded.
         after_longer: whether it is made once more after longer calls, which a function may have
             remembered.
+        large: whether its random content is so large that logits are far beyond 20.
     """
 
     probe: Probe
@@ -74,6 +75,7 @@ class Call:
     memory: str = CONTIGUOUS
     padding: str = NO_PADDING
     after_longer: bool = False
+    large: bool = False
 
     def __str__(self) -> str:
         words = [str(self.probe)]
@@ -85,14 +87,19 @@ class Call:
         return self.probe.key_length <= ODD
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing but its sizes is special."""
+        return replace(self, batch=1) == Call(self.probe, self.head_dim, batch=1)
+
+    @property
     def padded_tokens(self) -> tuple[int, ...]:
         """Tokens of padding of each sequence of the batch."""
         if self.padding == NO_PADDING:
             return (0,) * self.batch
-        padded = list(PADDED_TOKENS)
+        padded = list(islice(cycle(PADDED_TOKENS), self.batch))
         if not self.is_short:
             padded[0] = self._whole_blocks_of_padding
-        return tuple(padded[: self.batch])
+        return tuple(padded)
 
     @property
     def _whole_blocks_of_padding(self) -> int:
@@ -119,13 +126,17 @@ def _history(call: Call) -> str:
     return "after longer calls" if call.after_longer else ""
 
 
+def _content(call: Call) -> str:
+    return "large content" if call.large else ""
+
+
 # What a call says beside its sizes
-UNUSUAL = (_batch, _memory, _padding, _history)
+UNUSUAL = (_batch, _memory, _padding, _history, _content)
 
 
 def bias_plan(num_heads: Sequence[int], decoding: bool, length: int) -> list[Call]:
     """The calls of a check of a bias function."""
-    conditions = {"sizes": _sizes(decoding, length), "heads": num_heads[:_VARIED_HEADS]}
+    conditions = {"sizes": usual_sizes(decoding, length), "heads": num_heads[:_VARIED_HEADS]}
     calls = []
     for choice in pairwise(conditions):
         queries, keys = choice["sizes"]
@@ -148,7 +159,7 @@ def attention_plan(
     `padding` has the sides that are padded. With `views`, inputs are not always contiguous.
     """
     conditions = {
-        "sizes": _sizes(decoding, length),
+        "sizes": usual_sizes(decoding, length),
         "heads": num_heads[:_VARIED_HEADS],
         "head_dim": head_dims,
         "batch": batches,
@@ -253,7 +264,7 @@ def _query_is_padding(name: str, value: Any, other_name: str, other: Any) -> boo
     return other == "right" and queries <= PADDED_TOKENS[0]
 
 
-def _sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
+def usual_sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
     """How many queries meet how many keys: one, a few, a block and a bit, or all."""
     key_lengths = [SHORT]
     if length >= ODD:

@@ -7,7 +7,7 @@ queries all content is equal, and with one-hot values the output is the weights 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -134,6 +134,11 @@ class Observation:
         floor = self.precision.floor
         return bias.double().log_softmax(-1).nan_to_num(nan=floor).clamp(min=floor)
 
+    def read_in(self, dtype: torch.dtype) -> "Observation":
+        """The same, read no more exactly than this dtype is."""
+        floor = self.precision.floor
+        return replace(self, precision=precision_of(dtype)._replace(floor=floor))
+
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
         """Whether the weights in these rows are those of `bias` [heads, rows, key].
 
@@ -228,9 +233,6 @@ class AttentionReader:
     seconds: float = 60.0
     read_dtype: torch.dtype = torch.float32
 
-    # Whether all outputs so far are numbers of bfloat16
-    looks_rounded: bool = field(default=True, init=False)
-
     def __post_init__(self) -> None:
         self.read_dtype = _coarser(self.read_dtype, self.dtype)
 
@@ -286,8 +288,31 @@ class AttentionReader:
             )
         # Nothing can be read more exactly than the output is.
         self.read_dtype = _coarser(self.read_dtype, dtype)
-        self.looks_rounded &= is_rounded(output)
         return torch.einsum(f"{self.layout}->{axes}", output)
+
+    def gradients(
+        self, query: Tensor, key: Tensor, value: Tensor, of_output: Tensor
+    ) -> list[Tensor] | None:
+        """The gradients with respect to query, key and value; None if the output has none.
+
+        All are [batch, heads, length, head_dim] in float64, as is the gradient `of_output`. Raises
+        Unusable if the function raises.
+        """
+        inputs = [tensor.to(self.dtype).requires_grad_() for tensor in (query, key, value)]
+        sizes = Probe(query.shape[1], query.shape[2], key.shape[2])
+
+        def run() -> list[Tensor] | None:
+            # Copies, which a function may change
+            in_layout = [torch.einsum(f"bhld->{self.layout}", x).clone() for x in inputs]
+            output = self.function(*in_layout)
+            if not isinstance(output, Tensor) or not output.requires_grad:
+                return None
+            of_result = torch.einsum(f"bhld->{self.layout}", of_output).to(output.dtype)
+            return list(torch.autograd.grad(output, inputs, of_result))
+
+        with torch.enable_grad():
+            results = call(run, seconds=self.seconds, description=f"the gradient with {sizes}")
+        return None if results is None else [gradient.double() for gradient in results]
 
     def _in_memory(self, memory: str, inputs: list[Tensor]) -> list[Tensor]:
         """Copies of query, key and value, which the function may change, in this kind of memory."""
@@ -299,7 +324,10 @@ class AttentionReader:
         if memory == STRIDED:
             return [_with_swapped_strides(tensor, positions, head_dim) for tensor in inputs]
         if memory == PACKED:
-            return list(torch.stack(inputs, dim=positions + 1).unbind(positions + 1))
+            query, *others = inputs
+            together = inputs if query.shape == others[0].shape else others
+            packed = torch.stack(together, dim=positions + 1).unbind(positions + 1)
+            return [*packed] if len(packed) == len(inputs) else [_contiguous_copy(query), *packed]
         contiguous = [_contiguous_copy(tensor) for tensor in inputs]
         if memory == CACHED:
             query, key, value = contiguous
@@ -478,11 +506,6 @@ def _have_sinks(weights: Tensor, tolerance: float) -> bool:
     mean = sinks.mean(-1, keepdim=True)
     is_constant = bool(((sinks - mean).abs() <= 0.02 * mean).all())
     return float(weights.min()) >= -tolerance and float(missing.min()) > 0 and is_constant
-
-
-def is_rounded(values: Tensor) -> bool:
-    """Whether all values are numbers of bfloat16."""
-    return torch.equal(values.bfloat16().double(), values)
 
 
 def real_keys(conditions: Call) -> Tensor:

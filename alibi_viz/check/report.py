@@ -84,6 +84,7 @@ class Report:
     notes: list[str] = field(default_factory=list)  # facts that are not faults
     # The call with the largest difference, if anything could be compared
     comparison: Comparison | None = None
+    tried: str = ""  # what was tried, and what was not
 
     @property
     def ok(self) -> bool:
@@ -105,6 +106,8 @@ class Report:
             is_said = any(difference in finding.evidence for finding in self.findings)
             if not is_said:
                 parts.append(f"Weights at equal content: {difference}")
+        if self.tried:
+            parts.append(f"Tried: {self.tried}.")
         return "\n".join(parts)
 
     __repr__ = __str__

@@ -268,14 +268,14 @@ def test_a_check_of_many_keys_makes_no_matrix_of_all_pairs():
     assert largest.numel < 1700**2 / 4
 
 
-def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout():
+def test_a_fault_that_only_the_first_call_shows_is_a_random_result():
     factors_of_the_bias = iter([0.0])
 
     def first_call_without_bias(query, key, value):
         return attend(query, key, value, factor=next(factors_of_the_bias, 1.0))
 
     report = check.attention(first_call_without_bias, num_heads=[8], head_dim=64, length=64)
-    assert [finding.name for finding in report.findings] == ["no bias"]
+    assert [finding.name for finding in report.findings] == ["random result"]
 
 
 def equal_slopes_for_at_most_8_heads(query, key, value):
@@ -306,15 +306,6 @@ def test_an_error_is_quoted_with_the_numbers_of_heads_that_raise_it():
 
 # Layouts
 
-LAYOUTS = each_case(
-    ("stated", "right"),
-    {
-        "bhld instead of blhd": ("bhld", "blhd"),
-        "hbld instead of lbhd": ("hbld", "lbhd"),
-        "lhd instead of hld": ("lhd", "hld"),
-    },
-)
-
 
 def attention_of(layout):
     """Correct attention for tensors in this layout."""
@@ -335,22 +326,3 @@ def test_a_function_is_right_with_its_own_layout(layout):
     check.attention(
         attention_of(layout), layout=layout, num_heads=[12], length=16
     ).raise_for_faults()
-
-
-@LAYOUTS
-def test_a_function_with_another_layout_is_told_which(stated, right):
-    report = check.attention(attention_of(right), layout=stated, num_heads=[12], length=16)
-    (finding,) = report.findings
-    assert finding.name == "wrong layout"
-    assert f"with layout {right} instead of {stated}" in finding.evidence
-
-
-@LAYOUTS
-def test_a_fault_beside_a_wrong_layout_is_named_too(stated, right):
-    attention = attention_of(right)
-
-    def negated(query, key, value):
-        return attention(-query, key, value)
-
-    report = check.attention(negated, layout=stated, num_heads=[12], length=16)
-    assert [finding.name for finding in report.findings] == ["wrong layout", "content multiplied"]
