@@ -145,6 +145,7 @@ POSITIONS = torch.arange(50)
             {"slopes": torch.full((4,), 200_000.0)},
         ),
         "folded far positions": ("folded", torch.float32, {"positions": POSITIONS * 2**20}),
+        "windowed with positions": ("windowed", torch.float32, {"positions": POSITIONS}),
         "windowed learned slopes, not causal": (
             "windowed",
             torch.float32,
