@@ -112,7 +112,7 @@ def main(*, smallest: bool = False) -> list[Row]:
         busy = move_slider(page, turns)
         page.server.clean_kernels()
         page.open("compare")
-        page.run_all(timeout=600)
+        page.run_all()
         tokens, rounds = json.loads((page.server.folder / "rounds.json").read_text())
     one_seed = [races for seeds, *races in rounds if seeds == 1]
     three_seeds = [races for seeds, *races in rounds if seeds == 3]

@@ -8,13 +8,14 @@ error:
         before = notebook.picture()
         notebook.press_slider("s-heads", "ArrowRight")
         notebook.wait_for_caption("9 heads")
-        notebook.wait_for_new_picture(before)
+        assert notebook.picture() != before
 
 `notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the
 errors in outputs. Two processes run the tests, each file in one of them. All tests of a process
-share server and browser, and those in test_apps.py one tab with all apps. A `notebook` is a tab of
-its own. `show` uses a kernel that tests share, which is reset after each test. A lesson, opened by
-`notebook.open("01_the_line")`, has a kernel of its own, as for a reader.
+share server and browser, and those in test_apps.py one tab with all apps. Every `notebook` is
+opened in the same tab, because loading JupyterLab takes longer than most tests; after a test that
+failed, JupyterLab is loaded again. `show` uses a kernel that tests share, which is reset after each
+test. A lesson, opened by `notebook.open("01_the_line")`, has a kernel of its own, as for a reader.
 """
 
 import os
@@ -77,12 +78,26 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return build_page(tmp_path_factory.mktemp("site"))
 
 
-@pytest.fixture
-def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
-    """A new tab. Problems of the page fail the test."""
+@pytest.fixture(scope="session")
+def tab(browser: Browser, server: Server) -> Iterator[NotebookPage]:
+    """The tab in which tests open one notebook after the other."""
     with new_tab(browser, server) as page:
         yield page
-    assert not page.problems, "\n".join(page.problems)
+
+
+@pytest.fixture
+def notebook(tab: NotebookPage, request: pytest.FixtureRequest) -> Iterator[NotebookPage]:
+    """A tab of JupyterLab without a notebook. Problems of the page fail the test."""
+    failed_before = request.session.testsfailed
+    tab.problems = []
+    yield tab
+    problems = tab.problems
+    if problems or request.session.testsfailed > failed_before:
+        tab.page.mouse.up()
+        tab.page.goto("about:blank")  # nothing of this test is left for the next one
+    tab.close()
+    tab.server.clean_kernels()
+    assert not problems, "\n".join(problems)
 
 
 @contextmanager

@@ -18,11 +18,18 @@ from urllib.request import Request, urlopen
 import nbformat
 from jupyter_client.blocking.client import BlockingKernelClient
 
+from tests.browser.chromium import DEADLINE
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-START = 120  # seconds that the server may take to start
 # Without a kernel in the metadata, JupyterLab asks for one.
 METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-RESET = "import ipywidgets\nipywidgets.Widget.close_all()\n%reset -f"
+RESET = """
+import ipywidgets
+from alibi_viz.models.positions import registry
+ipywidgets.Widget.close_all()
+registry._OWN_METHODS.clear()
+%reset -f
+"""
 
 
 @dataclass
@@ -52,6 +59,7 @@ class Server:
         """
         if not self.kernel:
             self.kernel = self._ask("POST", "api/kernels", {"name": "python3"})["id"]
+            self._execute("")  # a page that connects before the kernel runs may wait for ever
         session = {
             "path": f"{name}.ipynb",
             "name": name,
@@ -61,12 +69,13 @@ class Server:
         self._ask("POST", "api/sessions", session)
 
     def clean_kernels(self) -> None:
-        """Close all apps and delete all variables of the shared kernel, and shut down the others.
+        """Close all apps of the shared kernel, delete its variables and forget its own position
+        methods, and shut down the other kernels.
 
         Imported modules keep their state. The shared kernel is shut down too if it doesn't answer.
         """
         for kernel in self._kernels():
-            if kernel != self.kernel or not self._reset():
+            if kernel != self.kernel or not self._execute(RESET):
                 self._ask("DELETE", f"api/kernels/{kernel}")
         if self.kernel not in self._kernels():
             self.kernel = ""
@@ -79,14 +88,14 @@ class Server:
     def _kernels(self) -> list[str]:
         return [kernel["id"] for kernel in self._ask("GET", "api/kernels")]
 
-    def _reset(self) -> bool:
-        """Reset the shared kernel. False if it does not answer."""
+    def _execute(self, code: str) -> bool:
+        """Execute code in the shared kernel. False if it fails, or if the kernel doesn't answer."""
         connection_file = self.home / "runtime" / f"kernel-{self.kernel}.json"
         client = BlockingKernelClient(connection_file=str(connection_file))
         client.load_connection_file()
         client.start_channels()
         try:
-            return client.execute(RESET, reply=True, timeout=10)["content"]["status"] == "ok"
+            return client.execute(code, reply=True, timeout=DEADLINE)["content"]["status"] == "ok"
         except TimeoutError:
             return False
         finally:
@@ -96,7 +105,7 @@ class Server:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"token {self.token}"}
         request = Request(self.url + path, data, headers, method=method)
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=DEADLINE) as answer:
             return json.loads(answer.read() or "null")
 
 
@@ -112,11 +121,19 @@ def serve() -> Iterator[Server]:
         notebooks = home / "notebooks"
         config = home / "config" / "labconfig"
         config.mkdir(parents=True)
-        # No news, no look for updates
-        disabled = {"@jupyterlab/apputils-extension:announcements": True}
+        # No news, no look for updates, and no launcher, which opens where a notebook is closed
+        disabled = {
+            "@jupyterlab/apputils-extension:announcements": True,
+            "@jupyterlab/launcher-extension": True,
+        }
         (config / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
+        # A notebook is saved only when a test saves it.
+        settings = {"@jupyterlab/docmanager-extension:plugin": {"autosave": False}}
+        (config / "default_setting_overrides.json").write_text(json.dumps(settings))
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
         options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
+        # `jupyterapp` on the page, with which tests open notebooks and see what the kernel does
+        options.append("--LabApp.expose_app_in_browser=True")
         command = [sys.executable, "-m", "jupyterlab", str(notebooks), *options]
         with log.open("w") as output:
             process = subprocess.Popen(command, env=environment(home), stdout=output, stderr=output)
@@ -126,9 +143,9 @@ def serve() -> Iterator[Server]:
         finally:
             process.terminate()  # also ends its kernels
             try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+                process.wait(DEADLINE)
+            finally:
+                process.kill()  # does nothing to a process that has ended
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -148,7 +165,8 @@ def environment(home: Path) -> dict[str, str]:
 
 def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str]:
     """The URL and token of the server, from the file that it writes once it listens."""
-    for _ in range(START * 10):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
         for path in runtime.glob("jpserver-*.json"):
             try:
                 info = json.loads(path.read_text())
@@ -159,4 +177,4 @@ def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple
         if process.poll() is not None:
             break
         time.sleep(0.1)
-    raise RuntimeError(f"JupyterLab ended, or did not start within {START} s:\n{log.read_text()}")
+    raise RuntimeError(f"JupyterLab ended or did not start:\n{log.read_text()}")

@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, ViewportSize
 
+from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import Server
 
 # Messages of a healthy JupyterLab.
@@ -15,6 +16,62 @@ HARMLESS = re.compile(
     r"|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
+LAPTOP = ViewportSize(width=1366, height=768)
+LINE = 22  # pixels: how much higher a text may be with the fonts of another machine
+# anywidget gives up on a part of an app that isn't ready within two seconds, and a busy machine may
+# take longer. A part that never gets ready still fails its test, which waits for it.
+NO_TIME_LIMIT = "AbortSignal.timeout = () => new AbortController().signal;"
+OPEN = "path => void jupyterapp.commands.execute('docmanager:open', { path })"
+CLOSE = "() => [...jupyterapp.shell.widgets('main')].forEach(widget => widget.dispose())"
+# Keep account of what the page has sent to the kernel, until the kernel has done it and the page
+# has dealt with the answer. The kernel does not answer what comes while a cell awaits something, so
+# after a cell we ask it once more: when it answers that, it has done all that came before. Returns
+# whether there is a kernel yet.
+WATCH_KERNEL = """() => {
+    const kernel = jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;
+    if (!kernel) return false;
+    const unanswered = window.unanswered = new Set();
+    kernel.anyMessage.connect((_, { direction, msg }) => {
+        if (direction === 'send' && msg.channel === 'shell') unanswered.add(msg.header.msg_id);
+    });
+    const before = [];  // sent before we asked
+    kernel.iopubMessage.connect((_, { header, content, parent_header: request }) => {
+        if (header.msg_type !== 'status' || content.execution_state !== 'idle') return;
+        unanswered.delete(request.msg_id);
+        if (request.msg_type === 'execute_request') {
+            before.push(...unanswered);
+            kernel.requestKernelInfo();
+        } else if (request.msg_type === 'kernel_info_request') {
+            before.splice(0).forEach(id => unanswered.delete(id));
+        }
+    });
+    kernel.statusChanged.connect((_, status) => {
+        if (status.includes('restarting')) unanswered.clear();
+    });
+    return true;
+}"""
+# The kernel has done all that the page has asked for, and the page asks for no more. Once all
+# values have arrived, an app lets a click go on within 20 ms: on any machine, the timer for 50 ms
+# ends later. Within the frames, a page reports a new width, draws, and scrolls to a new app.
+QUIET = """async () => {
+    const frame = () => new Promise(requestAnimationFrame);
+    let isQuiet = false;
+    while (!isQuiet) {
+        while (unanswered.size) await frame();
+        isQuiet = true;
+        await new Promise(done => setTimeout(done, 50));
+        for (let n = 0; n < 5; n++) {
+            isQuiet &&= !unanswered.size;
+            await frame();
+        }
+    }
+    return true;
+}"""
+WATCH_SAVE = """() => {
+    const { saveState } = jupyterapp.shell.currentWidget.context;
+    window.isSaved = false;
+    saveState.connect((_, state) => { window.isSaved ||= state === 'completed'; });
+}"""
 # The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a
 # dialog to choose one.
 IDLE = ".jp-StatusBar-TextItem:text-is('Python 3 (ipykernel) | Idle')"
@@ -27,42 +84,21 @@ ALL_RUN = r"""() => {
     const hasRun = cell => /\[\d+\]/.test(cell.querySelector('.jp-InputPrompt')?.innerText);
     return [...document.querySelectorAll('.jp-CodeCell')].filter(hasCode).every(hasRun);
 }"""
-KERNEL_STATE = ".jp-StatusBar-TextItem[title^='Change kernel']"
-IDLE_FOR_30_FRAMES = """async selector => {
-    for (let frames = 0; frames < 30;) {
-        await new Promise(requestAnimationFrame);
-        const isIdle = document.querySelector(selector)?.innerText.endsWith('| Idle');
-        frames = isIdle ? frames + 1 : 0;
-    }
-}"""
-# Plots are as wide as their containers, or have kept their width for 30 frames.
-PLOTS_FILL_THE_WIDTH = """async app => {
-    const frame = () => new Promise(requestAnimationFrame);
-    const plots = [...app.querySelectorAll('.js-plotly-plot')];
-    const unusedWidth = plot =>
-        plot.offsetWidth - plot.querySelector('.main-svg').clientWidth;
-    const space = () => plots.map(unusedWidth);
-    let before = space();
-    let framesUnchanged = 0;
-    for (let n = 0; n < 600 && framesUnchanged < 30; n++) {
-        if (before.every(width => Math.abs(width) < 2)) break;
-        await frame();
-        const now = space();
-        const isUnchanged = now.every((width, i) => width === before[i] && width > -2);
-        framesUnchanged = isUnchanged ? framesUnchanged + 1 : 0;
-        before = now;
-    }
-    await frame();
-    await frame();
+# plotly has drawn every figure of an app.
+DRAWN = """app => {
+    const figures = [...app.querySelectorAll('.alibi-figure')];
+    return figures.length && figures.every(figure => figure.querySelector('.main-svg'));
 }"""
 
 
 @contextmanager
 def new_tab(
-    browser: Browser, server: Server, width: int = 1280, height: int = 900
+    browser: Browser, server: Server, size: ViewportSize = LAPTOP
 ) -> Iterator["NotebookPage"]:
     """A new tab of this size in pixels, closed afterwards together with its kernel."""
-    context = browser.new_context(viewport={"width": width, "height": height})
+    context = browser.new_context(viewport=size)
+    context.set_default_timeout(DEADLINE * SECOND)
+    context.add_init_script(NO_TIME_LIMIT)
     yield NotebookPage(context.new_page(), server)
     context.close()
     server.clean_kernels()
@@ -96,26 +132,46 @@ class NotebookPage:
         self.open("test")
 
     def open(self, name: str) -> None:
-        """Open `name`.ipynb and wait for its kernel."""
-        self.page.goto(
-            f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}",
-            timeout=120 * SECOND,
-        )
-        self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
+        """Open `name`.ipynb and wait for its kernel.
+
+        The first one is opened by its address. The others are opened in the same JupyterLab, which
+        takes longer to load than most tests.
+        """
+        if self.page.url == "about:blank":
+            address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
+            self.page.goto(address)
+        else:
+            self.page.evaluate(OPEN, f"{name}.ipynb")
+        self._wait_for_kernel()
+
+    def close(self) -> None:
+        """Close the notebook, and the other tabs that show it. JupyterLab stays."""
+        for other in self.page.context.pages:
+            if other != self.page:
+                other.close()
+        if self.page.url != "about:blank":
+            self.page.evaluate(CLOSE)
 
     def reload(self) -> None:
         """Reload the page until the apps are there.
 
         JupyterLab gives up if a busy kernel has not sent an app within two seconds.
         """
+        problems_before = self.problems.copy()
         lost = self.page.get_by_text("Error displaying widget")
-        for _ in range(5):
+        end = time.monotonic() + DEADLINE
+        while True:
             self.page.reload()
-            self.page.wait_for_selector(IDLE, timeout=60 * SECOND)
-            self.page.locator(".alibi-app").or_(lost).first.wait_for(timeout=60 * SECOND)
+            self._wait_for_kernel()
+            self.page.locator(".alibi-app").or_(lost).first.wait_for()
             if lost.count() == 0:
                 return
-            self.problems.clear()
+            assert time.monotonic() < end, "JupyterLab does not get the app from the kernel"
+            self.problems = problems_before.copy()
+
+    def _wait_for_kernel(self) -> None:
+        self.page.wait_for_selector(IDLE)
+        self.page.wait_for_function(WATCH_KERNEL)
 
     def start_all(self) -> None:
         """Run all cells, without waiting for their end.
@@ -127,32 +183,32 @@ class NotebookPage:
             "![...document.querySelectorAll('.jp-OutputArea-child')].length"
         )
         self.command("Run", "runmenu:run-all")
-        self.page.wait_for_function(STARTED, timeout=60 * SECOND)
+        self.page.wait_for_function(STARTED)
 
-    def run_all(self, timeout: float = 120) -> None:
+    def run_all(self) -> None:
         """Run all cells and wait until they are done."""
         self.start_all()
-        self.wait_until_run(timeout)
+        self.wait_until_run()
 
-    def wait_until_run(self, timeout: float = 120) -> None:
-        """Wait until every visible cell has an execution count, and then for hidden ones.
-
-        Each wait takes at most `timeout` seconds.
-        """
-        self.page.wait_for_function(ALL_RUN, timeout=timeout * SECOND)
-        self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
+    def wait_until_run(self) -> None:
+        """Wait until every visible cell has an execution count, and then for hidden ones."""
+        self.page.wait_for_function(ALL_RUN)
+        self.page.wait_for_selector(IDLE)
 
     def wait_until_quiet(self) -> None:
-        """Wait until the kernel has been idle for 30 frames.
-
-        ipywidgets holds back a value until the kernel has answered the one before.
-        """
-        self.page.evaluate(IDLE_FOR_30_FRAMES, KERNEL_STATE)
+        """Wait until the kernel has done all that the page has asked for, and it is drawn."""
+        self.page.wait_for_function(QUIET)
 
     def command(self, menu: str, name: str) -> None:
         """Choose an entry of the menu bar by its command."""
         self.page.click(f".lm-MenuBar-item >> text={menu}")
         self.page.click(f'.lm-Menu-item[data-command="{name}"]')
+
+    def save(self) -> None:
+        """Save the notebook, and wait until it is saved."""
+        self.page.evaluate(WATCH_SAVE)
+        self.page.keyboard.press("Control+s")
+        self.page.wait_for_function("isSaved")
 
     def choose_theme(self, name: str) -> None:
         """Choose a theme in the menu, and wait until the page wears it."""
@@ -176,7 +232,7 @@ class NotebookPage:
     def app(self, number: int = 0, css: str = ".alibi-app") -> Locator:
         """Scroll to an app, or to a guess: 0 is the first in the notebook, -1 the last."""
         app = self.page.locator(css).nth(number)
-        app.wait_for(timeout=60 * SECOND)
+        app.wait_for()
         app.scroll_into_view_if_needed()
         return app
 
@@ -192,28 +248,15 @@ class NotebookPage:
         """Focus the slider with this CSS class in an app and press a key on it."""
         self.app(number).locator(f".{css} .noUi-handle").first.press(key)
 
-    def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
+    def wait_for_caption(self, part: str, number: int = 0) -> None:
         """Wait until the caption of an app contains the text."""
-        caption = self.app(number).locator(".alibi-caption").filter(has_text=part)
-        caption.wait_for(timeout=timeout * SECOND)
-
-    def wait_for_new_picture(self, before: bytes, number: int = 0, timeout: float = 10) -> bytes:
-        """Wait until an app's plot differs from an earlier `picture`, and return the new one."""
-        end = time.monotonic() + timeout
-        picture = before
-        while picture == before:
-            assert time.monotonic() < end, f"the picture has not changed within {timeout} s"
-            picture = self.picture(number)
-        return picture
+        self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for()
 
     def settle(self, number: int = 0) -> Locator:
-        """Scroll to an app and wait until its plots fill their containers and are painted.
-
-        Whole heatmaps of BiasExplorer seldom fill the width, so a narrower plot may stay so if it
-        no longer changes.
-        """
+        """Scroll to an app and wait until its figures are drawn for the width of the page."""
         app = self.app(number)
-        app.evaluate(PLOTS_FILL_THE_WIDTH)
+        self.page.wait_for_function(DRAWN, arg=app.element_handle())
+        self.wait_until_quiet()
         return app
 
     def _on_console(self, message: ConsoleMessage) -> None:

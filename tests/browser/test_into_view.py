@@ -1,12 +1,18 @@
 """An app comes into view when its cell is run: below its cell, it would be half off the screen."""
 
+from pathlib import Path
+
 from playwright.sync_api import expect
 
 from tests.browser.notebook_page import NotebookPage
 
 LONG = "\n".join(f"# line {number}" for number in range(60))  # a cell higher than the screen
 APP = "widgets.SlopeExplorer()"
-SLOW_APP = f"import time\ntime.sleep(3)\n{APP}"
+# Waits for a file before it shows the app.
+WAITING_APP = """import pathlib, time
+while not pathlib.Path({file!r}).exists():
+    time.sleep(0.01)
+{app}"""
 APP_CELL = 2  # after the import and a long cell
 # The distance in pixels from the upper edge of the notebook to that of the app.
 TOP = """app => {
@@ -33,7 +39,7 @@ def run(notebook: NotebookPage, cell: int) -> None:
 def top_of_the_app(notebook: NotebookPage) -> float:
     """Where the app is once it is drawn."""
     app = notebook.page.locator(".alibi-app").first
-    expect(app.locator(".js-plotly-plot .main-svg").first).to_be_attached()
+    app.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached")
     notebook.wait_until_quiet()
     return float(app.evaluate(TOP))
 
@@ -55,14 +61,20 @@ def test_page_that_is_loaded_again_does_not_scroll_to_the_app(notebook: Notebook
     run(notebook, APP_CELL)
     top_of_the_app(notebook)
     notebook.settle()  # a picture that is drawn later would change the notebook again
-    notebook.command("File", "docmanager:save")
-    notebook.page.locator(".jp-mod-dirty").wait_for(state="detached")
+    notebook.save()
     notebook.reload()
     assert top_of_the_app(notebook) > 100
 
 
-def test_reader_who_scrolls_away_meanwhile_is_left_alone(notebook: NotebookPage) -> None:
-    open_notebook(notebook, SLOW_APP)
+def test_reader_who_scrolls_away_meanwhile_is_left_alone(
+    notebook: NotebookPage, tmp_path: Path
+) -> None:
+    file = tmp_path / "go on"
+    open_notebook(notebook, WAITING_APP.format(file=str(file), app=APP))
     run(notebook, APP_CELL)
+    cell = notebook.page.locator(".jp-CodeCell").nth(APP_CELL)
+    cell.locator(".jp-InputPrompt", has_text="*").wait_for()
     notebook.page.mouse.wheel(0, -5000)
+    expect(cell).not_to_be_in_viewport()
+    file.touch()
     assert top_of_the_app(notebook) > 100

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import NOTEBOOKS, address, environment
 from tests.browser.notebook_page import NotebookPage
 from tests.notebooks.lessons import app_outputs, read
@@ -43,13 +44,17 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
         assert url.startswith("http://127.0.0.1:")
         assert len(token) >= 32
         with pytest.raises(HTTPError, match="403"):
-            urlopen(f"{url}api/contents", timeout=30)
-        with urlopen(f"{url}?token={token}", timeout=30) as answer:
+            urlopen(f"{url}api/contents", timeout=DEADLINE)
+        with urlopen(f"{url}?token={token}", timeout=DEADLINE) as answer:
             redirected_to = answer.url
         assert f"/lab/tree/{first_lesson}" in redirected_to
     finally:
-        os.killpg(process.pid, signal.SIGTERM)  # to the group: make does not forward signals
-        process.wait(20)
+        # To the group: make does not forward signals.
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(DEADLINE)
+        finally:
+            process.kill()  # does nothing to a process that has ended
 
 
 def test_stored_pictures_are_replaced_by_apps(notebook: NotebookPage) -> None:

@@ -1,8 +1,11 @@
 """The life of an app: restarted kernels, two tabs, sliders moved during a race, races cut off."""
 
+from collections.abc import Iterator
+
+import pytest
 from playwright.sync_api import expect
 
-from tests.browser.notebook_page import SECOND, NotebookPage
+from tests.browser.notebook_page import NotebookPage
 
 # Press the right and the left arrow in turn, 200 times, and in the end go ten steps to the right.
 MOVE_200_TIMES = """async handle => {
@@ -10,22 +13,32 @@ MOVE_200_TIMES = """async handle => {
     for (const key of keys) {
         const press = { key: `Arrow${key}`, bubbles: true, cancelable: true };
         handle.dispatchEvent(new KeyboardEvent('keydown', press));
-        await new Promise(done => setTimeout(done, 25));
+        await new Promise(requestAnimationFrame);
     }
 }"""
-# Blobs as large as plotly's code are loaded only after four seconds.
-SLOW_SCRIPTS = """
-const createObjectURL = URL.createObjectURL;
-const wait = "await new Promise(done => setTimeout(done, 4000));";
-URL.createObjectURL = blob =>
-    createObjectURL(blob.size > 1e6 ? new Blob([wait, blob], blob) : blob);
-"""
-RACE = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
+# Load plotly again for the next app. Its script, a large blob, waits until a test lets it go on.
+HOLD_PLOTLY = """() => {
+    delete window.alibiPlotly;
+    window.isHeld = new Promise(done => { window.letGo = done; });
+    window.createObjectURL = URL.createObjectURL;
+    URL.createObjectURL = blob =>
+        createObjectURL(blob.size > 1e6 ? new Blob(['await isHeld;', blob], blob) : blob);
+}"""
+# A race that trains so slowly that it ends only when a test stops it.
+RACE = """import time
+import torch
+from alibi_viz.models import Position
 
+class Slow(Position):
+    def bias(self, query_length, key_length, x=None):
+        if self.training:
+            time.sleep(0.4)
+        return torch.zeros(query_length, key_length)
 
-def save(notebook: NotebookPage) -> None:
-    notebook.command("File", "docmanager:save")
-    notebook.page.locator(".jp-mod-dirty").wait_for(state="detached", timeout=30 * SECOND)
+race = widgets.LengthLab(methods=["alibi", Slow], length=8, steps=2000)
+race"""
+CURVES = """[...document.querySelectorAll('.scatterlayer .js-line')].map(({ attributes }) =>
+    attributes.d.value).join()"""
 
 
 def start_race(notebook: NotebookPage) -> None:
@@ -37,9 +50,15 @@ def start_race(notebook: NotebookPage) -> None:
     )
 
 
+def stop_race(notebook: NotebookPage) -> None:
+    """Press Stop, and wait until another race could start."""
+    notebook.app(0).locator(".s-stop").click()
+    expect(notebook.app(0).locator(".s-train")).to_be_enabled()
+
+
 def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> None:
     notebook.show("widgets.SlopeExplorer()")
-    save(notebook)
+    notebook.save()
     other = NotebookPage(notebook.page.context.new_page(), notebook.server)
     other.open("test")
     other.wait_for_caption("8 heads")
@@ -69,19 +88,18 @@ def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
 
 def test_a_race_is_drawn_while_it_runs_and_its_curves_stay(notebook: NotebookPage) -> None:
     notebook.show(RACE)
-    app = notebook.app()
-    lines = app.locator(".scatterlayer .js-line")
-    expect(lines).to_have_count(0)
-    empty = notebook.picture()
+    app = notebook.settle()
+    assert notebook.page.evaluate(CURVES) == ""
     start_race(notebook)
     expect(app.locator(".s-lanes .progress-bar")).to_have_count(2)
-    first = notebook.wait_for_new_picture(empty, timeout=60)
-    notebook.wait_for_new_picture(first, timeout=60)
+    curves = ""
+    for _ in range(2):
+        notebook.page.wait_for_function(f"before => {CURVES} !== before", arg=curves)
+        curves = notebook.page.evaluate(CURVES)
 
-    app.locator(".s-stop").click()
-    expect(app.locator(".s-train")).to_be_enabled()
+    stop_race(notebook)
     notebook.settle()
-    expect(lines).not_to_have_count(0)
+    assert notebook.page.evaluate(CURVES) != ""
     assert notebook.errors() == []
 
 
@@ -93,8 +111,7 @@ def test_another_app_shows_the_last_of_200_moves_made_during_a_race(notebook: No
     handle.evaluate(MOVE_200_TIMES)
     notebook.wait_for_caption("18 heads", number=1)
 
-    notebook.app(0).locator(".s-stop").click()
-    expect(notebook.app(0).locator(".s-train")).to_be_enabled()
+    stop_race(notebook)
     assert notebook.errors() == []
 
 
@@ -102,14 +119,13 @@ def test_a_page_that_is_reloaded_during_a_race_shows_it_go_on_and_stops_it(
     notebook: NotebookPage,
 ) -> None:
     notebook.show(RACE)
-    save(notebook)
+    notebook.save()
     start_race(notebook)
     notebook.reload()
     lanes = notebook.app(0).locator(".s-lanes")
-    expect(lanes).not_to_have_text(lanes.inner_text(), timeout=60 * SECOND)
-    expect(notebook.app(0).locator(".scatterlayer .js-line")).not_to_have_count(0)
-    notebook.app(0).locator(".s-stop").click()
-    expect(notebook.app(0).locator(".s-train")).to_be_enabled()
+    expect(lanes).not_to_have_text(lanes.inner_text())
+    notebook.page.wait_for_function(f"{CURVES} !== ''")
+    stop_race(notebook)
     assert notebook.errors() == []
 
 
@@ -118,15 +134,14 @@ def test_a_cell_whose_output_was_cleared_during_a_race_runs_again(notebook: Note
     start_race(notebook)
     notebook.run_all()  # clears the outputs first
     start_race(notebook)
-    notebook.app(0).locator(".s-stop").click()
-    expect(notebook.app(0).locator(".s-train")).to_be_enabled()
+    stop_race(notebook)
     assert notebook.errors() == []
 
 
 def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
     notebook.write(RACE, "await race.train()")
     notebook.start_all()
-    expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2, timeout=60 * SECOND)
+    expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2)
     notebook.server.interrupt_kernels()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled()
     notebook.wait_until_run()
@@ -134,14 +149,25 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
     assert "CancelledError" in error
 
 
+@pytest.fixture
+def held_plotly(notebook: NotebookPage) -> Iterator[None]:
+    """The script of plotly is not loaded before `letGo()` on the page."""
+    notebook.write("widgets.SlopeExplorer()")
+    notebook.page.evaluate(HOLD_PLOTLY)
+    yield
+    notebook.page.evaluate("() => { letGo(); URL.createObjectURL = createObjectURL; }")
+
+
+@pytest.mark.usefixtures("held_plotly")
 def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(
     notebook: NotebookPage,
 ) -> None:
-    notebook.page.add_init_script(SLOW_SCRIPTS)
-    notebook.show("widgets.SlopeExplorer()")
+    notebook.run_all()
     notebook.press_slider("s-heads", "End")
     notebook.wait_for_caption("64 heads")
     points = notebook.app().locator(".scatterlayer .trace").first.locator(".point")
+    assert points.count() == 0
+    notebook.page.evaluate("letGo()")
     expect(points).to_have_count(64)
     notebook.press_slider("s-heads", "Home")
     expect(points).to_have_count(1)

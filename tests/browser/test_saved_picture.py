@@ -4,9 +4,7 @@ was."""
 import base64
 import html
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import nbconvert
 import pytest
@@ -19,7 +17,7 @@ from alibi_viz.lessons.guesses import UNFINISHED
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
 from tests.browser.test_guesses import CURVE, SCORE
-from tests.browser.test_life import RACE, start_race
+from tests.browser.test_life import RACE, start_race, stop_race
 from tests.notebooks.lessons import read
 
 CELLS = ("app = widgets.SlopeExplorer(); app", "app", "display(app); print('below the app')")
@@ -46,22 +44,34 @@ COUNT = """() => {
     new MutationObserver(changes => changes.forEach(count))
         .observe(document.body, { childList: true, subtree: true });
 }"""
+# Put an image into an output and take it away. Returns how many have come into outputs by then.
+SHOW_BY_HAND = """async () => {
+    const image = document.querySelector('.jp-OutputArea').appendChild(new Image());
+    image.remove();
+    await new Promise(requestAnimationFrame);
+    return shown;
+}"""
 
 
 @dataclass
 class Saved:
-    """A notebook with an app in three cells, saved after its slider was moved to nine heads."""
+    """What became of a notebook with an app in three cells: its slider was moved to nine heads and
+    the notebook saved, then the page was reloaded, the slider moved to ten, and the app closed."""
 
-    page: NotebookPage
-    path: Path
-    file: NotebookNode
     early_file: NotebookNode  # saved before there was a picture of nine heads
+    file: NotebookNode
+    file_of_ten: NotebookNode  # saved by the reloaded page
+    last_file: NotebookNode  # saved after the app was closed
     caption: str  # on the page
     plot_size: tuple[int, int]  # on the page, in pixels
     made_while_held: int  # pictures that were made while a mouse button was held
-    shown: int  # images that came into outputs on the page
+    made: int  # pictures that were made until the page was reloaded
+    shown: int  # images that came into outputs on the page until then
+    shown_by_hand: int  # the same, after the test put one there
     page_before: list[list[int]]  # the height of each output area and its number of outputs
     page_after: list[list[int]]
+    shown_after_reload: int  # images on the reloaded page
+    unsaved_after_reload: int  # signs on the reloaded page that there is something to save
 
     @property
     def images(self) -> list[NotebookNode]:
@@ -88,11 +98,6 @@ def kinds_of_outputs(file: NotebookNode) -> list[list[list[str]]]:
     return [[sorted(output.get("data", ())) for output in cell.outputs] for cell in file.cells]
 
 
-def save(page: NotebookPage) -> None:
-    page.page.keyboard.press("Control+s")
-    page.page.locator(".jp-mod-dirty").wait_for(state="detached", timeout=30 * SECOND)
-
-
 def hold_button(page: NotebookPage, css: str = ".alibi-app") -> None:
     """Hold the mouse button on an app or a guess: no picture is made, a save comes too early."""
     page.app(0, css).locator(".alibi-caption").first.hover()
@@ -103,17 +108,17 @@ def save_once_there_is_a_picture(page: NotebookPage) -> None:
     """Release the mouse button. The picture comes after an earlier save, and JupyterLab says that
     there is something to save."""
     page.page.mouse.up()
-    page.page.locator(".jp-mod-dirty").first.wait_for(timeout=30 * SECOND)
-    save(page)
+    page.page.locator(".jp-mod-dirty").first.wait_for()
+    page.save()
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Browser, server: Server) -> Iterator[Saved]:
+def saved(browser: Browser, server: Server) -> Saved:
     path = server.folder / "test.ipynb"
     with new_tab(browser, server) as page:
         page.page.clock.install()
         page.show(*CELLS)
-        page.settle(0)
+        page.settle()
         hold_button(page)
         page.page.evaluate(COUNT)
         page.press_slider("s-heads")
@@ -122,25 +127,53 @@ def saved(browser: Browser, server: Server) -> Iterator[Saved]:
         page.page.clock.fast_forward(10 * SECOND)
         made_while_held = page.page.evaluate("made")
         page_before = page.page.evaluate(SIZES)
-        save(page)
+        page.save()
         early_file = read(path)
 
         save_once_there_is_a_picture(page)
-        plot = page.settle(0).locator(".js-plotly-plot .main-svg").first.bounding_box()
+        plot = page.settle().locator(".js-plotly-plot .main-svg").first.bounding_box()
         assert plot is not None
-        yield Saved(
-            page=page,
-            path=path,
-            file=read(path),
-            early_file=early_file,
-            caption=page.caption(0).strip(),
-            plot_size=(round(plot["width"]), round(plot["height"])),
-            made_while_held=made_while_held,
-            shown=page.page.evaluate("shown"),
-            page_before=page_before,
-            page_after=page.page.evaluate(SIZES),
-        )
-        assert page.problems == []
+        file = read(path)
+        caption = page.caption().strip()
+        page_after = page.page.evaluate(SIZES)
+        made, shown = page.page.evaluate("[made, shown]")
+        shown_by_hand = page.page.evaluate(SHOW_BY_HAND)
+
+        page.reload()
+        for number in range(len(CELLS)):
+            page.wait_for_caption("9 heads", number=number)
+        shown_after_reload = page.page.locator(VISIBLE_IMAGES).count()
+        unsaved_after_reload = page.page.locator(".jp-mod-dirty").count()
+        hold_button(page)
+        page.press_slider("s-heads")
+        page.wait_for_caption("10 heads")
+        page.save()
+        save_once_there_is_a_picture(page)
+        file_of_ten = read(path)
+
+        page.page.locator(".jp-CodeCell .cm-content").last.click()
+        page.page.keyboard.press("Control+a")
+        page.page.keyboard.insert_text("app.close()")
+        page.page.keyboard.press("Control+Enter")
+        expect(page.page.locator(".alibi-app")).to_have_count(0)
+        page.save()
+    assert page.problems == []
+    return Saved(
+        early_file=early_file,
+        file=file,
+        file_of_ten=file_of_ten,
+        last_file=read(path),
+        caption=caption,
+        plot_size=(round(plot["width"]), round(plot["height"])),
+        made_while_held=made_while_held,
+        made=made,
+        shown=shown,
+        shown_by_hand=shown_by_hand,
+        page_before=page_before,
+        page_after=page_after,
+        shown_after_reload=shown_after_reload,
+        unsaved_after_reload=unsaved_after_reload,
+    )
 
 
 # The file
@@ -179,7 +212,7 @@ def test_the_app_itself_stays_in_the_file_above_its_picture_and_caption(saved: S
 
 
 def test_nbconvert_shows_the_picture_and_the_caption(saved: Saved) -> None:
-    page, _ = nbconvert.HTMLExporter().from_filename(str(saved.path))
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(saved.file)
     picture = saved.images[0].data["image/png"].strip()
     assert page.count(picture) == len(CELLS)
     assert page.count(f">{html.escape(saved.caption, quote=False)}</p>") == len(CELLS)
@@ -195,6 +228,7 @@ def test_a_save_that_comes_before_the_picture_has_none_of_the_new_state(saved: S
 
 def test_no_picture_is_made_while_a_slider_may_be_dragged(saved: Saved) -> None:
     assert saved.made_while_held == 0
+    assert saved.made > 0  # once the button was released
 
 
 def test_saving_changes_no_output_on_the_page(saved: Saved) -> None:
@@ -203,61 +237,42 @@ def test_saving_changes_no_output_on_the_page(saved: Saved) -> None:
 
 def test_saving_shows_no_picture_on_the_page_even_for_a_moment(saved: Saved) -> None:
     assert saved.shown == 0
+    assert saved.shown_by_hand == 1  # one would have been noticed
 
 
 # The page that is reloaded, and gets app and picture from the file
 
 
-@pytest.fixture(scope="module")
-def reloaded(saved: Saved) -> NotebookPage:
-    page = saved.page
-    page.reload()
-    for number in range(len(CELLS)):
-        page.wait_for_caption("9 heads", number=number)
-    return page
+def test_a_reloaded_page_shows_no_picture_beside_the_app(saved: Saved) -> None:
+    assert saved.shown_after_reload == 0
 
 
-def test_a_reloaded_page_shows_no_picture_beside_the_app(reloaded: NotebookPage) -> None:
-    expect(reloaded.page.locator(VISIBLE_IMAGES)).to_have_count(0)
+def test_a_reloaded_page_has_nothing_to_save(saved: Saved) -> None:
+    assert saved.unsaved_after_reload == 0
 
 
-def test_a_reloaded_page_has_nothing_to_save(reloaded: NotebookPage) -> None:
-    expect(reloaded.page.locator(".jp-mod-dirty")).to_have_count(0)
-
-
-def test_a_reloaded_page_replaces_the_picture(reloaded: NotebookPage, saved: Saved) -> None:
-    hold_button(reloaded)
-    reloaded.press_slider("s-heads")
-    reloaded.wait_for_caption("10 heads")
-    save(reloaded)
-    save_once_there_is_a_picture(reloaded)
-    file = read(saved.path)
-    assert kinds_of_outputs(file) == kinds_of_outputs(saved.file)
-    for image in images_in(file):
+def test_a_reloaded_page_replaces_the_picture(saved: Saved) -> None:
+    assert kinds_of_outputs(saved.file_of_ten) == kinds_of_outputs(saved.file)
+    for image in images_in(saved.file_of_ten):
         assert image.metadata["image/png"]["alt"].startswith("10 heads")
 
 
-def test_a_closed_app_leaves_no_picture(reloaded: NotebookPage, saved: Saved) -> None:
-    page = reloaded
-    page.page.locator(".jp-CodeCell .cm-content").last.click()
-    page.page.keyboard.press("Control+a")
-    page.page.keyboard.insert_text("app.close()")
-    page.page.keyboard.press("Control+Enter")
-    expect(page.page.locator(".alibi-app")).to_have_count(0)
-    save(page)
-    assert images_in(read(saved.path)) == []
+def test_a_closed_app_leaves_no_picture(saved: Saved) -> None:
+    assert images_in(saved.last_file) == []
 
 
-def test_no_picture_is_made_during_a_race(notebook: NotebookPage) -> None:
-    notebook.page.clock.install()
-    notebook.show(RACE)
-    notebook.settle()
-    start_race(notebook)
-    notebook.page.evaluate(COUNT)
-    notebook.page.clock.fast_forward(10 * SECOND)
-    assert notebook.page.evaluate("made") == 0
-    notebook.app().locator(".s-stop").click()
-    expect(notebook.app().locator(".s-train")).to_be_enabled()
+def test_no_picture_is_made_during_a_race(browser: Browser, server: Server) -> None:
+    with new_tab(browser, server) as page:
+        page.page.clock.install()
+        page.show(RACE)
+        page.settle()
+        start_race(page)
+        page.page.evaluate(COUNT)
+        page.page.clock.fast_forward(10 * SECOND)
+        assert page.page.evaluate("made") == 0
+        stop_race(page)
+        page.page.wait_for_function("made > 0")
+    assert page.problems == []
 
 
 def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
@@ -268,7 +283,7 @@ def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
     hold_button(notebook, ".alibi-guess")
     guess.get_by_role("button", name="Show the answer").press("Enter")
     expect(guess).to_contain_text(UNFINISHED)
-    save(notebook)
+    notebook.save()
     save_once_there_is_a_picture(notebook)
     (image,) = images_in(read(notebook.server.folder / "test.ipynb"))
     assert image.metadata["image/png"]["alt"] == f"Your guess. How high? {UNFINISHED}"

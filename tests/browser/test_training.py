@@ -19,7 +19,7 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     app.get_by_role("button", name="alibi fails").click()
     expect(app.get_by_role("button", name="alibi fails", pressed=True)).to_be_visible()
     app.locator(".s-train").click()
-    notebook.wait_for_caption("ALiBi (fails)", timeout=60)
+    notebook.wait_for_caption("ALiBi (fails)")
     expect(app.locator(".alibi-request")).to_have_count(0)
     expect(app.locator(".s-columns pre")).to_contain_text("This")
     marked = app.locator(".s-guess-alibi").get_by_role("button", name=re.compile("right|wrong"))
@@ -30,7 +30,7 @@ def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) ->
     settings = 'methods=["alibi"], length=8, steps=10, simple=True'
     notebook.write(f"app = widgets.LengthLab({settings}); app", "await app.train()")
     notebook.start_all()
-    notebook.wait_until_run(timeout=300)
+    notebook.wait_until_run()
     app = notebook.app()
     text = app.locator(".s-columns pre")
     at_end = text.inner_text()
@@ -45,7 +45,6 @@ def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) ->
 
 
 def test_simple_race_fits_a_laptop(notebook: NotebookPage) -> None:
-    notebook.page.set_viewport_size({"width": 1366, "height": 768})
     notebook.show(
         'widgets.LengthLab(methods=["alibi", "sinusoidal"], guesses={"alibi": None}, simple=True)'
     )

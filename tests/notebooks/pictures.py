@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import nbformat
 from PIL import Image
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, ViewportSize
 
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
@@ -32,8 +32,7 @@ from tests.notebooks.lessons import DARK_PICTURES, FOLDER, app_outputs, named, r
 
 MARK_AS_PICTURE = Path(__file__).with_name("mark_as_picture.js").read_text(encoding="utf-8")
 # An app and its caption fit on the screen, beside JupyterLab's file browser.
-WIDTH = 1400
-HEIGHT = 1600
+SIZE = ViewportSize(width=1400, height=1600)
 # What an answer to a guess says about the reader's points.
 VERDICT = re.compile(
     r"""
@@ -79,9 +78,9 @@ def renew(paths: list[Path]) -> None:
 def capture(name: str, code: list[str], browser: Browser, server: Server) -> Picture:
     """Run the code in JupyterLab, and take pictures of what it shows last."""
     server.write(name, *code)
-    with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
+    with new_tab(browser, server, SIZE) as notebook:
         notebook.open(name)
-        notebook.run_all(timeout=300)
+        notebook.run_all()
         if "guess_curve(" in code[-1]:
             guess = notebook.app(-1, ".alibi-guess")
             caption = answer(guess)
