@@ -183,6 +183,12 @@ def bias(
             right = [seen.call for seen in observations if seen not in wrong]
             few = _few(wrong_calls) + _few(right)
             report = examine_bias(read, subject, few, expected)
+        if report.ok:
+            findings = failures.findings(calls)
+            if wrong:
+                evidence = f"{wrong[0].call}: wrong once, but right when the call is made again"
+                findings.append(Finding("random result", evidence))
+            report = Report(subject, findings)
         if _may_be_rounding(report) and not failures.by_fault:
             for dtype in (torch.float16, torch.bfloat16):
                 coarser = [seen.read_in(dtype) for seen in observations]
@@ -390,6 +396,8 @@ def _examine_wrong(
     report = examine_attention(reader, subject, calls, expected, group_size)
     if not report.ok:
         return report
+    if not swept.wrong:
+        return Report(subject, swept.failures.findings([*wrong, *right]), report.notes)
     worst = max(swept.wrong, key=lambda made: swept.wrong[made])
     evidence = f"{worst}: for random inputs, the output is off by up to {swept.wrong[worst]:.3g}"
     if sweep(reader, [worst], expected, group_size).ok:

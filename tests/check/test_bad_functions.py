@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 import torch
 
-from alibi_viz import alibi_attention, alibi_slopes, check
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check
 from tests.check.faulty import attend, names
 from tests.largest_tensor import LargestTensor
 from tests.rows import each_case
@@ -326,3 +326,28 @@ def test_a_function_is_right_with_its_own_layout(layout):
     check.attention(
         attention_of(layout), layout=layout, num_heads=[12], length=16
     ).raise_for_faults()
+
+
+def test_a_bias_that_is_wrong_once_is_a_random_result():
+    factors = iter([0.0])
+
+    def bias(heads, queries, keys):
+        return next(factors, 1.0) * alibi_bias(alibi_slopes(heads), queries, keys)
+
+    assert names(check.bias(bias, num_heads=[8], length=64)) == {"random result"}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "each time"])
+def test_an_error_for_large_content_is_a_finding(again):
+    errors = iter([ValueError("too large")] if not again else [ValueError("too large")] * 99)
+
+    def attention(query, key, value):
+        if query.abs().max() > 20:
+            error = next(errors, None)
+            if error is not None:
+                raise error
+        return attend(query, key, value)
+
+    (finding,) = check.attention(attention, num_heads=[8], length=16).findings
+    assert finding.name == "raises an error"
+    assert "large content" in finding.evidence
