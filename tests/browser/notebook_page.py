@@ -99,9 +99,11 @@ def new_tab(
     context = browser.new_context(viewport=size)
     context.set_default_timeout(DEADLINE * SECOND)
     context.add_init_script(NO_TIME_LIMIT)
-    yield NotebookPage(context.new_page(), server)
-    context.close()
-    server.clean_kernels()
+    try:
+        yield NotebookPage(context.new_page(), server)
+    finally:
+        context.close()
+        server.clean_kernels()
 
 
 class NotebookPage:
@@ -141,6 +143,7 @@ class NotebookPage:
             address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
             self.page.goto(address)
         else:
+            self.close()
             self.page.evaluate(OPEN, f"{name}.ipynb")
         self._wait_for_kernel()
 

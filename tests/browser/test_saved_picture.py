@@ -4,6 +4,7 @@ was."""
 import base64
 import html
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import nbconvert
@@ -113,56 +114,66 @@ def save_once_there_is_a_picture(page: NotebookPage) -> None:
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Browser, server: Server) -> Saved:
-    path = server.folder / "test.ipynb"
+def clock(browser: Browser, server: Server) -> Iterator[NotebookPage]:
+    """A tab whose clock can be put forward."""
     with new_tab(browser, server) as page:
         page.page.clock.install()
-        page.show(*CELLS)
-        page.settle()
-        hold_button(page)
-        page.page.evaluate(COUNT)
-        page.press_slider("s-heads")
-        page.wait_for_caption("9 heads")
-        page.wait_until_quiet()
-        page.page.clock.fast_forward(10 * SECOND)
-        made_while_held = page.page.evaluate("made")
-        page_before = page.page.evaluate(SIZES)
-        page.save()
-        early_file = read(path)
+        yield page
 
-        save_once_there_is_a_picture(page)
-        plot = page.settle().locator(".js-plotly-plot .main-svg").first.bounding_box()
-        assert plot is not None
-        file = read(path)
-        caption = page.caption().strip()
-        page_after = page.page.evaluate(SIZES)
-        made, shown = page.page.evaluate("[made, shown]")
-        shown_by_hand = page.page.evaluate(SHOW_BY_HAND)
 
-        page.reload()
-        for number in range(len(CELLS)):
-            page.wait_for_caption("9 heads", number=number)
-        shown_after_reload = page.page.locator(VISIBLE_IMAGES).count()
-        unsaved_after_reload = page.page.locator(".jp-mod-dirty").count()
-        hold_button(page)
-        page.press_slider("s-heads")
-        page.wait_for_caption("10 heads")
-        page.save()
-        save_once_there_is_a_picture(page)
-        file_of_ten = read(path)
+@pytest.fixture(scope="module")
+def saved(clock: NotebookPage) -> Saved:
+    page = clock
+    path = clock.server.folder / "test.ipynb"
+    page.show(*CELLS)
+    page.settle()
+    hold_button(page)
+    page.page.evaluate(COUNT)
+    page.press_slider("s-heads")
+    page.wait_for_caption("9 heads")
+    page.wait_until_quiet()
+    page.page.clock.fast_forward(10 * SECOND)
+    made_while_held = page.page.evaluate("made")
+    page_before = page.page.evaluate(SIZES)
+    page.save()
+    early_file = read(path)
 
-        page.page.locator(".jp-CodeCell .cm-content").last.click()
-        page.page.keyboard.press("Control+a")
-        page.page.keyboard.insert_text("app.close()")
-        page.page.keyboard.press("Control+Enter")
-        expect(page.page.locator(".alibi-app")).to_have_count(0)
-        page.save()
+    save_once_there_is_a_picture(page)
+    plot = page.settle().locator(".js-plotly-plot .main-svg").first.bounding_box()
+    assert plot is not None
+    file = read(path)
+    caption = page.caption().strip()
+    page_after = page.page.evaluate(SIZES)
+    made, shown = page.page.evaluate("[made, shown]")
+    shown_by_hand = page.page.evaluate(SHOW_BY_HAND)
+
+    page.reload()
+    for number in range(len(CELLS)):
+        page.wait_for_caption("9 heads", number=number)
+    shown_after_reload = page.page.locator(VISIBLE_IMAGES).count()
+    unsaved_after_reload = page.page.locator(".jp-mod-dirty").count()
+    hold_button(page)
+    page.press_slider("s-heads")
+    page.wait_for_caption("10 heads")
+    page.save()
+    save_once_there_is_a_picture(page)
+    file_of_ten = read(path)
+
+    page.page.locator(".jp-CodeCell .cm-content").last.click()
+    page.page.keyboard.press("Control+a")
+    page.page.keyboard.insert_text("app.close()")
+    page.page.keyboard.press("Control+Enter")
+    expect(page.page.locator(".alibi-app")).to_have_count(0)
+    page.save()
+    last_file = read(path)
+    page.close()
+    page.server.clean_kernels()
     assert page.problems == []
     return Saved(
         early_file=early_file,
         file=file,
         file_of_ten=file_of_ten,
-        last_file=read(path),
+        last_file=last_file,
         caption=caption,
         plot_size=(round(plot["width"]), round(plot["height"])),
         made_while_held=made_while_held,
@@ -237,7 +248,7 @@ def test_saving_changes_no_output_on_the_page(saved: Saved) -> None:
 
 def test_saving_shows_no_picture_on_the_page_even_for_a_moment(saved: Saved) -> None:
     assert saved.shown == 0
-    assert saved.shown_by_hand == 1  # one would have been noticed
+    assert saved.shown_by_hand > 0  # one would have been noticed
 
 
 # The page that is reloaded, and gets app and picture from the file
@@ -261,18 +272,18 @@ def test_a_closed_app_leaves_no_picture(saved: Saved) -> None:
     assert images_in(saved.last_file) == []
 
 
-def test_no_picture_is_made_during_a_race(browser: Browser, server: Server) -> None:
-    with new_tab(browser, server) as page:
-        page.page.clock.install()
-        page.show(RACE)
-        page.settle()
-        start_race(page)
-        page.page.evaluate(COUNT)
-        page.page.clock.fast_forward(10 * SECOND)
-        assert page.page.evaluate("made") == 0
-        stop_race(page)
-        page.page.wait_for_function("made > 0")
-    assert page.problems == []
+def test_no_picture_is_made_during_a_race(clock: NotebookPage) -> None:
+    clock.show(RACE)
+    clock.settle()
+    start_race(clock)
+    clock.page.evaluate(COUNT)
+    clock.page.clock.fast_forward(10 * SECOND)
+    assert clock.page.evaluate("made") == 0
+    stop_race(clock)
+    clock.page.wait_for_function("made > 0")
+    clock.close()
+    clock.server.clean_kernels()
+    assert clock.problems == []
 
 
 def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
