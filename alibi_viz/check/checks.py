@@ -219,10 +219,11 @@ def attention(
 ) -> Report:
     """Check an attention function by its outputs alone.
 
-    It is called under all conditions of `alibi_viz.check.plan`: one query, a few or all, few keys
-    or many, a batch of one or of several, two sizes of a head, inputs that are contiguous,
-    transposed or slices, and with `padding` also with a mask. A finding says under which of them it
-    was seen.
+    First about a hundred small calls with random content are compared with a reference: few keys
+    and many, whole blocks, a few queries after a cache, other batches, heads and sizes of a head,
+    inputs that are contiguous, transposed or slices, and with `padding` also a mask. Functions of
+    torch get the gradients of three calls compared, too. If anything is wrong, further calls name
+    the fault and the conditions under which it was seen.
 
     Args:
         function: (query, key, value) -> output. Adapt others with a lambda: where four query heads

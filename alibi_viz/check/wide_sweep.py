@@ -279,8 +279,8 @@ def _gradient_tolerance(reader: AttentionReader) -> float:
     return 1e-4 if reader.read_dtype == torch.float32 else 16 * reader.precision.absolute
 
 
-# Rounding: to how many bits TF32, float16 and bfloat16 round the fraction of a float32
-_FRACTIONS = {"TF32": 10, "float16": 10, "bfloat16": 7}
+# To how many bits these formats round the fraction of a float32
+_FRACTIONS = {"TF32 or float16": 10, "bfloat16": 7}
 _ALLOWED_ERRORS = 4  # times the error of the reference in that dtype
 _NEARLY_ALL = 0.9
 
