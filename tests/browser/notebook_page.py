@@ -10,10 +10,11 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request,
 from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import Server
 
-# Messages of a healthy JupyterLab.
+# Messages of a healthy JupyterLab. It cancels what it has asked a kernel when a notebook is closed.
 HARMLESS = re.compile(
     r"Kernel is running over TCP without encryption|is not trusted|news|favicon"
     r"|the server responded with a status of 404.*workspaces"
+    r"|Canceled future for \w+ message before replies were done"
 )
 SECOND = 1000  # playwright counts milliseconds
 LAPTOP = ViewportSize(width=1366, height=768)
@@ -118,7 +119,7 @@ class NotebookPage:
         self.server = server
         self.problems: list[str] = []
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on("pageerror", self._on_error)
         page.on("request", self._on_request)
 
     def show(self, *cells: str) -> None:
@@ -261,6 +262,10 @@ class NotebookPage:
         self.page.wait_for_function(DRAWN, arg=app.element_handle())
         self.wait_until_quiet()
         return app
+
+    def _on_error(self, error: Exception) -> None:
+        if not HARMLESS.search(str(error)):
+            self.problems.append(f"uncaught: {error}")
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not HARMLESS.search(f"{message.text} {message.location}"):
