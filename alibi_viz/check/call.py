@@ -3,28 +3,18 @@
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.check.common_condition import are_only_views, with_condition
+from alibi_viz.check.conditions import with_condition
 from alibi_viz.check.plan import Call
-from alibi_viz.check.report import OUTSIDE, Finding
+from alibi_viz.check.report import Finding
 
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
-# What outputs look like if the inputs were read from other places of the memory
-_LOOKS_OF_GARBAGE = {
-    "batch rows mixed",
-    "content depends on position",
-    "not a weighted average",
-    "padding not masked",
-    "returns NaN",
-    OUTSIDE,
-}
 # Dtypes of arrays that are kept, by their names in NumPy
 _KEPT_DTYPES = {
     "float32": torch.float32,
@@ -91,18 +81,14 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     return results[0]
 
 
-@dataclass
 class Failures:
-    """The calls that failed, with the message of each, by fault."""
+    """The calls without a result, by fault, with the message of each."""
 
-    by_fault: dict[str, dict[Call, str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.by_fault: dict[str, dict[Call, str]] = {}
 
-    def add(self, fault: str, call: Call, message: str) -> None:
-        self.by_fault.setdefault(fault, {})[call] = message
-
-    def update(self, others: "Failures") -> None:
-        for fault, messages in others.by_fault.items():
-            self.by_fault.setdefault(fault, {}).update(messages)
+    def add(self, call: Call, error: Unusable) -> None:
+        self.by_fault.setdefault(error.fault, {})[call] = str(error)
 
     def drop(self, calls: Collection[Call]) -> None:
         """Forget that these calls failed."""
@@ -114,21 +100,14 @@ class Failures:
 
     @property
     def calls(self) -> list[Call]:
-        calls: list[Call] = []
-        for messages in self.by_fault.values():
-            calls += messages
-        return calls
+        return [call for messages in self.by_fault.values() for call in messages]
 
-    def findings(self, tried: Sequence[Call]) -> list[Finding]:
-        """A finding for each fault, with the condition under which calls fail, of all tried."""
+    def findings(self, right: Collection[Call]) -> list[Finding]:
+        """A finding for each fault, with the condition under which calls fail and others don't."""
         findings = []
         for fault, messages in self.by_fault.items():
             first_message = next(iter(messages.values()))
-            wrong = list(messages)
-            evidence = with_condition(first_message, wrong, tried)
-            looks_like_garbage = fault in _LOOKS_OF_GARBAGE and are_only_views(wrong, tried)
-            name = "strides ignored" if looks_like_garbage else fault
-            findings.append(Finding(name, evidence))
+            findings.append(Finding(fault, with_condition(first_message, list(messages), right)))
         return findings
 
 
@@ -143,7 +122,7 @@ def try_each(read: Callable[[Call], R], calls: Sequence[Call]) -> tuple[dict[Cal
         try:
             results[made] = read(made)
         except Unusable as error:
-            failures.add(error.fault, made, str(error))
+            failures.add(made, error)
             if error.fault == "does not finish":
                 break
     return results, failures

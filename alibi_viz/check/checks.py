@@ -10,58 +10,38 @@ import torch
 from torch import Tensor
 
 from alibi_viz import arguments
-from alibi_viz.check.call import Failures, Unusable, call, on_the_cpu, to_tensor, try_each
-from alibi_viz.check.common_condition import with_condition
-from alibi_viz.check.content import Content, check_outputs, name_content
-from alibi_viz.check.explain import diagnose, wrong_observations
-from alibi_viz.check.plan import (
-    CONTIGUOUS,
-    MEMORY_WORDS,
-    NO_PADDING,
-    NOT_CONTIGUOUS,
-    SHORT,
-    Call,
-    Probe,
-    attention_plan,
-    bias_plan,
-    calls_that_tell_apart,
+from alibi_viz.check.call import Unusable, call, on_the_cpu, to_tensor, try_each
+from alibi_viz.check.detect import (
+    Sample,
+    Sweep,
+    describe,
+    wrong_gradients,
 )
-from alibi_viz.check.probe import AttentionReader, Observation, read_bias
-from alibi_viz.check.report import OUTSIDE, Finding, Report
-from alibi_viz.check.rules import Expectation, Slopes
-from alibi_viz.check.slope_rules import Group, Tolerance, name_slopes
-from alibi_viz.check.wide_sweep import (
+from alibi_viz.check.expected import Expected, Group, Slopes
+from alibi_viz.check.naming import Naming
+from alibi_viz.check.plan import (
     BATCHES,
     FURTHER_HEAD_DIM,
     FURTHER_HEADS,
-    Swept,
-    attention_sweep,
-    bias_sweep,
-    describe,
-    rounding_that_explains,
-    sweep,
-    wrong_gradients,
+    MEMORY_WORDS,
+    NO_HEAD_DIM,
+    SHORT,
+    Call,
+    Probe,
+    attention_calls,
+    bias_calls,
 )
+from alibi_viz.check.probe import AttentionReader, Observation, read_bias
+from alibi_viz.check.report import Finding, Report
+from alibi_viz.check.slope_rules import Tolerance, name_slopes
 from alibi_viz.check.words import alternatives, count
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = range(1, 129)
 # Tried by default, together with others that a function takes
 USUAL_HEADS = (8, 12)
-# Keys of a call in which the content of some can be compared with that of others
-_FEWEST_KEYS = 3
-# What weights look like that were rounded
-_FINDINGS_OF_ROUNDING = {
-    "colliding positions",
-    "length cap",
-    "right up to a distance, then a jump",
-    "unknown fault",
-    "wrong mask",
-    OUTSIDE,
-}
 # The second is larger than the usual block, and a multiple of 8 only: kernels round to more.
 HEAD_DIMS = (64, 104)
-_Read = Callable[[Call], Sequence[Observation]]  # makes a call, and reads what it shows
 
 
 def slopes(
@@ -111,14 +91,15 @@ def slopes(
 
     with on_the_cpu():
         slopes_by_call, failures = try_each(read, calls)
-        findings = failures.findings(calls)
+        findings = failures.findings(slopes_by_call)
         if slopes_by_call:
-            tolerance = Tolerance(relative_tolerance)
-            expected = Expectation(reference)
             by_group = {
-                Group(made.probe.num_heads): value for made, value in slopes_by_call.items()
+                Group(made.probe.num_heads, NO_HEAD_DIM): value
+                for made, value in slopes_by_call.items()
             }
-            findings += name_slopes(by_group, expected, tolerance, factors=False)
+            tolerance = Tolerance(relative_tolerance)
+            named = name_slopes(by_group, Expected(reference), tolerance, factors=False)
+            findings += named.findings
     return Report(subject, findings, tried=f"{count(len(calls), 'number')} of heads")
 
 
@@ -162,40 +143,33 @@ def bias(
     subject, heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
-    expected = Expectation(reference, causal)
+    expected = Expected(reference, causal)
     further = _further_heads(reference) if num_heads is USUAL_HEADS else []
 
-    def read(made: Call) -> list[Observation]:
-        return [read_bias(function, made, causal, seconds)]
+    def ask(made: Call) -> Observation:
+        return read_bias(function, made, causal, seconds)
 
     with on_the_cpu():
-        calls = bias_sweep([*heads, *further], decoding=decoding, length=length)
-        observations, failures = _observe(read, calls)
-        calls = _without_refused(failures, calls, further)
-        wrong = wrong_observations(observations, expected)
-        tried = describe([seen.call for seen in observations])
-        if not wrong and not failures.by_fault:
-            return Report(subject, [], tried=tried)
+        calls = bias_calls([*heads, *further], decoding=decoding, length=length)
+        sweep = Sweep(ask, calls)
+        return examine_bias(subject, sweep, expected, further)
 
-        report = examine_bias(read, subject, bias_plan(heads, decoding, length), expected)
-        if report.ok:
-            wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
-            right = [seen.call for seen in observations if seen not in wrong]
-            few = _few(wrong_calls) + _few(right)
-            report = examine_bias(read, subject, few, expected)
-        if report.ok:
-            findings = failures.findings(calls)
-            if wrong:
-                evidence = f"{wrong[0].call}: wrong once, but right when the call is made again"
-                findings.append(Finding("random result", evidence))
-            report = Report(subject, findings)
-        if _may_be_rounding(report) and not failures.by_fault:
-            for dtype in (torch.float16, torch.bfloat16):
-                coarser = [seen.read_in(dtype) for seen in observations]
-                if not wrong_observations(coarser, expected):
-                    report = Report(subject, [], [_rounding_note(str(dtype)[6:])])
-                    break
-        return replace(report, tried=tried)
+
+def examine_bias(
+    subject: str, sweep: Sweep, expected: Expected, further_heads: Sequence[int] = ()
+) -> Report:
+    """The report on a sweep of a bias, or of the weights at equal content."""
+    # All calls, because naming needs no others: they tell the weights already.
+    wrong = sweep.go_on(expected, enough=math.inf)
+    _drop_further(sweep, sweep.calls[0], further_heads)
+    findings = _findings_of_failures(sweep)
+    report = Report(subject, findings, tried=describe(list(sweep.answers)))
+    if not wrong:
+        return report
+    named = Naming(sweep, wrong, expected).run()
+    findings = [*findings, *named.findings]
+    comparison = named.comparison if findings else None
+    return replace(report, findings=findings, notes=named.notes, comparison=comparison)
 
 
 def attention(
@@ -288,56 +262,67 @@ def attention(
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
-    expected = Expectation(reference, causal, window=window, scale=scale, softcap=softcap)
+    expected = Expected(reference, causal, window, scale, softcap, group_size)
     reader = AttentionReader(function, layout, dtype, convert, seconds)
     sides = _sides(padding)
-    is_batched = "b" in layout
     further = _further_heads(reference, group_size) if num_heads is USUAL_HEADS else []
     further_size = [FURTHER_HEAD_DIM] if head_dim is HEAD_DIMS else []
-
+    calls = attention_calls(
+        [*heads, *further],
+        [*head_dims, *further_size],
+        decoding=decoding,
+        length=length,
+        sides=sides,
+        batches=BATCHES if "b" in layout else (3,),
+    )
     with on_the_cpu():
-        calls = attention_sweep(
-            [*heads, *further],
-            [*head_dims, *further_size],
-            decoding=decoding,
-            length=length,
-            sides=sides,
-            batches=BATCHES if is_batched else (3,),
-        )
-        swept = sweep(reader, calls, expected, group_size)
-        made = [*swept.samples, *swept.failures.calls]
-        calls = _without_refused(swept.failures, made, further, further_size)
-        notes = _drop_refused(swept.failures, calls)
+        sweep = Sweep(lambda made: Sample.of(reader, made), calls)
+        wrong = sweep.go_on(expected)
+        _drop_further(sweep, calls[0], further, further_size)
+        notes = _drop_refused(sweep)
         if padding is True and not causal:
             # Many encoders take lengths, so their padding is behind; any side will do.
-            sides = tuple(swept.right_sides()) or sides
-            swept = swept.without_padding_except(sides)
-        tried = describe(list(swept.samples))
-        if swept.ok:
-            findings, gradients = _check_gradients(reader, swept, expected, group_size)
-            return Report(subject, findings, notes, tried=f"{tried}; {gradients}")
-
-        batches = (3, 1) if is_batched else (3,)
-        plan = attention_plan(heads, decoding, length, head_dims, sides, batches=batches)
-        report = examine_attention(reader, subject, plan, expected, group_size)
-        if report.ok and not _tells_a_design(report):
-            report = _examine_wrong(reader, subject, swept, expected, group_size)
-        if _may_be_rounding(report):
-            rounding = rounding_that_explains(swept, expected, group_size)
-            if rounding is not None:
-                report = Report(subject, [], [*notes, _rounding_note(rounding)])
-        return replace(report, tried=tried)
+            wrong = _drop_a_wrong_side(sweep, wrong)
+        report = examine(subject, reader, sweep, wrong, expected)
+        if report.ok and not wrong:
+            findings, gradients = wrong_gradients(reader, sweep, expected)
+            report = replace(report, findings=findings, tried=f"{report.tried}; {gradients}")
+        return replace(report, notes=[*notes, *report.notes])
 
 
-def _check_gradients(
-    reader: AttentionReader, swept: Swept, expected: Expectation, group_size: int
-) -> tuple[list[Finding], str]:
-    """The findings about the backward pass of a torch function, and in words what was tried."""
-    takes_tensors = reader.convert is Tensor.detach and "b" in reader.layout
-    can_differentiate = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    if not takes_tensors or not can_differentiate:
-        return [], "no gradients"
-    return wrong_gradients(reader, swept, expected, group_size)
+def examine(
+    subject: str, reader: AttentionReader, sweep: Sweep, wrong: Sequence[Call], expected: Expected
+) -> Report:
+    """The report on what a sweep of attention has detected.
+
+    What may be by design is a note; then the sweep goes on with it.
+    """
+    findings = _findings_of_failures(sweep)
+    notes: list[str] = []
+    comparison = None
+    while wrong and "does not finish" not in sweep.failures.by_fault:
+        named = Naming(sweep, wrong, expected, reader).run()
+        notes += named.notes
+        comparison = comparison or named.comparison
+        if named.design is None:
+            findings += named.findings
+            break
+        expected = named.design
+        wrong = sweep.go_on(expected)
+    comparison = comparison if findings else None
+    return Report(subject, findings, notes, comparison, describe(list(sweep.answers)))
+
+
+def _findings_of_failures(sweep: Sweep) -> list[Finding]:
+    """Findings for the calls that failed: those of all the longest are a maximum length."""
+    findings = sweep.failures.findings(sweep.answers)
+    longest = max((made.probe.key_length for made in sweep.answers), default=0)
+    for n, finding in enumerate(findings):
+        failed = sweep.failures.by_fault[finding.name]
+        is_cap = longest >= SHORT and all(made.probe.key_length > longest for made in failed)
+        if is_cap and finding.name in ("raises an error", "wrong shape"):
+            findings[n] = replace(finding, name="length cap")
+    return findings
 
 
 def _further_heads(reference: Slopes, group_size: int = 1) -> list[int]:
@@ -354,78 +339,29 @@ def _further_heads(reference: Slopes, group_size: int = 1) -> list[int]:
     return further
 
 
-def _without_refused(
-    failures: Failures,
-    calls: Sequence[Call],
-    further_heads: Sequence[int],
-    further_sizes: Sequence[int] = (),
-) -> list[Call]:
-    """The calls without those that need not work, of which none of a kind did.
+def _drop_further(
+    sweep: Sweep, usual: Call, further_heads: Sequence[int], further_sizes: Sequence[int] = ()
+) -> None:
+    """Drop the failures of sizes that need not work, unless the usual size fails in such a call.
 
-    These are further numbers of heads, and further sizes of a head. Their failures are dropped.
+    These are further numbers of heads, and further sizes of a head.
     """
-    failed = set(failures.calls)
-    refused: set[Call] = set()
-    for heads in further_heads:
-        of_heads = {made for made in calls if made.probe.num_heads == heads}
-        refused |= of_heads if of_heads <= failed else set()
-    for size in further_sizes:
-        of_size = {made for made in calls if made.head_dim == size}
-        refused |= of_size if of_size <= failed else set()
-    failures.drop(refused)
-    return [made for made in calls if made not in refused]
+    for made in sweep.failures.calls:
+        if made.probe.num_heads in further_heads or made.head_dim in further_sizes:
+            sweep.failures.drop([made])
+            heads = made.probe._replace(num_heads=usual.probe.num_heads)
+            sweep.make(replace(made, probe=heads, head_dim=usual.head_dim))
 
 
-def _tells_a_design(report: Report) -> bool:
-    return any(note.startswith("Observed") for note in report.notes)
-
-
-def _examine_wrong(
-    reader: AttentionReader,
-    subject: str,
-    swept: Swept,
-    expected: Expectation,
-    group_size: int,
-) -> Report:
-    """Name what only the sweep has seen, by its own calls."""
-    wrong = [*swept.failures.calls, *swept.wrong]
-    right = [made for made in swept.samples if made not in swept.wrong]
-    few = _few(wrong)
-    # Is it the memory, or do these sizes come with such memory by chance?
-    contiguous = [replace(made, memory=CONTIGUOUS) for made in few]
-    calls = list(dict.fromkeys([*few, *contiguous, *_few(right)]))
-    report = examine_attention(reader, subject, calls, expected, group_size)
-    if not report.ok:
-        return report
-    if not swept.wrong:
-        return Report(subject, swept.failures.findings([*wrong, *right]), report.notes)
-    worst = max(swept.wrong, key=lambda made: swept.wrong[made])
-    evidence = f"{worst}: for random inputs, the output is off by up to {swept.wrong[worst]:.3g}"
-    if sweep(reader, [worst], expected, group_size).ok:
-        evidence += ", but right when the call is made again"
-        return Report(subject, [Finding("random result", evidence)], report.notes)
-    evidence = with_condition(evidence, wrong, [*wrong, *right])
-    return Report(subject, [Finding("unknown fault", evidence)], report.notes)
-
-
-_FEW = 8
-
-
-def _few(calls: Sequence[Call]) -> list[Call]:
-    """The smallest calls, in which a fault is read faster and named as surely."""
-    usual = [made for made in calls if not made.large]
-    return sorted(usual, key=lambda made: made.probe.key_length)[:_FEW]
-
-
-def _may_be_rounding(report: Report) -> bool:
-    """Whether nothing but what rounding looks like was found."""
-    names = {finding.name for finding in report.findings}
-    is_explained = names <= {"colliding positions", "length cap"}
-    return bool(names) and names <= _FINDINGS_OF_ROUNDING and not is_explained
-
-
-def _rounding_note(dtype: str) -> str:
-    return f"Right within the rounding of {dtype}: float32 would be more exact."
+def _drop_a_wrong_side(sweep: Sweep, wrong: Sequence[Call]) -> list[Call]:
+    """The wrong calls without those with padding on one side, if the other is right."""
+    bad = [made for made in (*wrong, *sweep.failures.calls) if made.is_padded]
+    sides = {made.padding for made in bad}
+    if len(sides) != 1:
+        return list(wrong)
+    sweep.failures.drop(bad)
+    sweep.answers = {made: answer for made, answer in sweep.answers.items() if made not in bad}
+    return [made for made in wrong if made not in bad]
 
 
 def _check_design(scale: Any, window: Any, softcap: Any) -> None:
@@ -508,166 +444,25 @@ def _correct_slopes(function: Callable[[int], Any], heads: int) -> Tensor:
     return value
 
 
-def examine_bias(read: _Read, subject: str, calls: Sequence[Call], expected: Expectation) -> Report:
-    """Check the bias of a bias function, given a reader of its logits."""
-    observations, failures = _observe(read, calls)
-    findings = _name_length_cap(failures, calls)
-    wrong = wrong_observations(observations, expected)
-    faults, comparison = diagnose(observations, wrong, expected)
-    findings += faults
-    if wrong:
-        random = _random_bias(read, wrong[0].call)
-        if random is not None:
-            findings = [random]
-    return Report(subject, findings, comparison=comparison)
-
-
-def examine_attention(
-    reader: AttentionReader,
-    subject: str,
-    calls: Sequence[Call],
-    expected: Expectation,
-    group_size: int = 1,
-) -> Report:
-    """Check the bias, the scale of the content, and finally the output for random inputs."""
-    observations, failures = _observe(reader.observe, calls)
-    wrong = wrong_observations(observations, expected)
-    wrong_calls = [*failures.calls, *(seen.call for seen in wrong)]
-    further = calls_that_tell_apart(wrong_calls, calls)
-    if further and "does not finish" not in failures.by_fault:
-        calls = [*calls, *further]
-        more, more_failures = _observe(reader.observe, further)
-        observations += more
-        failures.update(more_failures)
-        wrong += wrong_observations(more, expected)
-    notes = _drop_refused(failures, calls)
-    findings = _name_length_cap(failures, calls)
-    works = list(dict.fromkeys(seen.call for seen in observations))
-    if "padding not masked" in failures.by_fault:
-        # What else is wrong with padding may come from that.
-        observations = _without_padding(observations)
-        wrong = _without_padding(wrong)
-    faults, comparison = diagnose(observations, wrong, expected)
-
-    # A call that does not finish goes on, and may disturb others.
-    hangs = "does not finish" in failures.by_fault
-    content = Content(expected)
-    if not hangs:
-        content = name_content(reader, _readable_calls(observations, expected), expected)
-        findings += content.findings
-    findings += faults
-    findings = _without_repeats(findings)
-    if not findings:
-        outputs = check_outputs(reader, works, content.expected, group_size)
-        if outputs.findings and content.notes:
-            # A strong soft cap looks like a scale: perhaps there is a cap alone.
-            of_cap = check_outputs(reader, works, expected, group_size)
-            if not of_cap.findings:
-                outputs = of_cap
-                content.notes.clear()
-        findings += outputs.findings
-        notes += outputs.notes
-    notes += content.notes
-    if findings and not hangs:
-        random = _random_output(reader, calls[0])
-        if random is not None:
-            findings = [random]
-    return Report(subject, findings, notes=notes, comparison=comparison)
-
-
-def _random_bias(read: _Read, made: Call) -> Finding | None:
-    """A finding if a call gives another bias each time it is made."""
-    try:
-        read(made)  # after which a function may remember what it needs
-        (first,) = read(made)
-        (second,) = read(made)
-    except Unusable:
-        return None
-    difference = float((first.log_weights - second.log_weights).abs().max())
-    return _random(made, "log weights", difference, first.precision.absolute)
-
-
-def _random_output(reader: AttentionReader, made: Call) -> Finding | None:
-    """A finding if a call gives another output each time it is made."""
-    try:
-        reader.output(made)  # after which a function may remember what it needs
-        difference = float((reader.output(made) - reader.output(made)).abs().max())
-    except Unusable:
-        return None
-    return _random(made, "outputs", difference, reader.precision.absolute)
-
-
-def _random(made: Call, what: str, difference: float, tolerance: float) -> Finding | None:
-    if not difference > tolerance:  # NaN is no difference
-        return None
-    evidence = (
-        f"{made}: the same call made twice gives {what} that differ by up to {difference:.3g}"
-    )
-    return Finding("random result", evidence)
-
-
-def _without_padding(observations: Sequence[Observation]) -> list[Observation]:
-    return [seen for seen in observations if seen.call.padding == NO_PADDING]
-
-
-def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """The first finding of each name; what the weights, the content and more show is joined."""
-    by_name: dict[str, Finding] = {}
-    for finding in findings:
-        first = by_name.setdefault(finding.name, finding)
-        if first is not finding and finding.name == "strides ignored":
-            # Each shows it with some kinds of memory, and all of them are not contiguous.
-            shown, _, _ = first.evidence.partition(" (only with")
-            evidence = f"{shown} (only with {NOT_CONTIGUOUS})"
-            by_name[finding.name] = replace(first, evidence=evidence)
-    return list(by_name.values())
-
-
-def _readable_calls(observations: Sequence[Observation], expected: Expectation) -> list[Call]:
-    """The small calls in which content is measured.
-
-    Of those with padding only the ones whose bias is right: otherwise a wrong mask would look like
-    wrong content.
-    """
-    calls = []
-    for seen in observations:
-        if not seen.call.is_short or seen.probe.key_length < _FEWEST_KEYS:
-            continue
-        is_plain = seen.call.padding == NO_PADDING
-        if is_plain or seen.agrees(expected.bias(seen.probe)):
-            calls.append(seen.call)
-    return list(dict.fromkeys(calls))
-
-
-def _observe(read: _Read, calls: Sequence[Call]) -> tuple[list[Observation], Failures]:
-    """The observations of all calls, and the calls that failed."""
-    results, failures = try_each(read, calls)
-    observations: list[Observation] = []
-    for of_call in results.values():
-        observations += of_call
-    return observations, failures
-
-
-def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
+def _drop_refused(sweep: Sweep) -> list[str]:
     """Drop errors of conditions that a function may refuse, and say in notes what was left out.
 
     These are inputs that are not contiguous, and a further size of a head if all calls with it
     fail. Other errors are faults, and then so are these.
     """
-    errors = failures.by_fault.get("raises an error", {})
-    refused_sizes = set()
-    for head_dim in {made.head_dim for made in calls} - {calls[0].head_dim}:
-        if all(made in errors for made in calls if made.head_dim == head_dim):
-            refused_sizes.add(head_dim)
+    errors = sweep.failures.by_fault.get("raises an error", {})
+    sizes_that_work = {made.head_dim for made in sweep.answers}
+    refused_sizes = {made.head_dim for made in errors} - sizes_that_work
+    if not sizes_that_work:
+        return []
     for made in errors:
-        is_contiguous = made.memory == CONTIGUOUS
-        if is_contiguous and made.head_dim not in refused_sizes:
+        if not made.is_view and made.head_dim not in refused_sizes:
             return []
 
-    failures.by_fault.pop("raises an error", None)
+    sweep.failures.by_fault.pop("raises an error", None)
     notes = []
     for head_dim in sorted(refused_sizes):
-        message = next(errors[made] for made in errors if made.head_dim == head_dim)
+        message = next(text for made, text in errors.items() if made.head_dim == head_dim)
         notes.append(_refusal(f"head_dim {head_dim}", message))
     refused_views = [made for made in errors if made.head_dim not in refused_sizes]
     if refused_views:
@@ -680,22 +475,3 @@ def _drop_refused(failures: Failures, calls: Sequence[Call]) -> list[str]:
 
 def _refusal(condition: str, message: str) -> str:
     return f"Not checked with {condition}, which the function refuses ({message})."
-
-
-def _name_length_cap(failures: Failures, calls: Sequence[Call]) -> list[Finding]:
-    """Findings for the calls that failed: those of only the longest calls are a maximum length."""
-    findings = failures.findings(calls)
-    longest = max((made.probe.key_length, made.probe.query_length) for made in calls)
-    failed = set(failures.calls)
-    short_calls_work = all(made not in failed for made in calls if made.is_short)
-    longest_calls_fail = all(
-        made in failed
-        for made in calls
-        if (made.probe.key_length, made.probe.query_length) == longest
-    )
-    # Not only while decoding
-    if short_calls_work and longest_calls_fail:
-        for n, finding in enumerate(findings):
-            if finding.name in ("raises an error", "wrong shape"):
-                findings[n] = replace(finding, name="length cap")
-    return findings

@@ -1,10 +1,10 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import inspect
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,13 +16,16 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
-from alibi_viz.check.call import CannotCheck, on_the_cpu
-from alibi_viz.check.checks import examine_attention
+from alibi_viz.check.call import CannotCheck, Unusable, on_the_cpu
+from alibi_viz.check.checks import examine
+from alibi_viz.check.detect import Sample, Sweep
+from alibi_viz.check.expected import Expected
+from alibi_viz.check.explain import explain_bias
+from alibi_viz.check.fault_table import rounded_to
 from alibi_viz.check.gallery import EXHIBITS, Exhibit
-from alibi_viz.check.plan import SHORT, attention_plan
+from alibi_viz.check.plan import CONTIGUOUS, SHORT, Call, Probe, attention_calls
 from alibi_viz.check.probe import AttentionReader, precision_of
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import Expectation
 from alibi_viz.check.words import alternatives
 from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
@@ -115,57 +118,35 @@ def _examine_layer(
     config: Any = model.config
     parameter = next(model.parameters())
     family = str(getattr(config, "model_type", ""))
-    # What the weights of this family were trained with, by the name of the fault
-    trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
     options = getattr(config, "attn_config", None)  # of MPT
     scale = getattr(options, "softmax_scale", None)
-    # The sum of q . k and the bias is rounded, too.
-    is_rounded = bool(trained) and parameter.dtype != torch.float32
-
-    def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
-        """Compare with the official slopes, divided by `divisor`."""
-        reader = AttentionReader(
-            attention,
-            layout="bhld",
-            dtype=parameter.dtype,
-            convert=lambda tensor: tensor.to(parameter.device),
-            seconds=seconds,
-            read_dtype=read_dtype,
-        )
-        expected = Expectation(
-            lambda num_heads: alibi_slopes(num_heads).double() / divisor, scale=scale
-        )
-        calls = attention_plan(
-            [attention.heads],
-            decoding=True,
-            length=length,
-            head_dims=[attention.head_dim],
-            padding=["left"],
-            views=False,
-        )
-        subject = f"{type(model).__name__}, layer {layer}"
-        return examine_attention(reader, subject, calls, expected)
-
+    # The sum of q . k and the bias is rounded, too: the longer the text, the more logits differ.
+    is_rounded = parameter.dtype != torch.float32
+    reader = AttentionReader(
+        attention,
+        layout="bhld",
+        dtype=parameter.dtype,
+        convert=lambda tensor: tensor.to(parameter.device),
+        seconds=seconds,
+    )
+    calls = attention_calls(
+        [attention.heads],
+        [attention.head_dim],
+        decoding=True,
+        length=SHORT if is_rounded else length,
+        sides=["left"],
+        memory=[CONTIGUOUS],
+    )
+    of_paper = Expected(lambda num_heads: alibi_slopes(num_heads).double(), scale=scale)
     with on_the_cpu():
-        read_dtype = torch.bfloat16 if is_rounded else torch.float32
-        report = examine(length, divisor=1.0, read_dtype=read_dtype)
-        findings = {finding.name: finding for finding in report.findings}
-        if is_rounded:
-            # The longer the text, the more rounded logits differ: below we look at a short one.
-            findings.pop("unknown fault", None)
-        notes = _notes_on_training(family, trained, set(findings))
-        if trained:
-            # These differences can hide faults, so we compare also with what the weights were
-            # trained with.
-            divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
-            for finding in examine(SHORT, divisor, torch.bfloat16).findings:
-                findings[finding.name] = finding
+        sweep = Sweep(partial(Sample.of, reader), calls)
+        expected = _as_trained(family, of_paper, attention.head_dim)
+        wrong = sweep.go_on(expected)
+        report = examine(f"{type(model).__name__}, layer {layer}", reader, sweep, wrong, expected)
+        trained = [] if wrong else _differences(family, sweep, of_paper, expected)
+        if is_rounded and not wrong:
+            trained += _rounded_far_away(family, reader, attention, length, expected)
 
-    notes += _notes_on_options(options)
-
-    faults = [finding for name, finding in findings.items() if name not in trained]
-    comparison = report.comparison if faults else None
-    report = Report(report.subject, faults, comparison=comparison)
     sizes = f"{family}, {attention.heads} heads of size {attention.head_dim}"
     if is_rounded:
         sizes += f", judged by {SHORT} tokens, as longer texts are rounded more"
@@ -173,7 +154,45 @@ def _examine_layer(
     different = [n for n, largest in attention.differences.items() if not largest <= tolerance]
     is_everywhere = len(layers) > 1 and not different
     where = f"all {len(layers)} layers" if is_everywhere else f"layer {layer}"
-    return replace(report, notes=[f"{_state(report, where)} ({sizes}).", *notes]), different
+    notes = [f"{_state(report, where)} ({sizes})."]
+    notes += [_note_on_training(family, exhibit) for exhibit in trained]
+    notes += [*report.notes, *_notes_on_options(options)]
+    return replace(report, notes=notes), different
+
+
+def _as_trained(family: str, of_paper: Expected, head_dim: int) -> Expected:
+    """What the weights of a family were trained with."""
+    if family != "falcon":
+        return of_paper
+    scaled = replace(of_paper, slopes=lambda heads: of_paper.slopes(heads) * head_dim**-0.5)
+    return rounded_to(torch.bfloat16, scaled)
+
+
+def _differences(
+    family: str, sweep: Sweep, of_paper: Expected, expected: Expected
+) -> list[Exhibit]:
+    """The differences from the paper that show in the answers of a model, which are as trained."""
+    trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
+    differences = []
+    if not all(answer.is_right(of_paper) for answer in sweep.answers.values()):
+        differences.append("bias before scaling")
+    exact = replace(expected, distance=of_paper.distance, ahead=of_paper.ahead)
+    if not all(answer.is_right(exact) for answer in sweep.answers.values()):
+        differences.append("colliding positions")
+    return [trained[fault] for fault in differences]
+
+
+def _rounded_far_away(
+    family: str, reader: AttentionReader, attention: "_Layer", length: int, expected: Expected
+) -> list[Exhibit]:
+    """Whether positions far away collide, as they did in training."""
+    call = Call(Probe(attention.heads, 1, length), attention.head_dim, batch=1)
+    try:
+        bias = explain_bias(reader.observe(call), expected)
+    except Unusable:
+        return []
+    found = [] if bias is None else [finding.name for finding in bias.findings]
+    return [exhibit for exhibit in EXHIBITS if family in exhibit.trained and exhibit.fault in found]
 
 
 def _num_heads(config: Any) -> int:
@@ -198,17 +217,13 @@ def _check_projection(attention: "_Layer") -> None:
         )
 
 
-def _notes_on_training(family: str, trained: Mapping[str, Exhibit], found: set[str]) -> list[str]:
-    """Notes on differences from the paper that the weights were trained with."""
+def _note_on_training(family: str, exhibit: Exhibit) -> str:
+    """A note on a difference from the paper that the weights were trained with."""
     right_for = "right for these weights"
     if family == "bloom":
         right_for = "right for BLOOM-176B; smaller ones had float16"
-    notes = []
-    for name, exhibit in trained.items():
-        if name in found:
-            source = f"{exhibit.system}, {exhibit.source}"
-            notes.append(f"Differs from the paper; {right_for}: {exhibit.effect} ({source})")
-    return notes
+    source = f"{exhibit.system}, {exhibit.source}"
+    return f"Differs from the paper; {right_for}: {exhibit.effect} ({source})"
 
 
 # Options of MPT's configuration that transformers ignores, by the value that changes nothing

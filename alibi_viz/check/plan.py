@@ -1,25 +1,21 @@
-"""The plan of a check: which calls are made of the function under test.
+"""The calls that a check makes of the function under test: a sweep of small ones.
 
-Implementations switch on many things: whether a batch has one sequence, whether one query meets a
-long cache, how the memory is laid out. Each of them is a condition with a few values. Trying all
-combinations would take hundreds of calls. But a branch rarely depends on more than two conditions,
-so a plan has just enough calls for every two values to meet in one of them ("pairwise testing",
-Cohen et al. 1997). To try a further condition, add a line to `attention_plan`.
+Libraries switch on many things: whole blocks or pages of keys, a few new tokens after a cache, one
+sequence or several, how memory is laid out, what a cache holds from the call before. So the sweep
+has a call for each of many sizes, and everything else changes from call to call.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import combinations, cycle, islice
-from typing import Any, NamedTuple
+from itertools import cycle, islice
+from typing import NamedTuple
 
 from alibi_viz.check.words import count
 
 SHORT = 16  # keys of a small call
-ODD = 17  # keys of another small call
-FEW = 5  # queries that meet more keys
-BLOCK = 128  # keys: kernels work in blocks of up to so many
-BLOCK_AND_A_BIT = BLOCK + 2  # queries
+_FEW = 5  # queries that meet more keys
+_BLOCK_AND_A_BIT = 130  # queries; kernels work in blocks of up to 128 keys
 MAX_SQUARE = 512  # keys of the largest call that has as many queries
 # Tokens of padding of the sequences of a batch: some, more, and none
 PADDED_TOKENS = (3, 7, 0)
@@ -40,7 +36,30 @@ MEMORY_WORDS = {
     CACHED: "slices of a cache",
     STRIDED: "inputs whose last axis is not dense",
 }
-_VARIED_HEADS = 2  # numbers of heads that meet all other conditions
+# Keys of calls that have as many queries: few, and about the sizes of blocks
+_ALL = (1, 2, 3, 4, 5, 7, 8, 9, 15, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 100, 127)
+_ALL_OF_MANY = (128, 129, 192, 256, 300)
+# Keys that one new query meets
+_ONE_QUERY = (2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129)
+_ONE_QUERY_OF_MANY = (192, 255, 256, 257, 300)
+# (queries, keys): drafts of a few tokens, and chunks of a prompt after a cache
+_DRAFTS = ((2, 16), (3, 17), (4, 32), (5, 33), (5, 40), (6, 64), (7, 65), (8, 24), (8, 128))
+_CHUNKS = ((16, 32), (16, 48), (17, 50), (32, 64), (32, 96), (33, 65), (48, 100), (64, 96))
+_LONG_CHUNKS = ((64, 128), (63, 127), (100, 130), (128, 256), (130, 300))
+# (queries, keys) of calls with padding
+_PADDED = ((33, 33), (64, 64), (128, 128), (8, 24), (2, 33), (20, 100), (1, 64), (1, 128))
+_LARGE_CONTENT = ((16, 16), (1, 33), (40, 40))
+_REPEATED = 8  # calls that are made again at the end
+
+# Numbers of heads and a size of a head that are tried if the function takes them
+FURTHER_HEADS = (1, 3, 5, 16, 40)
+FURTHER_HEAD_DIM = 16
+# Cycles whose lengths have no common factor: every two values of two conditions meet.
+BATCHES = (3, 1, 8, 2)
+_HEADS_IN_A_CYCLE = 7
+_HEAD_DIMS_IN_A_CYCLE = 3
+_MEMORY = (CONTIGUOUS, TRANSPOSED, PACKED, CACHED, STRIDED)
+_MOST_NUMBERS = 2**19  # of a call: weights, or its keys, so that a sweep takes half a second
 
 
 class Probe(NamedTuple):
@@ -78,13 +97,32 @@ class Call:
     large: bool = False
 
     def __str__(self) -> str:
-        words = [str(self.probe)]
-        words += [describe(self) for describe in UNUSUAL if describe(self)]
-        return ", ".join(words)
+        unusual = [
+            "a batch of one" if self.batch == 1 else "",
+            MEMORY_WORDS[self.memory] if self.is_view else "",
+            PADDING_WORDS.get(self.padding, ""),
+            "after longer calls" if self.after_longer else "",
+            "large content" if self.large else "",
+        ]
+        return ", ".join([str(self.probe), *filter(None, unusual)])
 
     @property
-    def is_short(self) -> bool:
-        return self.probe.key_length <= ODD
+    def is_view(self) -> bool:
+        return self.memory != CONTIGUOUS
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether there are fewer queries than keys."""
+        return self.probe.query_length < self.probe.key_length
+
+    @property
+    def is_padded(self) -> bool:
+        return self.padding != NO_PADDING
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is one key, whose weight is always 1."""
+        return self.probe.key_length == 1
 
     @property
     def is_plain(self) -> bool:
@@ -97,7 +135,7 @@ class Call:
         if self.padding == NO_PADDING:
             return (0,) * self.batch
         padded = list(islice(cycle(PADDED_TOKENS), self.batch))
-        if not self.is_short:
+        if self.probe.key_length > SHORT + 1:
             padded[0] = self._whole_blocks_of_padding
         return tuple(padded)
 
@@ -110,251 +148,96 @@ class Call:
         return min(half, self.probe.query_length - 1)
 
 
-def _batch(call: Call) -> str:
-    return "a batch of one" if call.batch == 1 else ""
+def _sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
+    """How many queries meet how many keys in the calls of a sweep, in a fixed mixed order."""
+    chosen = _usual_sizes(decoding, length)
+    chosen += [(keys, keys) for keys in (*_ALL, *_ALL_OF_MANY)]
+    if decoding:
+        chosen += [(1, keys) for keys in (*_ONE_QUERY, *_ONE_QUERY_OF_MANY)]
+        chosen += [*_DRAFTS, *_CHUNKS, *_LONG_CHUNKS]
+    possible = [size for size in dict.fromkeys(chosen) if size[1] <= max(length, SHORT)]
+    first, *others = possible
+    random.Random(0).shuffle(others)
+    return [first, *others]
 
 
-def _memory(call: Call) -> str:
-    return "" if call.memory == CONTIGUOUS else MEMORY_WORDS[call.memory]
-
-
-def _padding(call: Call) -> str:
-    return PADDING_WORDS.get(call.padding, "")
-
-
-def _history(call: Call) -> str:
-    return "after longer calls" if call.after_longer else ""
-
-
-def _content(call: Call) -> str:
-    return "large content" if call.large else ""
-
-
-# What a call says beside its sizes
-UNUSUAL = (_batch, _memory, _padding, _history, _content)
-
-
-def bias_plan(num_heads: Sequence[int], decoding: bool, length: int) -> list[Call]:
-    """The calls of a check of a bias function."""
-    conditions = {"sizes": usual_sizes(decoding, length), "heads": num_heads[:_VARIED_HEADS]}
-    calls = []
-    for choice in pairwise(conditions):
-        queries, keys = choice["sizes"]
-        calls.append(Call(Probe(choice["heads"], queries, keys)))
-    return _in_order(calls) + _further_heads(num_heads, NO_HEAD_DIM)
-
-
-def attention_plan(
+def attention_calls(
     num_heads: Sequence[int],
+    head_dims: Sequence[int],
+    *,
     decoding: bool,
     length: int,
-    head_dims: Sequence[int],
-    padding: Sequence[str] = (),
-    *,
-    batches: Sequence[int] = (3, 1),
-    views: bool = True,
+    sides: Sequence[str] = (),
+    batches: Sequence[int] = BATCHES,
+    memory: Sequence[str] = _MEMORY,
 ) -> list[Call]:
-    """The calls of a check of an attention function.
+    """The calls of a sweep of attention, in the order in which they are made.
 
-    `padding` has the sides that are padded. With `views`, inputs are not always contiguous.
+    The order is fixed, because a function may remember what it was called with before.
     """
-    conditions = {
-        "sizes": usual_sizes(decoding, length),
-        "heads": num_heads[:_VARIED_HEADS],
-        "head_dim": head_dims,
-        "batch": batches,
-        "memory": (CONTIGUOUS, TRANSPOSED) if views else (CONTIGUOUS,),
-        "padding": (NO_PADDING, *padding),
-    }
-    calls = []
-    for choice in pairwise(conditions, _query_is_padding):
-        queries, keys = choice["sizes"]
-        call = Call(
-            probe=Probe(choice["heads"], queries, keys),
-            head_dim=choice["head_dim"],
-            batch=choice["batch"],
-            memory=choice["memory"],
-            padding=choice["padding"],
+    heads_in_turn = list(islice(cycle(num_heads), _HEADS_IN_A_CYCLE))
+    head_dims_in_turn = list(islice(cycle(head_dims), _HEAD_DIMS_IN_A_CYCLE))
+
+    def call(n: int, queries: int, keys: int) -> Call:
+        # The same number of heads twice, so that a cache is used for another size
+        heads = heads_in_turn[n // 2 % len(heads_in_turn)]
+        batch = batches[n % len(batches)]
+        size = keys * max(queries, *head_dims)
+        if batch * heads * size > _MOST_NUMBERS:
+            batch = 1
+        if heads * size > _MOST_NUMBERS:
+            heads = num_heads[0]
+        return Call(
+            probe=Probe(heads, queries, keys),
+            head_dim=head_dims_in_turn[n % len(head_dims_in_turn)],
+            batch=batch,
+            memory=memory[n % len(memory)],
         )
-        calls.append(call)
-    calls = _in_order(calls)
-    calls += _whole_blocks(num_heads[0], head_dims[0], length)
-    if views:
-        calls += _further_views(calls[0])
-    calls += _further_heads(num_heads, head_dims[0])
+
+    calls = []
+    for n, (queries, keys) in enumerate(_sizes(decoding, length)):
+        calls.append(call(n, queries, keys))
+    # As models call: several sequences, all queries, and heads that were split off the last axis
+    calls += [replace(calls[0], memory=kind) for kind in memory]
+    for n, (queries, keys) in enumerate(_LARGE_CONTENT):
+        if keys <= length and (decoding or queries == keys):
+            calls.append(replace(call(n, queries, keys), large=True))
+    for side in sides:
+        for n, (queries, keys) in enumerate([*_usual_sizes(decoding, length), *_PADDED]):
+            has_a_real_query = side == "left" or queries > PADDED_TOKENS[0]
+            if has_a_real_query and keys <= max(length, SHORT) and (decoding or queries == keys):
+                padded = replace(call(n, queries, keys), padding=side)
+                calls.append(padded)
+                if padded.probe.key_length <= SHORT + 1:
+                    calls += [replace(padded, batch=batch) for batch in batches[:2]]
+    for heads in num_heads[_HEADS_IN_A_CYCLE:]:
+        calls.append(Call(Probe(heads, SHORT, SHORT), head_dims[0], batches[0]))
+    repeated = calls[_REPEATED - 1 :: -1]
+    calls += [replace(made, after_longer=True) for made in repeated]
     return list(dict.fromkeys(calls))
 
 
-def calls_that_tell_apart(wrong: Sequence[Call], calls: Sequence[Call]) -> list[Call]:
-    """Further calls that tell which condition of the wrong ones makes them wrong.
-
-    In a plan of pairs, two conditions may always come together. So these replace each condition of
-    a wrong call, but for its sizes, by another one: by that of the first call, if that is another.
-    """
-    right = set(calls) - set(wrong)
-    if not wrong or not right:
-        return []
-    shortest = min(wrong, key=lambda call: call.probe.key_length)
-    heads = _another(shortest.probe.num_heads, [call.probe.num_heads for call in calls])
-    variants = [
-        replace(shortest, probe=shortest.probe._replace(num_heads=heads)),
-        replace(shortest, head_dim=_another(shortest.head_dim, [call.head_dim for call in calls])),
-        replace(shortest, batch=_another(shortest.batch, [call.batch for call in calls])),
-        replace(shortest, memory=_another(shortest.memory, [call.memory for call in calls])),
-        replace(shortest, padding=calls[0].padding),
-    ]
-    is_made = {replace(call, after_longer=False) for call in calls}
-    further = []
-    for variant in dict.fromkeys(variants):
-        if replace(variant, after_longer=False) not in is_made:
-            further.append(replace(variant, after_longer=True))
-    return further
+def bias_calls(num_heads: Sequence[int], *, decoding: bool, length: int) -> list[Call]:
+    """The calls of a sweep of a bias function."""
+    heads_in_turn = list(islice(cycle(num_heads), _HEADS_IN_A_CYCLE))
+    calls = []
+    for n, (queries, keys) in enumerate(_sizes(decoding, length)):
+        calls.append(Call(Probe(heads_in_turn[n // 2 % len(heads_in_turn)], queries, keys)))
+    calls += [Call(Probe(heads, SHORT, SHORT)) for heads in num_heads[_HEADS_IN_A_CYCLE:]]
+    repeated = calls[_REPEATED - 1 :: -1]
+    return calls + [replace(made, after_longer=True) for made in repeated]
 
 
-def _another(value: Any, values: Sequence[Any]) -> Any:
-    """The first of some values that is another one; the same if there is none."""
-    return next((other for other in values if other != value), value)
-
-
-def _in_order(calls: Sequence[Call]) -> list[Call]:
-    """The calls with the same number of heads together, and some of them again after longer ones.
-
-    So a function that remembers the bias of the longest call is seen to cut it.
-    """
-    ordered = []
-    for heads in dict.fromkeys(call.probe.num_heads for call in calls):
-        of_heads = [call for call in calls if call.probe.num_heads == heads]
-        ordered += of_heads
-        if all(call.is_short for call in of_heads):
-            continue
-        for queries in (SHORT, FEW, 1):
-            sizes = Probe(heads, queries, SHORT)
-            again = next((call for call in of_heads if call.probe == sizes), None)
-            if again is not None:
-                ordered.append(replace(again, after_longer=True))
-    return ordered
-
-
-def _whole_blocks(num_heads: int, head_dim: int, length: int) -> list[Call]:
-    """A call that has no part of a block, if that many keys should be tried."""
-    if length <= BLOCK:
-        return []
-    return [Call(Probe(num_heads, BLOCK, BLOCK), head_dim)]
-
-
-def _further_views(plain: Call) -> list[Call]:
-    """The plain call with its inputs in other memory, one a kind.
-
-    Pairs don't need the first of them, but models make it: several sequences, all queries, and
-    heads that were split off the last axis.
-    """
-    return [replace(plain, memory=memory) for memory in (TRANSPOSED, PACKED, CACHED, STRIDED)]
-
-
-def _further_heads(num_heads: Sequence[int], head_dim: int) -> list[Call]:
-    """A small call for each further number of heads."""
-    return [Call(Probe(heads, SHORT, SHORT), head_dim) for heads in num_heads[_VARIED_HEADS:]]
-
-
-def _query_is_padding(name: str, value: Any, other_name: str, other: Any) -> bool:
-    """Whether these two conditions leave no query that is not padding."""
-    if (name, other_name) != ("sizes", "padding"):
-        return False
-    queries, _ = value
-    return other == "right" and queries <= PADDED_TOKENS[0]
-
-
-def usual_sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
+def _usual_sizes(decoding: bool, length: int) -> list[tuple[int, int]]:
     """How many queries meet how many keys: one, a few, a block and a bit, or all."""
     key_lengths = [SHORT]
-    if length >= ODD:
-        key_lengths += [ODD, length]
+    if length > SHORT:
+        key_lengths += [SHORT + 1, length]
     sizes = []
     for keys in dict.fromkeys(key_lengths):
         is_large = decoding and keys > MAX_SQUARE
         if not is_large:
             sizes.append((keys, keys))
         if decoding:
-            sizes += [(queries, keys) for queries in (1, FEW, BLOCK_AND_A_BIT) if queries < keys]
+            sizes += [(queries, keys) for queries in (1, _FEW, _BLOCK_AND_A_BIT) if queries < keys]
     return sizes
-
-
-Forbids = Callable[[str, Any, str, Any], bool]
-
-
-def _forbids_nothing(name: str, value: Any, other_name: str, other: Any) -> bool:
-    return False
-
-
-def pairwise(
-    conditions: Mapping[str, Sequence[Any]], forbids: Forbids = _forbids_nothing
-) -> list[dict[str, Any]]:
-    """Few choices of a value per condition in which every two values meet.
-
-    The first choice has the first value of each condition. `forbids` tells whether two values, of
-    conditions in their order, can't be chosen together.
-
-    >>> from alibi_viz.check.plan import pairwise
-    >>> for choice in pairwise({"batch": [3, 1], "queries": [16, 1], "heads": [8, 12]}):
-    ...     print(choice)
-    {'batch': 3, 'queries': 16, 'heads': 8}
-    {'batch': 3, 'queries': 1, 'heads': 12}
-    {'batch': 1, 'queries': 16, 'heads': 12}
-    {'batch': 1, 'queries': 1, 'heads': 8}
-    """
-    options = tuple((name, tuple(values)) for name, values in conditions.items())
-    return [dict(choice) for choice in _pairwise(options, forbids)]
-
-
-Setting = tuple[str, Any]  # a condition and one of its values
-Options = tuple[tuple[str, tuple[Any, ...]], ...]
-
-
-@lru_cache(maxsize=32)
-def _pairwise(options: Options, forbids: Forbids) -> list[tuple[Setting, ...]]:
-    # A dict, because the order of a set changes from run to run
-    unmet = dict.fromkeys(_pairs(options, forbids))
-    choices = []
-    while unmet:
-        choice = _next_choice(options, unmet, forbids)
-        for pair in combinations(choice, 2):
-            unmet.pop(pair, None)
-        choices.append(choice)
-    return choices
-
-
-def _pairs(options: Options, forbids: Forbids) -> Iterator[tuple[Setting, Setting]]:
-    """Every two values of different conditions that may meet."""
-    for (name, values), (other_name, others) in combinations(options, 2):
-        for value in values:
-            for other in others:
-                if not forbids(name, value, other_name, other):
-                    yield (name, value), (other_name, other)
-
-
-def _next_choice(
-    options: Options, unmet: Mapping[tuple[Setting, Setting], Any], forbids: Forbids
-) -> tuple[Setting, ...]:
-    """A value for each condition: two that haven't met, and others that meet many new ones."""
-    chosen = dict(next(iter(unmet)))
-    for name, values in options:
-        if name in chosen:
-            continue
-        best_value = None
-        most_new = -1
-        for value in values:
-            trial = _in_condition_order(options, {**chosen, name: value})
-            pairs = list(combinations(trial, 2))
-            if any(forbids(*setting, *other) for setting, other in pairs):
-                continue
-            new = sum(pair in unmet for pair in pairs)
-            if new > most_new:  # the first of equal ones
-                best_value = value
-                most_new = new
-        chosen[name] = best_value
-    return _in_condition_order(options, chosen)
-
-
-def _in_condition_order(options: Options, chosen: Mapping[str, Any]) -> tuple[Setting, ...]:
-    """The chosen settings in the order of the conditions."""
-    return tuple((name, chosen[name]) for name, _ in options if name in chosen)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, to_tensor
+from alibi_viz.check.expected import Expected
 from alibi_viz.check.plan import (
     CACHED,
     CONTIGUOUS,
@@ -27,7 +28,7 @@ from alibi_viz.check.plan import (
     Call,
     Probe,
 )
-from alibi_viz.check.report import OUTSIDE
+from alibi_viz.check.report import NOT_AVERAGED, OUTSIDE
 
 _UNUSED = 7.0  # what stands in a place of a cache that has no key yet
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
@@ -42,6 +43,10 @@ class Precision(NamedTuple):
     absolute: float
     relative: float
     floor: float
+
+    @property
+    def is_of_float32(self) -> bool:
+        return self == precision_of(torch.float32)
 
 
 def precision_of(dtype: torch.dtype) -> Precision:
@@ -86,46 +91,6 @@ class Observation:
         """The keys that the last query sees, bool [heads, key]."""
         return self.log_weights[:, -1] > self.precision.floor
 
-    @property
-    def last_key(self) -> Tensor:
-        """How many keys there are up to the last one that the last query sees, int64 [heads]."""
-        return (self.visible * torch.arange(1, self.probe.key_length + 1)).amax(-1)
-
-    @property
-    def cap(self) -> int | None:
-        """The distance from which on the bias of the last query is constant, if there is one."""
-        if not self.changes:
-            return None
-        cap = self.changes[-1]
-        largest_distance = self.probe.key_length - 1
-        return cap if cap < largest_distance else None
-
-    @property
-    def changes(self) -> tuple[int, ...]:
-        """The distances at which the bias of the last query differs from that one key nearer."""
-        by_distance = self.log_weights[:, -1].flip(-1)
-        largest_step = by_distance.diff(dim=-1).abs().amax(0)  # of all heads
-        changes = (largest_step > self.precision.absolute / 10).nonzero().flatten() + 1
-        return tuple(changes.tolist())
-
-    @property
-    def reach(self) -> int:
-        """The largest distance at which the last query sees a key in some head."""
-        by_distance = self.visible.any(0).flip(-1)
-        return int(by_distance.nonzero().amax())
-
-    @property
-    def bias_cap(self) -> float | None:
-        """The size up to which the bias of the steepest head grows; None if it goes on."""
-        by_distance = self.log_weights[:, -1].flip(-1)
-        first_step = by_distance[:, 0] - by_distance[:, 1]
-        steepest = by_distance[first_step.argmax()]
-        is_readable = float(steepest[-1]) > self.precision.floor + 1
-        goes_on = float((steepest[-1] - steepest[-2]).abs()) > self.precision.absolute / 10
-        if goes_on or not is_readable:
-            return None
-        return float(steepest[0] - steepest[-1])
-
     def normalize(self, bias: Tensor) -> Tensor:
         """The log weights of a bias [heads, query, key].
 
@@ -138,6 +103,18 @@ class Observation:
         """The same, read no more exactly than this dtype is."""
         floor = self.precision.floor
         return replace(self, precision=precision_of(dtype)._replace(floor=floor))
+
+    def is_right(self, expected: Expected) -> bool:
+        return self.agrees(expected.bias(self.probe, self.call.head_dim))
+
+    def is_explained(self, faulty: Expected, right: Expected) -> bool:
+        """Whether a faulty function that computes this gives these weights."""
+        return self.is_right(faulty)
+
+    def error(self, expected: Expected) -> float:
+        """The largest error of a weight."""
+        correct = self.normalize(expected.bias(self.probe, self.call.head_dim)).exp()
+        return float((self.weights - correct).abs().max())
 
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
         """Whether the weights in these rows are those of `bias` [heads, rows, key].
@@ -374,7 +351,8 @@ class AttentionReader:
         if conditions.padding != NO_PADDING:
             is_real = real_keys(conditions)[:, -conditions.probe.query_length :]
             return weights.masked_fill(~is_real[:, None, :, None], torch.nan)
-        total = weights.sum(-1)
+        # A query that sees no key may get a 0.
+        total = weights.sum(-1).where(weights.abs().amax(-1) > 0, 1.0)
         worst_total = float(total.flatten()[(total - 1).abs().argmax()])
         smallest = float(weights.min())
         # Weights may have been rounded inside the function before they were added.
@@ -386,7 +364,7 @@ class AttentionReader:
             raise Unusable(OUTSIDE, f"{conditions}: {sink}")
         sums = f"the weights of a query add up to {worst_total:.4g}"
         raise Unusable(
-            "not a weighted average",
+            NOT_AVERAGED,
             f"{conditions}: with one-hot values, {sums}, and the smallest is {smallest:.3g}; "
             "expected a sum of 1 and no negative weight",
         )

@@ -24,8 +24,9 @@ class Fault:
     fix: str
 
 
-# The name of a finding that is no fault: something by design that no check can judge
+# Names of findings. The first is no fault, but something by design that no check can judge.
 OUTSIDE = "outside of what this checker knows"
+NOT_AVERAGED = "not a weighted average"
 _SENTENCES = tomllib.loads((files("alibi_viz.check") / "faults.toml").read_text("utf-8"))
 FAULTS = {name: Fault(name, **sentences) for name, sentences in _SENTENCES.items()}
 

@@ -14,19 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from alibi_viz.check.expected import Expected, Group, Slopes
 from alibi_viz.check.gallery.published_slopes import first_slope_is_one
 from alibi_viz.check.report import Finding
-from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.slopes import alibi_slopes
 
 FaultNames = tuple[str, ...]
-
-
-class Group(NamedTuple):
-    """Calls that should have the same slopes; the size of a head may be unknown."""
-
-    num_heads: int
-    head_dim: int | None = None
 
 
 ByGroup = Mapping[Group, Tensor]  # {group: [heads]}
@@ -60,10 +53,20 @@ class Tolerance:
         return is_close.all(-1)
 
 
+class NamedSlopes(NamedTuple):
+    """The faults of slopes, none if they are correct, and the slopes of a group of calls.
+
+    `slopes` raises KeyError for a group whose slopes are unknown.
+    """
+
+    findings: list[Finding]
+    slopes: "Scheme"
+
+
 def name_slopes(
-    slopes: ByGroup, expected: Expectation, tolerance: Tolerance, *, factors: bool = True
-) -> list[Finding]:
-    """Name the faults of slopes: those of the rule with the fewest. Empty if they are correct.
+    slopes: ByGroup, expected: Expected, tolerance: Tolerance, *, factors: bool = True
+) -> NamedSlopes:
+    """Name the faults of slopes: those of the rule with the fewest.
 
     Without `factors`, a function returned the slopes; otherwise they were read from a bias, with
     its sign and size.
@@ -72,13 +75,14 @@ def name_slopes(
     correct = torch.cat([expected.slopes(group.num_heads) for group in slopes])
     evidence = _worst_slope(slopes, expected)
     if tolerance.allows(observed, torch.zeros_like(observed)):
-        has_bias = bool(correct.any())
-        return [Finding("no bias", evidence)] if has_bias else []
+        findings = [Finding("no bias", evidence)] if bool(correct.any()) else []
+        return NamedSlopes(findings, lambda group: torch.zeros(group.num_heads).double())
 
     explanations = list(_explanations(slopes, expected, tolerance))
     if explanations:
-        fewest = min(explanations, key=lambda faults: _cost(faults, factors))
-        return [Finding(_name_in_report(fault, factors), evidence) for fault in fewest]
+        fewest, rule = min(explanations, key=lambda explained: _cost(explained[0], factors))
+        findings = [Finding(_name_in_report(fault, factors), evidence) for fault in fewest]
+        return NamedSlopes(findings, partial(_where_known, rule))
 
     # No rule explains all head counts: perhaps one explains those that are wrong.
     wrong = {}
@@ -87,13 +91,31 @@ def name_slopes(
             wrong[group] = values
     if len(wrong) == len(slopes):
         shared = _shared_slope(slopes, expected, tolerance)
+        finding = Finding("other slopes", evidence)
         if shared is not None:
-            return [Finding("heads share a slope", shared)]
-        return [Finding("other slopes", evidence)]
-    return name_slopes(wrong, expected, tolerance, factors=factors)
+            finding = Finding("heads share a slope", shared)
+        return NamedSlopes([finding], slopes.__getitem__)
+    named = name_slopes(wrong, expected, tolerance, factors=factors)
+    correct_of_group = _of_heads(expected.slopes)
+    rights = set(slopes) - set(wrong)
+    return NamedSlopes(
+        named.findings,
+        lambda group: correct_of_group(group) if group in rights else named.slopes(group),
+    )
 
 
-def _shared_slope(slopes: ByGroup, expected: Expectation, tolerance: Tolerance) -> str | None:
+def _where_known(rule: "Scheme", group: Group) -> Tensor:
+    """The slopes of a rule. Raises KeyError for a number of heads for which it has none."""
+    try:
+        slopes = rule(group)
+    except Exception:  # the caller's own slopes may be known for some numbers of heads only
+        slopes = torch.empty(0)
+    if slopes.shape != (group.num_heads,):
+        raise KeyError(group)
+    return slopes
+
+
+def _shared_slope(slopes: ByGroup, expected: Expected, tolerance: Tolerance) -> str | None:
     """Two heads with the same slope, in words; None if the heads of some group all differ."""
     shared = []
     for group, values in slopes.items():
@@ -111,7 +133,7 @@ def _shared_slope(slopes: ByGroup, expected: Expectation, tolerance: Tolerance) 
     return shared[0]
 
 
-def _worst_slope(slopes: ByGroup, expected: Expectation) -> str:
+def _worst_slope(slopes: ByGroup, expected: Expected) -> str:
     """The slope with the largest relative error, in words."""
     largest_error = -1.0
     words = ""
@@ -147,11 +169,13 @@ def _name_in_report(fault: str, factors: bool) -> str:
 
 
 def _explanations(
-    slopes: ByGroup, expected: Expectation, tolerance: Tolerance
-) -> Iterator[FaultNames]:
-    """The names of the faults that give the slopes of all groups. The likeliest come first."""
+    slopes: ByGroup, expected: Expected, tolerance: Tolerance
+) -> Iterator[tuple[FaultNames, "Scheme"]]:
+    """The rules that give the slopes of all groups, with their faults. The likeliest come first."""
     observed = torch.cat(list(slopes.values()))
-    names_of_factors, factors = _factors(slopes)
+    factors = list(_factors(slopes))
+    of_groups = [torch.cat([factor.of(group) for group in slopes]) for factor in factors]
+    stacked = torch.stack(of_groups)
     for scheme_faults, scheme in _schemes(slopes, expected.slopes, tolerance.absolute):
         try:
             exact = torch.cat([scheme(group) for group in slopes])
@@ -160,59 +184,56 @@ def _explanations(
         for rounding_faults, dtype in _ROUNDINGS:
             rounded = exact.to(dtype).double()
             faults = (*scheme_faults, *rounding_faults)
-            fits = tolerance.allows_each(observed, factors * rounded)
-            for factor_faults, is_right in zip(names_of_factors, fits.tolist(), strict=True):
-                if is_right and not set(faults) & set(factor_faults):
-                    yield (*faults, *factor_faults)
+            fits = tolerance.allows_each(observed, stacked * rounded)
+            for factor, is_right in zip(factors, fits.tolist(), strict=True):
+                if is_right and not set(faults) & set(factor.faults):
+                    yield (*faults, *factor.faults), partial(_multiplied, scheme, dtype, factor)
 
             fitted = float(observed @ rounded / (rounded @ rounded))  # by least squares
             if not math.isfinite(fitted):  # all slopes of this scheme are 0
                 continue
             if tolerance.allows(observed, fitted * rounded):
                 sign = ("sign reversed",) if fitted < 0 else ()
-                yield (*faults, *sign, "bias multiplied")
+                by_fitted = _Factor((*sign, "bias multiplied"), fitted)
+                yield (*faults, *by_fitted.faults), partial(_multiplied, scheme, dtype, by_fitted)
 
 
-def _factors(slopes: ByGroup) -> tuple[list[FaultNames], Tensor]:
-    """The names of faults that multiply a bias, and what by: [faults, heads of all groups].
+@dataclass(frozen=True)
+class _Factor:
+    """What multiplies a bias: a number, and perhaps 1 / sqrt(head_dim)."""
 
-    The positive factors come first.
-    """
-    heads_of_groups = torch.tensor([group.num_heads for group in slopes])
+    faults: FaultNames
+    number: float
+    is_scaled: bool = False
+    guessed_head_dim: int = 0  # if that of the calls is unknown
 
-    def per_slope(factor: Callable[[Group], float]) -> Tensor:
-        of_groups = torch.tensor([factor(group) for group in slopes], dtype=torch.float64)
-        return of_groups.repeat_interleave(heads_of_groups)
+    def of(self, group: Group) -> Tensor:
+        """The factor of each head of a group, [heads]."""
+        head_dim = group.head_dim or self.guessed_head_dim
+        scaling = head_dim**-0.5 if self.is_scaled else 1.0
+        return torch.full((group.num_heads,), self.number * scaling, dtype=torch.float64)
 
+
+def _multiplied(scheme: "Scheme", dtype: torch.dtype, factor: _Factor, group: Group) -> Tensor:
+    return factor.of(group) * scheme(group).to(dtype).double()
+
+
+def _factors(slopes: ByGroup) -> Iterator[_Factor]:
+    """The factors with a name, the positive ones first."""
     is_known = _knows_head_dim(slopes)
-    unchanged: tuple[FaultNames, Tensor] = ((), per_slope(lambda _: 1.0))
-    scaled: list[tuple[FaultNames, Tensor]] = []
-    if is_known:
-        scaled.append((("bias before scaling",), per_slope(_scaling)))
-    else:
-        for head_dim in _HEAD_DIMS:
-            factor = per_slope(partial(_scaling_of, head_dim))
-            scaled.append((("bias before scaling",), factor))
-
-    positive = [unchanged, *scaled]
-    # With guessed sizes, twice the factor of one is that of another.
-    for faults, factor in [unchanged, *(scaled if is_known else [])]:
-        positive.append((("added twice", *faults), 2 * factor))
-    named = positive + [(("sign reversed", *faults), -factor) for faults, factor in positive]
-    return [faults for faults, _ in named], torch.stack([factor for _, factor in named])
+    guesses = (0,) if is_known else _HEAD_DIMS
+    scaled = ("bias before scaling",)
+    for sign, reversed_sign in ((1, ()), (-1, ("sign reversed",))):
+        yield _Factor(reversed_sign, sign)
+        for guess in guesses:
+            yield _Factor((*reversed_sign, *scaled), sign, True, guess)
+        yield _Factor((*reversed_sign, "added twice"), 2 * sign)
+        if is_known:  # with guessed sizes, twice the factor of one is that of another
+            yield _Factor((*reversed_sign, "added twice", *scaled), 2 * sign, True)
 
 
 def _knows_head_dim(slopes: ByGroup) -> bool:
-    return all(group.head_dim is not None for group in slopes)
-
-
-def _scaling(group: Group) -> float:
-    assert group.head_dim is not None
-    return group.head_dim**-0.5
-
-
-def _scaling_of(head_dim: int, group: Group) -> float:
-    return head_dim**-0.5
+    return all(group.head_dim for group in slopes)
 
 
 Scheme = Callable[[Group], Tensor]  # the slopes of a group, float64 [heads]
@@ -340,5 +361,5 @@ def _divided_by_model_width(correct: Slopes, guess: int, group: Group) -> Tensor
 
     `guess` is the size of a head if it is unknown.
     """
-    head_dim = guess if group.head_dim is None else group.head_dim
+    head_dim = group.head_dim or guess
     return correct(group.num_heads) * (head_dim * group.num_heads) ** -0.5

@@ -2,7 +2,7 @@
 raise."""
 
 import math
-from functools import cache
+from functools import cache, partial
 from threading import Event
 
 import pytest
@@ -132,43 +132,37 @@ def test_an_error_of_many_lines_is_quoted_in_one():
     assert finding.evidence == "8 heads: ValueError: expected 8 heads or 16"
 
 
-def noise(shape):
-    """Other numbers each time, from 0 to 1."""
-    generator = torch.Generator().manual_seed(0)
-    while True:
-        yield torch.rand(shape, generator=generator)
+@pytest.fixture
+def noise():
+    """A function that returns other numbers each time, from 0 to 1."""
+    return partial(torch.rand, generator=torch.Generator().manual_seed(0))
 
 
-def test_a_random_bias_is_said_to_be_random():
-    noises = noise((8, 16, 16))
-
+def test_a_random_bias_is_said_to_be_random(noise):
     def bias(heads, queries, keys):
-        return next(noises)[:, -queries:]
+        return noise(heads, queries, keys)
 
     report = check.bias(bias, num_heads=[8], length=16)
     assert [finding.name for finding in report.findings] == ["random result"]
 
 
-def test_attention_with_dropout_is_said_to_be_random():
-    noises = noise((3, 8, 16, 64))
-
+def test_attention_with_dropout_is_said_to_be_random(noise):
     def attention(query, key, value):
         output = attend(query, key, value)
-        is_dropped = next(noises)[: len(output), :, -output.shape[2] :] < 0.1
-        return output.masked_fill(is_dropped, 0.0)
+        return output.masked_fill(noise(output.shape) < 0.1, 0.0)
 
     report = check.attention(attention, num_heads=[8], head_dim=64, length=16)
     assert [finding.name for finding in report.findings] == ["random result"]
 
 
-def test_failing_numbers_of_heads_are_listed_without_other_sizes():
+def test_failing_numbers_of_heads_are_told():
     def slopes(heads):
         if heads > 4:
             raise ValueError("too many")
         return alibi_slopes(heads)
 
     (finding,) = check.slopes(slopes, num_heads=[1, 2, 4, 5, 6, 7, 8]).findings
-    assert finding.evidence.endswith("(only with 5 heads; 6 heads; 7 heads; and 1 more)")
+    assert finding.evidence.endswith("(only with 5 or more heads)")
 
 
 def too_few_slopes(heads):

@@ -1,58 +1,14 @@
 """The sweep finds what is wrong between the usual sizes, and accuses nothing that is right."""
 
 import math
-from itertools import combinations, pairwise, product
 
 import pytest
 import torch
 
 from alibi_viz import alibi_slopes, check
-from alibi_viz.check.wide_sweep import FURTHER_HEADS, attention_sweep
 from tests.check.faulty import names
 from tests.check.plain_alibi import attend, linear, steps
 from tests.rows import each_case
-
-# The calls
-
-
-@pytest.fixture(scope="module")
-def calls():
-    heads = [8, 12, *FURTHER_HEADS]
-    return attention_sweep(heads, [64, 104, 16], decoding=True, length=300, sides=["left"])
-
-
-def conditions(call):
-    return {
-        "heads": call.probe.num_heads,
-        "head_dim": call.head_dim,
-        "batch": call.batch,
-        "memory": call.memory,
-    }
-
-
-def test_every_two_conditions_meet(calls):
-    # Of many heads, large calls have fewer.
-    few_heads = [call for call in calls if call.probe.num_heads <= 16]
-    plain = [conditions(call) for call in few_heads if call.padding == "none"]
-    for name, other in combinations(plain[0], 2):
-        met = {(values[name], values[other]) for values in plain}
-        possible = product({values[name] for values in plain}, {values[other] for values in plain})
-        assert met >= set(possible), (name, other)
-
-
-def test_sizes_change_while_the_number_of_heads_stays(calls):
-    """Otherwise a bias that is cached for some heads would never be used again."""
-    pairs = pairwise(calls)
-    same = [(one, two) for one, two in pairs if one.probe.num_heads == two.probe.num_heads]
-    assert any(one.probe.key_length > two.probe.key_length for one, two in same)
-    assert any(one.probe.key_length < two.probe.key_length for one, two in same)
-
-
-def test_a_sweep_is_the_same_each_time(calls):
-    heads = [8, 12, *FURTHER_HEADS]
-    again = attention_sweep(heads, [64, 104, 16], decoding=True, length=300, sides=["left"])
-    assert again == calls
-
 
 # Wrong functions, each right with 16, 17, 128 and 300 keys and 1, 5, 130 or all queries
 

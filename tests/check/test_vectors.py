@@ -110,9 +110,9 @@ def test_a_file_with_results_of_its_own_has_no_such_note(document, tmp_path):
     assert report.notes == []
 
 
-def test_negative_zeros_may_be_written_as_zero(attention, tmp_path):
-    unsigned = attention.replace("-0.0,", "0,")  # as JavaScript writes it
-    assert unsigned != attention
+def test_negative_zeros_may_be_written_as_zero(biases, tmp_path):
+    unsigned = biases.replace("-0.0,", "0,")  # as JavaScript writes it
+    assert unsigned != biases
     assert judge(json.loads(unsigned), tmp_path).ok
 
 
