@@ -15,11 +15,12 @@ from alibi_viz.check.probe import AttentionReader
 from alibi_viz.check.report import Finding
 
 _FEWEST_KEYS = 3  # for the content of some to be compared with that of others
-_MOST_CALLS = 6
+_MOST_CALLS = 3
 _COMPARED_QUERIES = 16  # the last ones tell which heads are read
 # Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
 _CAPS = (2.0, 1000.0)
-_STEPS = 40  # of a search
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_STEPS = 28  # of a search
 _NEAR = 0.01  # how far a factor may be from what was read
 _EXACT = 2e-5  # how exactly an output shows a factor
 
@@ -173,14 +174,20 @@ def _refined(content: Callable[[Group], float], sample: Sample, expected: Expect
 
 
 def _smallest_error(error: Callable[[float], float], low: float, high: float) -> float:
-    """Where an error is smallest that grows on both sides: a ternary search."""
+    """Where an error is smallest that grows on both sides: a golden-section search."""
     low, high = math.log(low), math.log(high)
+    left = high - _GOLDEN * (high - low)
+    right = low + _GOLDEN * (high - low)
+    of_left, of_right = error(math.exp(left)), error(math.exp(right))
     for _ in range(_STEPS):
-        third = (high - low) / 3
-        if error(math.exp(low + third)) < error(math.exp(high - third)):
-            high -= third
+        if of_left < of_right:
+            high, right, of_right = right, left, of_left
+            left = high - _GOLDEN * (high - low)
+            of_left = error(math.exp(left))
         else:
-            low += third
+            low, left, of_left = left, right, of_right
+            right = low + _GOLDEN * (high - low)
+            of_right = error(math.exp(right))
     return math.exp((low + high) / 2)
 
 

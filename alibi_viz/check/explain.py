@@ -24,8 +24,14 @@ class Bias(NamedTuple):
     findings: list[Finding]
     expected: Expected
 
+    @property
+    def names(self) -> list[str]:
+        return [finding.name for finding in self.findings]
 
-def explain_bias(seen: Sequence[Observation], expected: Expected) -> Bias | None:
+
+def explain_bias(
+    seen: Sequence[Observation], expected: Expected, most_faults: int = 2
+) -> Bias | None:
     """The fewest faults that give all observed weights; none if they are right. None if no case of
     the table does."""
     precision = seen[0].precision
@@ -35,6 +41,9 @@ def explain_bias(seen: Sequence[Observation], expected: Expected) -> Bias | None
     fit = _Fit(seen)
     best: Bias | None = None
     for case in cases(seen, expected):
+        is_worse = best is not None and len(case.faults) >= _cost(best.findings)
+        if is_worse or len(case.faults) > most_faults:
+            break
         slopes = fit.slopes(case.expected)
         if not fit.agrees(case.expected, slopes):
             continue

@@ -72,6 +72,7 @@ class Few:
     observations: dict[Call, Sequence[Observation]]
     unreadable: Failures  # the calls whose weights could not be read
     expected: Expected
+    together: Explanation | None = None  # what explains their weights and their content
 
     @cached_property
     def seen(self) -> list[Observation]:
@@ -200,7 +201,8 @@ class Naming:
         """Faults of the table, of slopes and of the content that give all of the few calls."""
         if few.bias is None:
             return []
-        explanation = self._with_content(few.bias, list(few.observations))
+        few.together = self._with_content(few.bias, list(few.observations))
+        explanation = few.together
         if explanation is None or explanation.expected is None:
             return []
         # Slopes without a name may be multiples of right ones, in each call by another factor.
@@ -250,10 +252,8 @@ class Naming:
 
     def _by_what_reading_showed(self, few: Few) -> Sequence[Explanation]:
         """Weights or content that cannot be read; of all calls, if most show it."""
-        if few.bias is not None:
-            explanation = self._with_content(few.bias, list(few.observations))
-            if explanation is not None:
-                return [explanation]
+        if few.together is not None:
+            return [few.together]
         by_fault = few.unreadable.by_fault
         if not by_fault:
             return []
@@ -299,9 +299,12 @@ class Naming:
 
     def _of_each(self, few: Few) -> dict[Call, Explanation]:
         """What explains each of several calls by itself."""
-        explanations = {}
-        for call, seen in few.observations.items() if len(few.observations) > 1 else []:
-            bias = explain_bias(seen, self.expected)
+        explanations: dict[Call, Explanation] = {}
+        is_simple = few.bias is not None and "other slopes" not in few.bias.names
+        if is_simple or len(few.observations) < 2:
+            return explanations
+        for call, seen in few.observations.items():
+            bias = explain_bias(seen, self.expected, most_faults=1)
             explanation = None if bias is None else self._with_content(bias, [call])
             if explanation is not None:
                 explanations[call] = explanation

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -49,8 +48,11 @@ class Tolerance:
 
         `expected` is [..., heads]; returns bool [...].
         """
-        is_close = torch.isclose(slopes, expected, rtol=self.relative, atol=self.absolute)
-        return is_close.all(-1)
+        return self.are_close(slopes, expected).all(-1)
+
+    def are_close(self, slopes: Tensor, expected: Tensor) -> Tensor:
+        """Whether each slope may be that of a rule, elementwise."""
+        return (slopes - expected).abs() <= self.absolute + self.relative * expected.abs()
 
 
 class NamedSlopes(NamedTuple):
@@ -120,16 +122,15 @@ def _shared_slope(slopes: ByGroup, expected: Expected, tolerance: Tolerance) -> 
     shared = []
     for group, values in slopes.items():
         correct = expected.slopes(group.num_heads)
-        pairs = combinations(range(group.num_heads), 2)
-        for head, other in pairs:
-            is_same = tolerance.allows(values[head], values[other])
-            should_differ = not tolerance.allows(correct[head], correct[other])
-            if is_same and should_differ and float(values[head].abs()) > tolerance.absolute:
-                words = f"heads {head + 1} and {other + 1} of {group.num_heads} both have slope"
-                shared.append(f"{words} {float(values[head]):.6g}")
-                break
-        else:
+        is_same = tolerance.are_close(values[:, None], values)
+        should_be = tolerance.are_close(correct[:, None], correct)
+        has_bias = values.abs() > tolerance.absolute
+        pairs = (is_same & ~should_be & has_bias).triu(1).nonzero()
+        if len(pairs) == 0:
             return None
+        head, other = pairs[0].tolist()
+        words = f"heads {head + 1} and {other + 1} of {group.num_heads} both have slope"
+        shared.append(f"{words} {float(values[head]):.6g}")
     return shared[0]
 
 
