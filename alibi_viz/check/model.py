@@ -1,9 +1,8 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import inspect
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,29 +26,16 @@ from alibi_viz.check.plan import CONTIGUOUS, SHORT, Call, Probe, attention_calls
 from alibi_viz.check.probe import AttentionReader, precision_of
 from alibi_viz.check.report import Report
 from alibi_viz.check.words import alternatives
-from alibi_viz.models.pretrained import evaluation_mode, hooked, longest_context
+from alibi_viz.models.pretrained import (
+    Family,
+    base_model,
+    evaluation_mode,
+    family_name,
+    family_of,
+    hooked,
+    longest_context,
+)
 from alibi_viz.slopes import alibi_slopes
-
-_HEADS = ("num_attention_heads", "n_heads", "n_head")  # names of the field of a configuration
-
-
-@dataclass(frozen=True)
-class _Projections:
-    """Names of the projection to queries, keys and values, and of the output projection.
-
-    The first returns them per head or per kind: its last axis is (heads, 3, head_dim), with the 3
-    on axis 3 of [batch, length, ...], or (3, heads, head_dim), with the 3 on axis 2.
-    """
-
-    inputs: str
-    output: str
-    axis: int
-
-
-_PROJECTIONS = [
-    _Projections("query_key_value", "dense", axis=3),  # BLOOM, Falcon, GPT-NeoX
-    _Projections("Wqkv", "out_proj", axis=2),  # MPT
-]
 
 
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
@@ -63,40 +49,36 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     the same, and the first that doesn't is examined, too.
 
     Args:
-        model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head,
-            whose heads have keys of their own. What the weights of its family were trained with is
-            a note of the report, not a fault: Falcon divides its bias by sqrt(head_dim), and Falcon
-            and BLOOM-176B round it to bfloat16.
+        model: a BLOOM, MPT or Falcon model of transformers, with or without its head, whose heads
+            have keys of their own. What the weights of its family were trained with is a note of
+            the report, not a fault: Falcon divides its bias by sqrt(head_dim), and Falcon and
+            BLOOM-176B round it to bfloat16.
         layer: index of the layer that is examined, from 0.
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has
-    no such layer, shares keys between heads, is quantized, allows fewer than 16 tokens, or doesn't
-    call its output projection.
+    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError for
+    another family, for a Falcon model without ALiBi, and if the model has no such layer, shares
+    keys between heads, is quantized, allows fewer than 16 tokens, or doesn't call its output
+    projection.
     """
     check_instance("model", model, nn.Module)
-    config: Any = getattr(model, "config", None)
-    heads = _num_heads(config)
-    layers = _find_layers(model, heads)
-    check_integer("layer", layer, 0, len(layers) - 1)
+    family = family_of(model)
+    attentions = family.layers(model)
+    check_integer("layer", layer, 0, len(attentions) - 1)
     check_positive("seconds", seconds)
     check_positive_integers(length=length)
-    if not heads:
-        raise ValueError(
-            f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}"
-        )
-    for attention in layers:
-        _check_projection(attention)
+    for attention in attentions:
+        _check_projection(getattr(attention, family.projection), attention.hidden_size)
     longest = longest_context(model) or max(length, SHORT)
     if longest < SHORT:
         raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
     length = min(length, longest)
 
-    report, different = _examine_layer(model, layers, layer, length, seconds)
+    report, different = _examine_layer(model, layer, length, seconds)
     if not different:
         return report
-    of_different, _ = _examine_layer(model, layers, different[0], length, seconds)
+    of_different, _ = _examine_layer(model, different[0], length, seconds)
     listed = alternatives([str(n) for n in different], "and")
     note = f"With the same queries, keys and values, layer {listed} computed something else."
     findings = list(report.findings)
@@ -110,14 +92,27 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     )
 
 
+def _check_projection(projection: Any, width: int) -> None:
+    """Raise ValueError unless a projection has plain weights, and keys for each head."""
+    weight = projection.weight
+    if not isinstance(weight, Tensor):
+        kind = type(projection)
+        raise ValueError(f"the projections must have plain weights, not quantized ones, got {kind}")
+    if len(weight) != 3 * width:
+        raise ValueError(
+            "keys that heads share, as with `multi_query`, can't be checked yet: queries, keys and "
+            f"values must be {3 * width} numbers, got {len(weight)}"
+        )
+
+
 def _examine_layer(
-    model: nn.Module, layers: Sequence["_Layer"], layer: int, length: int, seconds: float
+    model: nn.Module, layer: int, length: int, seconds: float
 ) -> tuple[Report, list[int]]:
     """The report on one layer, and the layers that return something else for the same input."""
-    attention = replace(layers[layer], others=layers)
+    attention = _Attention(model, layer)
     config: Any = model.config
     parameter = next(model.parameters())
-    family = str(getattr(config, "model_type", ""))
+    family = family_name(model)
     options = getattr(config, "attn_config", None)  # of MPT
     scale = getattr(options, "softmax_scale", None)
     # The sum of q . k and the bias is rounded, too: the longer the text, the more logits differ.
@@ -151,9 +146,9 @@ def _examine_layer(
     if is_rounded:
         sizes += f", judged by {SHORT} tokens, as longer texts are rounded more"
     tolerance = precision_of(parameter.dtype).absolute
-    different = [n for n, largest in attention.differences.items() if not largest <= tolerance]
-    is_everywhere = len(layers) > 1 and not different
-    where = f"all {len(layers)} layers" if is_everywhere else f"layer {layer}"
+    different = [n for n, largest in enumerate(attention.differences) if not largest <= tolerance]
+    is_everywhere = len(attention.differences) > 1 and not different
+    where = f"all {len(attention.differences)} layers" if is_everywhere else f"layer {layer}"
     notes = [f"{_state(report, where)} ({sizes})."]
     notes += [_note_on_training(family, exhibit) for exhibit in trained]
     notes += [*report.notes, *_notes_on_options(options)]
@@ -183,7 +178,7 @@ def _differences(
 
 
 def _rounded_far_away(
-    family: str, reader: AttentionReader, attention: "_Layer", length: int, expected: Expected
+    family: str, reader: AttentionReader, attention: "_Attention", length: int, expected: Expected
 ) -> list[Exhibit]:
     """Whether positions far away collide, as they did in training."""
     call = Call(Probe(attention.heads, 1, length), attention.head_dim, batch=1)
@@ -193,28 +188,6 @@ def _rounded_far_away(
         return []
     found = [] if bias is None else [finding.name for finding in bias.findings]
     return [exhibit for exhibit in EXHIBITS if family in exhibit.trained and exhibit.fault in found]
-
-
-def _num_heads(config: Any) -> int:
-    """The number of heads in a configuration, 0 if it doesn't say."""
-    for name in _HEADS:
-        if hasattr(config, name):
-            return int(getattr(config, name))
-    return 0
-
-
-def _check_projection(attention: "_Layer") -> None:
-    """Raise ValueError unless the projection has plain weights, and keys for each head."""
-    weight = attention.inputs.weight
-    if not isinstance(weight, Tensor):
-        kind = type(attention.inputs)
-        raise ValueError(f"the projections must have plain weights, not quantized ones, got {kind}")
-    expected = 3 * attention.heads * attention.head_dim
-    if len(weight) != expected:
-        raise ValueError(
-            f"the projection must return {expected} numbers, as keys aren't shared by heads, got "
-            f"{len(weight)}"
-        )
 
 
 def _note_on_training(family: str, exhibit: Exhibit) -> str:
@@ -263,25 +236,21 @@ def _state(report: Report, where: str) -> str:
     return f"ALiBi is on in {where}"
 
 
-@dataclass(frozen=True)
-class _Layer:
+class _Attention:
     """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim].
 
     All layers get the same, so all must return the same: `differences` has the largest difference
-    of each other layer so far.
+    of each layer so far.
     """
 
-    model: Any
-    inputs: Any  # the projection to queries, keys and values
-    output: Any
-    axis: int  # of these three, in [batch, length, heads, head_dim]
-    heads: int
-    others: Sequence["_Layer"] = ()  # all layers
-    differences: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def head_dim(self) -> int:
-        return int(self.output.weight.shape[1]) // self.heads  # [out, in]
+    def __init__(self, model: nn.Module, layer: int) -> None:
+        self.family: Family = family_of(model)
+        self.model = base_model(model)  # without the head, whose logits would be large
+        self.layers = self.family.layers(model)
+        self.layer = layer
+        self.differences = [0.0] * len(self.layers)
+        self.heads = int(getattr(self.layers[layer], self.family.heads))
+        self.head_dim = self.layers[layer].hidden_size // self.heads
 
     @torch.no_grad()
     def __call__(
@@ -313,11 +282,11 @@ class _Layer:
     ) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values.
 
-        Returns its output, and the input of the output projection.
+        Returns its output, and the input of the output projection of the layer.
         """
         captured: dict[nn.Module, Tensor] = {}
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
-        projected = torch.stack(parts, dim=self.axis).flatten(2)
+        projected = self.family.join(*parts)
         batch, length = parts[0].shape[:2]
         any_tokens = torch.zeros(batch, length, dtype=torch.long, device=projected.device)
         attention_mask = None if mask is None else mask.long()
@@ -328,40 +297,24 @@ class _Layer:
         def capture(module: nn.Module, arguments: Any, _named: Any) -> None:
             captured[module] = arguments[0]
 
+        outputs = [getattr(layer, self.family.output) for layer in self.layers]
         with ExitStack() as stack:
-            for layer in self.others or [self]:
-                stack.enter_context(layer.inputs.register_forward_hook(replace_projection))
-                stack.enter_context(hooked([layer.output], capture))
+            for layer in self.layers:
+                projection = getattr(layer, self.family.projection)
+                stack.enter_context(projection.register_forward_hook(replace_projection))
+            stack.enter_context(hooked(outputs, capture))
             output = self.model(
                 input_ids=any_tokens, attention_mask=attention_mask, use_cache=True, **cache
             )
-        if self.output not in captured:
+        own = outputs[self.layer]
+        if own not in captured:
             # BLOOM does so with `slow_but_exact` and `pretraining_tp` above 1.
             raise CannotCheck(
                 "model must call the output projection of its attention, whose input is read, got "
-                f"one that uses its weight alone: {type(self.output).__name__}"
+                f"one that uses its weight alone: {type(own).__name__}"
             )
-        attended = captured[self.output]
-        for number, other in enumerate(self.others):
-            difference = (captured.get(other.output, attended) - attended).abs().nan_to_num(0.0)
-            largest = max(float(difference.max()), self.differences.get(number, 0.0))
-            self.differences[number] = largest
+        attended = captured[own]
+        for number, module in enumerate(outputs):
+            difference = (captured.get(module, attended) - attended).abs().nan_to_num(0.0)
+            self.differences[number] = max(float(difference.max()), self.differences[number])
         return output, attended
-
-
-def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
-    """The attention of every layer. Raises ValueError if there is none that we know."""
-    base = getattr(model, "base_model", model)  # without the head, whose logits would be large
-    layers = []
-    for module in model.modules():
-        for names in _PROJECTIONS:
-            inputs = getattr(module, names.inputs, None)
-            output = getattr(module, names.output, None)
-            if isinstance(inputs, nn.Module) and isinstance(output, nn.Module):
-                layers.append(_Layer(base, inputs, output, names.axis, heads))
-    if not layers:
-        known = "; ".join(f"{names.inputs}, {names.output}" for names in _PROJECTIONS)
-        raise ValueError(
-            f"{type(model).__name__} has no attention layer with one of these projections: {known}"
-        )
-    return layers

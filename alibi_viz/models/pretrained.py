@@ -44,6 +44,8 @@ class Family:
         projection: where that has its projection to queries, keys and values at once.
         output: where it has its output projection.
         heads: where it has its number of heads.
+        kinds: the axis of queries, keys and values in the output of the projection, [batch, length,
+            ...] with three axes behind.
     """
 
     blocks = "h"
@@ -51,6 +53,7 @@ class Family:
     projection = "query_key_value"
     output = "dense"
     heads = "num_heads"
+    kinds = 3
 
     def layers(self, model: nn.Module) -> list[Any]:
         """The attention modules, first layer first."""
@@ -75,7 +78,11 @@ class Family:
 
         Each is [batch, length, heads, head_dim].
         """
-        return fused.unflatten(-1, (attention.num_heads, 3, -1)).unbind(3)
+        return fused.unflatten(-1, (attention.num_heads, 3, -1)).unbind(self.kinds)
+
+    def join(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The inverse of `split`, if heads don't share keys."""
+        return torch.stack([query, key, value], dim=self.kinds).flatten(2)
 
     def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """The bias that a module receives, and which keys are visible.
@@ -106,11 +113,12 @@ class Mpt(Family):
     projection = "Wqkv"
     output = "out_proj"
     heads = "n_heads"
+    kinds = 2
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
         if attention.clip_qkv:
             fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
-        query, key, value = fused.unflatten(-1, (3, attention.n_heads, -1)).unbind(2)
+        query, key, value = fused.unflatten(-1, (3, attention.n_heads, -1)).unbind(self.kinds)
         own_scale = attention.softmax_scale * math.sqrt(attention.head_dim)
         return query * own_scale, key, value
 

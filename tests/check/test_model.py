@@ -25,11 +25,9 @@ FAMILIES = {
         USUAL,
         {"alibi": True, "multi_query": False, "parallel_attn": False},
     ),
-    # The default of the intermediate size is that of 20 billion parameters.
-    "gpt_neox": ("GPTNeoXConfig", USUAL, {"intermediate_size": 64}),
 }
 # The transformers' code of each family that is right
-IMPLEMENTATIONS = {"bloom": "eager", "mpt": "eager", "falcon": "sdpa", "gpt_neox": "sdpa"}
+IMPLEMENTATIONS = {"bloom": "eager", "mpt": "eager", "falcon": "sdpa"}
 
 
 def build(family, heads=4, implementation="", **options):
@@ -172,13 +170,6 @@ def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(
     assert names(check.model(build("falcon", heads=12), length=16)) == {"bias multiplied"}
 
 
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_model_with_rotary_positions_has_no_alibi(implementation):
-    report = check.model(build("gpt_neox", implementation=implementation), length=16)
-    assert names(report) == {"no bias", "content depends on position"}
-    assert "ALiBi is off in all 2 layers" in str(report)
-
-
 def test_a_layer_that_computes_something_else_is_found_and_examined():
     model = build("bloom")
     model.transformer.h[1].self_attention.beta = 0.0  # the factor of its bias
@@ -227,15 +218,6 @@ def test_a_model_that_does_not_finish_is_said_to_fail():
 # Models that can't be checked
 
 
-class Layer(nn.Module):
-    """Projections as MPT names them, in a model without a configuration."""
-
-    def __init__(self):
-        super().__init__()
-        self.Wqkv = nn.Linear(4, 12)
-        self.out_proj = nn.Linear(4, 4)
-
-
 @each_case(
     ("make", "options", "message"),
     {
@@ -249,16 +231,20 @@ class Layer(nn.Module):
             {},
             "the model must allow 16 tokens, got 15",
         ),
-        "no attention": (
+        "another model": (
             partial(nn.Linear, 4, 4),
             {},
-            "Linear has no attention layer with one of these projections",
+            "model must be one of bloom, falcon, mpt, got 'Linear'",
         ),
-        "no configuration": (Layer, {}, "config must have one of num_attention_heads"),
+        "a falcon without ALiBi": (
+            partial(build, "falcon", alibi=False),
+            {},
+            "this falcon model was configured without ALiBi",
+        ),
         "shared keys": (
             partial(build, "falcon", multi_query=True, new_decoder_architecture=False),
             {},
-            "the projection must return 192 numbers, as keys aren't shared by heads, got",
+            "keys that heads share, as with `multi_query`, can't be checked yet",
         ),
     },
 )
