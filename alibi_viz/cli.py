@@ -13,11 +13,13 @@ import argparse
 import faulthandler
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,8 @@ CHECK_OPTIONS = {
     "softcap": "--softcap",
     "seconds": "--seconds",
 }
+# An argument of the checker in Python, as a report advises it: `decoding=False`, `num_heads=[8]`
+_ARGUMENT = re.compile(r"\b(?P<name>\w+)=(?P<value>True|False|\[\d+\]|'\w+'|[\d.]*\d|)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,8 +186,22 @@ def _check(options: argparse.Namespace) -> int:
         report = check_vectors(options.vectors)
     else:
         report = _check_function(options)
-    print(report)
+    print(_in_shell_words(str(report)))
     return 0 if report.ok else 1
+
+
+def _in_shell_words(report: str) -> str:
+    """A report that advises options instead of arguments in Python."""
+
+    def option(argument: re.Match[str]) -> str:
+        name, value = argument["name"], argument["value"].strip("[]'")
+        if name not in CHECK_OPTIONS:
+            return argument[0]
+        if value in ("True", "False"):
+            return CHECK_OPTIONS[name].replace("--", "--" if value == "True" else "--no-", 1)
+        return f"{CHECK_OPTIONS[name]} {value}".rstrip()
+
+    return _ARGUMENT.sub(option, report)
 
 
 def _check_function(options: argparse.Namespace) -> check.Report:
@@ -202,6 +220,7 @@ def _check_function(options: argparse.Namespace) -> check.Report:
     with _end_process_after(seconds):
         function = load_function(options.function)
 
+    @wraps(function, updated=())
     def limited(*arguments: Any) -> Any:
         with _end_process_after(seconds + GRACE):
             return function(*arguments)

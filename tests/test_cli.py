@@ -55,6 +55,19 @@ def test_check_names_faults_and_has_a_status(arguments, status, message, capsys)
     assert message in capsys.readouterr().out
 
 
+ADVICE = """pass `decoding=False` or `num_heads=[8]`, `padding='left'`, `causal=True`, `scale=`;
+pass softcap=50. Here x=3 stays."""
+IN_SHELL = """pass `--no-decoding` or `--heads 8`, `--padding left`, `--causal`, `--scale`;
+pass --softcap 50. Here x=3 stays."""
+
+
+def test_a_report_advises_options_of_the_command(capsys, monkeypatch):
+    report = check.Report("mine", [], notes=[ADVICE])
+    monkeypatch.setattr(check, "attention", create_autospec(check.attention, return_value=report))
+    main(["check", "alibi_viz:alibi_attention"])
+    assert IN_SHELL in capsys.readouterr().out
+
+
 @pytest.fixture
 def checker(monkeypatch):
     """In place of the checker of attention."""

@@ -48,6 +48,12 @@ class AttentionTrace:
     # softmax of the logits over the keys; zeros for a query without any visible key
     weights: Tensor
 
+    def __repr__(self) -> str:
+        """The shapes, because the numbers fill screens."""
+        steps = ("content", "bias", "logits", "weights")
+        shapes = [f"{step}={list(getattr(self, step).shape)}" for step in steps]
+        return f"AttentionTrace({', '.join(shapes)})"
+
     def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
         """How many steps back each head sees, for every query up to a share of its weight.
 

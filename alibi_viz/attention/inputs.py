@@ -237,7 +237,8 @@ class AttentionInputs(NamedTuple):
         batch, heads, queries, _ = self.query.shape
         keys = self.key_length
 
-        self._check_tensor("slopes", "floating-point", "[heads]", [heads])
+        of_query = f", with a query [batch, heads, query, head_dim] of {list(self.query.shape)}"
+        self._check_tensor("slopes", "floating-point", "[heads]", [heads], hint=of_query)
         if self.slopes is not None:
             check_slopes("slopes", self.slopes)
         self._check_tensor("key_padding_mask", "bool", "[batch, key]", [batch, keys])
@@ -295,8 +296,10 @@ class AttentionInputs(NamedTuple):
             expected = f"[batch, heads, key, head_dim] = {list(key.shape)}"
             raise ValueError(f"value must be {expected}, got shape {list(self.value.shape)}")
 
-    def _check_tensor(self, name: str, dtype: str, axes: str, *shapes: list[int]) -> None:
-        """Check a tensor that is None or has one of the shapes."""
+    def _check_tensor(
+        self, name: str, dtype: str, axes: str, *shapes: list[int], hint: str = ""
+    ) -> None:
+        """Check a tensor that is None or has one of the shapes, which the `hint` explains."""
         tensor = getattr(self, name)
         if tensor is None:
             return
@@ -305,7 +308,7 @@ class AttentionInputs(NamedTuple):
         # Compared one by one, because torch.compile doesn't look into `in`.
         if all(shape != allowed for allowed in shapes):
             expected = " or ".join(map(str, shapes))
-            raise ValueError(f"{name} must be {axes} = {expected}, got shape {shape}")
+            raise ValueError(f"{name} must be {axes} = {expected}, got shape {shape}{hint}")
         self._check_device(name, tensor)
 
     def _check_attn_mask(self, full_shape: list[int]) -> None:

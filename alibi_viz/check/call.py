@@ -1,8 +1,11 @@
 """Call somebody else's function with a time limit, and turn whatever it returns into a tensor."""
 
+import re
 import threading
+import traceback
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +18,10 @@ from alibi_viz.check.report import Finding
 
 R = TypeVar("R")
 _SHOWN = 300  # characters of an error message
+# Files of installed packages, of the checker, and of no file at all
+_OTHERS = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]alibi_viz[/\\](check[/\\]|cli)|^<(?!your)"
+)
 # Dtypes of arrays that are kept, by their names in NumPy
 _KEPT_DTYPES = {
     "float32": torch.float32,
@@ -75,7 +82,8 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     if errors and isinstance(errors[0], Unusable):
         raise Unusable(errors[0].fault, f"{description}: {errors[0]}")
     if errors:
-        raise Unusable("raises an error", f"{description}: {_message(errors[0])}") from errors[0]
+        message = f"{description}: {_message(errors[0])}{_place(errors[0])}"
+        raise Unusable("raises an error", message) from errors[0]
     if not results:
         raise Unusable("does not finish", f"{description}: no result after {seconds:g} seconds")
     return results[0]
@@ -86,9 +94,12 @@ class Failures:
 
     def __init__(self) -> None:
         self.by_fault: dict[str, dict[Call, str]] = {}
+        self.causes: dict[str, BaseException] = {}  # the first error of a fault
 
     def add(self, call: Call, error: Unusable) -> None:
         self.by_fault.setdefault(error.fault, {})[call] = str(error)
+        if error.__cause__ is not None:
+            self.causes.setdefault(error.fault, error.__cause__)
 
     def drop(self, calls: Collection[Call]) -> None:
         """Forget that these calls failed."""
@@ -107,7 +118,8 @@ class Failures:
         findings = []
         for fault, messages in self.by_fault.items():
             first_message = next(iter(messages.values()))
-            findings.append(Finding(fault, with_condition(first_message, list(messages), right)))
+            evidence = with_condition(first_message, list(messages), right)
+            findings.append(Finding(fault, evidence, self.causes.get(fault)))
         return findings
 
 
@@ -172,6 +184,15 @@ def _from_array(value: Any) -> Tensor:
         raise TypeError(f"expected real numbers, got {array.dtype}")
     dtype = _KEPT_DTYPES.get(array.dtype.name, torch.float64)
     return torch.from_numpy(array.astype(np.float64)).to(dtype)
+
+
+def _place(error: BaseException) -> str:
+    """Where the caller's own code raised an error, in words: its deepest line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _OTHERS.search(frame.filename)]
+    if not own:
+        return ""
+    return f", in {own[-1].name} ({Path(own[-1].filename).name}, line {own[-1].lineno})"
 
 
 def _message(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """Check slopes, biases and attention functions of any library."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -71,6 +72,9 @@ def slopes(
     (False, ['first slope is 1'])
     """
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds)
+    wrong_kind = _wrong_kind(function, subject, "num_heads")
+    if wrong_kind is not None:
+        return wrong_kind
     relative_tolerance = 2e-6
 
     # Only the number of heads counts.
@@ -143,6 +147,9 @@ def bias(
     subject, heads, reference = _check_arguments(
         function, num_heads, slopes, seconds, length, **flags
     )
+    wrong_kind = _wrong_kind(function, subject, "num_heads", "query_length", "key_length")
+    if wrong_kind is not None:
+        return wrong_kind
     expected = Expected(reference, causal)
     further = _further_heads(reference) if num_heads is USUAL_HEADS else []
 
@@ -262,6 +269,10 @@ def attention(
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
+    inputs = ("query", "key", "value", "mask") if padding else ("query", "key", "value")
+    wrong_kind = _wrong_kind(function, subject, *inputs)
+    if wrong_kind is not None:
+        return wrong_kind
     expected = Expected(reference, causal, window, scale, softcap, group_size)
     reader = AttentionReader(function, layout, dtype, convert, seconds)
     sides = _sides(padding)
@@ -394,6 +405,24 @@ def _sides(padding: object) -> tuple[str, ...]:
     return (padding,)
 
 
+def _wrong_kind(function: Callable[..., Any], name: str, *handed_in: str) -> Report | None:
+    """A report that says so if a function can't take as many arguments as a check hands in."""
+    inner = inspect.unwrap(function)
+    if inspect.isclass(inner):
+        evidence = f"{name} is a class"
+        return Report(name, [Finding("wrong kind of function", evidence)])
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a function in C
+        return None
+    try:
+        signature.bind(*handed_in)
+    except TypeError as error:
+        evidence = f"{name}{signature} is called with ({', '.join(handed_in)}): {error}"
+        return Report(name, [Finding("wrong kind of function", evidence)])
+    return None
+
+
 def _check_arguments(
     function: Any,
     num_heads: Any,
@@ -405,7 +434,7 @@ def _check_arguments(
     """The function's name, the head counts, and the correct slopes. Raises TypeError or
     ValueError."""
     if not callable(function):
-        raise TypeError(f"function must be callable, got {function!r}")
+        raise TypeError(f"function must be callable, got {type(function).__name__}")
     arguments.check_positive("seconds", seconds)
     arguments.check_positive_integers(length=length)
     for name, flag in flags.items():

@@ -326,14 +326,12 @@ class Naming:
             return None
         if findings and gives:
             return Explanation(findings, content.expected, gives[:1])
-        of_heads = self._with_other_heads(bias, calls[0])
-        if of_heads is not None:
-            return of_heads
-        if self.expected.softcap is None and not bias.findings:
+        other = self._with_other_heads(bias, calls[0])
+        if other is None and self.expected.softcap is None and not bias.findings:
             self._look_for_a_cap(calls[0])
-        if content.findings and self.named.design is None:
-            return Explanation(findings, None, calls)
-        return None
+        if other is None and self.named.design is None and content.findings:
+            other = Explanation(findings, None, calls)
+        return other
 
     def _with_other_heads(self, bias: Bias, call: Call) -> Explanation | None:
         sample = self.sweep.answers[call]
@@ -373,7 +371,7 @@ def representatives(calls: Sequence[Call]) -> list[Call]:
     number of heads and size of a head, with a cache and without, and the longest."""
     candidates = [call for call in calls if not call.is_padded] or list(calls)
     candidates = [call for call in candidates if not call.large] or candidates
-    by_size = sorted(candidates, key=lambda call: (call.probe.key_length, call.probe))
+    by_size = sorted(candidates, key=lambda call: call.probe.key_length)
     # One query tells little, and so do few keys.
     by_size.sort(key=lambda call: call.probe.query_length == 1)
     by_size.sort(key=lambda call: call.probe.key_length < _FEWEST_KEYS)

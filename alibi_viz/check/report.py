@@ -44,6 +44,8 @@ class Finding:
 
     name: str
     evidence: str
+    # What the checked function raised, if that is the fault
+    error: BaseException | None = field(default=None, compare=False, repr=False)
 
     @property
     def seen_in(self) -> list[Exhibit]:
@@ -93,9 +95,13 @@ class Report:
         return not self.findings
 
     def raise_for_faults(self) -> None:
-        """Raise AlibiFaultError with the report as its message, unless the check found nothing."""
+        """Raise AlibiFaultError with the report as its message, unless the check found nothing.
+
+        Its cause is the first error of the checked function.
+        """
         if self.findings:
-            raise AlibiFaultError(str(self))
+            errors = [finding.error for finding in self.findings if finding.error is not None]
+            raise AlibiFaultError(str(self)) from next(iter(errors), None)
 
     def __str__(self) -> str:
         verdict = "no fault found" if self.ok else count(len(self.findings), "fault")

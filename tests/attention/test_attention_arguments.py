@@ -129,3 +129,15 @@ def test_an_option_that_fits_is_taken(option):
     options = {option: VALID.get(option, False)}
     choose_backend(QUERY, KEY, VALID["slopes"], **options)
     attention_trace(QUERY, KEY, VALID["slopes"], **options)
+
+
+def test_slopes_of_another_number_of_heads_show_the_axes_of_the_query():
+    query = torch.zeros(1, 16, 8, 4)  # [batch, length, heads, head_dim]
+    message = r"\[16\], got shape \[8\], with a query \[batch, heads, .* of \[1, 16, 8, 4\]"
+    with pytest.raises(ValueError, match=message):
+        alibi_attention(query, query, query, alibi_slopes(8))
+
+
+def test_a_trace_is_shown_by_its_shapes():
+    trace = attention_trace(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 5, 4), alibi_slopes(2))
+    assert repr(trace).startswith("AttentionTrace(content=[1, 2, 3, 5], bias=")

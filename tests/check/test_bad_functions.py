@@ -14,6 +14,10 @@ from tests.largest_tensor import LargestTensor
 from tests.rows import each_case
 
 
+def attend_without_a_mask(query, key, value):
+    return attend(query, key, value)
+
+
 @pytest.fixture
 def end_of_test():
     """What a function that hangs waits for, so that its thread ends."""
@@ -121,7 +125,49 @@ def test_an_error_whose_text_raises_is_told_by_its_type():
         raise UnprintableError
 
     (finding,) = check.slopes(slopes, num_heads=[8]).findings
-    assert finding.evidence == "8 heads: UnprintableError"
+    assert finding.evidence.startswith("8 heads: UnprintableError, in slopes (")
+
+
+def first_helper(table):
+    return table["slopes"]
+
+
+def test_an_error_is_told_with_the_deepest_line_of_the_callers_code():
+    def slopes(heads):
+        return first_helper({})
+
+    report = check.slopes(slopes, num_heads=[8])
+    (finding,) = report.findings
+    line = first_helper.__code__.co_firstlineno + 1
+    place = f"in first_helper (test_bad_functions.py, line {line})"
+    assert finding.evidence == f"8 heads: KeyError: 'slopes', {place}"
+    with pytest.raises(check.AlibiFaultError) as raised:
+        report.raise_for_faults()
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+class AttentionModule(torch.nn.Module):
+    def forward(self, query, key, value):
+        return attend(query, key, value)
+
+
+@each_case(
+    ("checker", "function", "words"),
+    {
+        "slopes": (check.attention, alibi_slopes, "is called with (query, key, value): too many"),
+        "one number": (check.bias, lambda heads: heads, "called with (num_heads, query_length"),
+        "no mask": (partial(check.attention, padding=True), attend_without_a_mask, "value, mask)"),
+        "class": (check.attention, AttentionModule, "AttentionModule is a class"),
+    },
+)
+def test_a_function_of_another_kind_is_told_so(checker, function, words):
+    (finding,) = checker(function).findings
+    assert finding.name == "wrong kind of function"
+    assert words in finding.evidence
+
+
+def test_a_module_is_a_function():
+    check.attention(AttentionModule(), num_heads=[8], length=16).raise_for_faults()
 
 
 def test_an_error_of_many_lines_is_quoted_in_one():
@@ -129,7 +175,7 @@ def test_an_error_of_many_lines_is_quoted_in_one():
         raise ValueError("expected\n    8 heads\n    or 16")
 
     (finding,) = check.slopes(slopes, num_heads=[8]).findings
-    assert finding.evidence == "8 heads: ValueError: expected 8 heads or 16"
+    assert finding.evidence.startswith("8 heads: ValueError: expected 8 heads or 16, in slopes (")
 
 
 @pytest.fixture
@@ -286,7 +332,7 @@ def report_of_two_faults():
     return check.attention(equal_slopes_for_at_most_8_heads, "hld", num_heads=[8, 12], length=64)
 
 
-def test_two_faults_in_the_right_layout_are_no_wrong_layout():
+def test_two_faults_are_both_named():
     report = report_of_two_faults()
     found = [finding.name for finding in report.findings]
     assert found == ["raises an error", "heads share a slope"]
@@ -295,7 +341,8 @@ def test_two_faults_in_the_right_layout_are_no_wrong_layout():
 def test_an_error_is_quoted_with_the_numbers_of_heads_that_raise_it():
     report = report_of_two_faults()
     error = report.findings[0]
-    assert error.evidence.endswith("ValueError: at most 8 heads (only with 12 heads)")
+    assert "ValueError: at most 8 heads" in error.evidence
+    assert error.evidence.endswith("(only with 12 heads)")
 
 
 # Layouts

@@ -438,6 +438,7 @@ def test_every_fault_has_a_test():
         "random result",
         "slopes of another number of heads",
         "wrong gradient",
+        "wrong kind of function",
         "wrong mask",
     }
     assert tested | elsewhere == set(check.FAULTS)

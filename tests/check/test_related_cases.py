@@ -179,6 +179,19 @@ def forgets_whole_blocks(query, key, value, mask=None):
     return attend(query, key, value, mask=masked)
 
 
+def steeper_with_padding(query, key, value, mask=None):
+    """The bias is bent, so no formula gives it."""
+    bias = linear(query.shape[1], query.shape[2], key.shape[2])
+    bent = bias if mask is None else -bias.square() / 100 + bias
+    return attend(query, key, value, bias=bent, mask=mask)
+
+
+def test_padding_that_changes_the_bias_is_named():
+    (finding,) = check.attention(steeper_with_padding, padding="left", **SMALL).findings
+    assert finding.name == "padding changes the bias"
+    assert "right without padding" in finding.evidence
+
+
 def mask_of_the_first_sequence(query, key, value, mask=None):
     return attend(query, key, value, mask=None if mask is None else mask[:1].expand_as(mask))
 
@@ -281,9 +294,9 @@ def first_keys_of_a_cache_lost(query, key, value):
 @each_case(
     ("function", "length", "words"),
     {
-        "chunks": (in_chunks_of_8, 16, "sees keys 8 to 14, expected keys 0 to 14"),
+        "chunks": (in_chunks_of_8, 16, "sees key 8, expected keys 0 to 8"),
         "every other key": (every_other_key, 16, "sees 8 keys from 1 to 15"),
-        "cache": (first_keys_of_a_cache_lost, 17, "sees keys 1 to 14, expected keys 0 to 14"),
+        "cache": (first_keys_of_a_cache_lost, 17, "sees keys 1 to 12, expected keys 0 to 12"),
     },
 )
 def test_a_wrong_mask_is_told_by_the_keys_that_a_query_sees(function, length, words):
@@ -356,6 +369,21 @@ def keys_in_reverse_order(heads, queries, keys):
     return linear(heads, keys, keys).flip(-1)[:, -queries:]
 
 
+def keys_of_pages_in_reverse(heads, queries, keys):
+    """Pages of 8 keys, the last one first."""
+    pages = torch.arange(keys).split(8)
+    order = torch.cat(pages[::-1])
+    distance = (torch.arange(keys - queries, keys)[:, None] - order).abs()
+    return -alibi_slopes(heads)[:, None, None] * distance
+
+
+def queries_that_restart(heads, queries, keys):
+    """Each chunk of 32 queries counts from its own first one."""
+    query = torch.arange(queries) % 32 + keys - queries
+    distance = (query[:, None] - torch.arange(keys)).abs()
+    return -alibi_slopes(heads)[:, None, None] * distance
+
+
 def bent_by_tanh(heads, queries, keys):
     return 10 * (linear(heads, queries, keys) / 10).tanh()
 
@@ -377,6 +405,8 @@ def bent_by_tanh(heads, queries, keys):
         ),
         "largest bias": (biases_down_to_minus_5, "length cap", "no bias is larger than 5"),
         "reverse order": (keys_in_reverse_order, "mirrored keys", ""),
+        "pages": (keys_of_pages_in_reverse, "keys in another order", ""),
+        "chunks of queries": (queries_that_restart, "queries at other positions", ""),
         "tanh": (bent_by_tanh, "unknown fault", ""),
     },
 )
