@@ -18,7 +18,6 @@ from torch import Tensor
 from alibi_viz.check.expected import Expected, Places, Slopes
 from alibi_viz.check.probe import Observation
 
-_SMALLEST_STEP = 2  # tokens
 Parts = Mapping[str, Any]  # of `Expected`, by their names
 Seen = Sequence[Observation]
 
@@ -44,20 +43,11 @@ def _capped(cap: int, places: Places) -> Tensor:
     return places.back.clamp(-cap, cap)
 
 
-def _capped_bias(largest: float, slopes: Slopes, places: Places) -> Tensor:
-    distance = largest / _without_zeros(slopes, places)
-    return places.back.sign() * places.back.abs().minimum(distance)
-
-
-def _stairs(changes: Sequence[int], height: int, places: Places) -> Tensor:
-    """How many of the changes lie between a query and a key, each of this height."""
+def _stairs(changes: Sequence[int], places: Places) -> Tensor:
+    """How many of the changes lie between a query and a key."""
     distance = places.back.abs().contiguous()
     ends = torch.tensor(changes, dtype=torch.float64)
-    return places.back.sign() * height * torch.searchsorted(ends, distance, right=True)
-
-
-def _between_blocks(size: int, places: Places) -> Tensor:
-    return (places.query / size).floor() - (places.key / size).floor()
+    return places.back.sign() * torch.searchsorted(ends, distance, right=True)
 
 
 def _from_read_positions(positions: Mapping[Any, Tensor], places: Places) -> Tensor:
@@ -166,30 +156,11 @@ def _cap(seen: Seen, expected: Expected) -> int | None:
     return changes[-1] if changes and changes[-1] < largest_distance else None
 
 
-def _largest_bias(seen: Seen, expected: Expected) -> tuple[float, Slopes] | None:
-    """The size up to which the bias of the steepest head grows, and the correct slopes."""
-    observation = _longest(seen)
-    if observation.probe.key_length < _SMALLEST_STEP + 1:
-        return None
-    by_distance = observation.log_weights[:, -1].flip(-1)
-    first_step = by_distance[:, 0] - by_distance[:, 1]
-    steepest = by_distance[first_step.argmax()]
-    is_readable = float(steepest[-1]) > observation.precision.floor + 1
-    goes_on = float((steepest[-1] - steepest[-2]).abs()) > observation.precision.absolute / 10
-    if goes_on or not is_readable:
-        return None
-    return float(steepest[0] - steepest[-1]), expected.slopes
-
-
-def _step(seen: Seen, expected: Expected) -> tuple[list[int], int] | None:
-    """The distances at which the bias changes, and how far they are apart."""
+def _steps(seen: Seen, expected: Expected) -> list[int] | None:
+    """The distances at which the bias changes, if it doesn't at each."""
     changes = _changes(_longest(seen))
-    if not changes or changes == list(range(1, len(changes) + 1)):
-        return None
-    size = 2 * changes[0] - 1
-    if len(changes) > 1:
-        size = round((changes[-1] - changes[0]) / (len(changes) - 1))
-    return (changes, size) if size >= _SMALLEST_STEP else None
+    is_usual = changes == list(range(1, len(changes) + 1))
+    return changes if changes and not is_usual else None
 
 
 def _window(seen: Seen, expected: Expected) -> int | None:
@@ -253,9 +224,7 @@ class Entry:
 
 
 _CAP = "the bias is the same from distance {} on"
-_LARGEST = "no bias is larger than {0[0]:.3g}"
-_STEPS = "the bias changes in steps of {0[1]} tokens"
-_BLOCKS = "{0[1]} neighboring positions count as one"
+_STEPS = "the bias changes at distance {0[0]} for the first time"
 _WINDOW = "a query sees at most {} keys"
 _UNSIGNED: Parts = {"ahead": torch.abs}
 
@@ -264,23 +233,8 @@ _FAULTS = [
     Entry("wrong corner of the cache", {"distance": _from_the_first_query}),
     Entry("square root of the distance", {"distance": _square_root}),
     Entry("length cap", lambda cap: {"distance": partial(_capped, cap)}, _cap, _CAP),
-    Entry(
-        "length cap",
-        lambda largest: {"distance": partial(_capped_bias, *largest)},
-        _largest_bias,
-        _LARGEST,
-    ),
     Entry("mirrored keys", {"distance": _from_the_last_key}),
-    Entry(
-        "distance in steps", lambda step: {"distance": partial(_stairs, step[0], 1)}, _step, _STEPS
-    ),
-    Entry("distance in steps", lambda step: {"distance": partial(_stairs, *step)}, _step, _STEPS),
-    Entry(
-        "distance in steps",
-        lambda step: {"distance": partial(_between_blocks, step[1])},
-        _step,
-        _BLOCKS,
-    ),
+    Entry("distance in steps", lambda steps: {"distance": partial(_stairs, steps)}, _steps, _STEPS),
     Entry("window", lambda _: {"window": None}, _declared_window, ""),
     Entry("window", lambda keys: {"window": keys}, _window, _WINDOW),
 ]

@@ -178,9 +178,13 @@ def attention_calls(
     heads_in_turn = list(islice(cycle(num_heads), _HEADS_IN_A_CYCLE))
     head_dims_in_turn = list(islice(cycle(head_dims), _HEAD_DIMS_IN_A_CYCLE))
 
+    usual = _usual_sizes(decoding, length)
+
     def call(n: int, queries: int, keys: int) -> Call:
         # The same number of heads twice, so that a cache is used for another size
         heads = heads_in_turn[n // 2 % len(heads_in_turn)]
+        if (queries, keys) in usual:
+            heads = num_heads[0]  # a report shows these
         batch = batches[n % len(batches)]
         size = keys * max(queries, *head_dims)
         if batch * heads * size > _MOST_NUMBERS:
@@ -220,9 +224,13 @@ def attention_calls(
 def bias_calls(num_heads: Sequence[int], *, decoding: bool, length: int) -> list[Call]:
     """The calls of a sweep of a bias function."""
     heads_in_turn = list(islice(cycle(num_heads), _HEADS_IN_A_CYCLE))
+    usual = _usual_sizes(decoding, length)
     calls = []
     for n, (queries, keys) in enumerate(_sizes(decoding, length)):
-        calls.append(Call(Probe(heads_in_turn[n // 2 % len(heads_in_turn)], queries, keys)))
+        heads = heads_in_turn[n // 2 % len(heads_in_turn)]
+        if (queries, keys) in usual:
+            heads = num_heads[0]  # a report shows these
+        calls.append(Call(Probe(heads, queries, keys)))
     calls += [Call(Probe(heads, SHORT, SHORT)) for heads in num_heads[_HEADS_IN_A_CYCLE:]]
     repeated = calls[_REPEATED - 1 :: -1]
     return calls + [replace(made, after_longer=True) for made in repeated]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from alibi_viz.check.expected import Expected, Group, Slopes
 from alibi_viz.check.gallery.published_slopes import first_slope_is_one
+from alibi_viz.check.plan import NO_HEAD_DIM
 from alibi_viz.check.report import Finding
 from alibi_viz.slopes import alibi_slopes
 
@@ -23,8 +24,6 @@ FaultNames = tuple[str, ...]
 
 ByGroup = Mapping[Group, Tensor]  # {group: [heads]}
 
-# Sizes of a head that are tried if it is unknown
-_HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 # The dtypes to which slopes may have been rounded, by their faults
 _ROUNDINGS: list[tuple[FaultNames, torch.dtype]] = [
     ((), torch.float64),
@@ -199,19 +198,16 @@ def _explanations(
                 yield (*faults, *by_fitted.faults), partial(_multiplied, scheme, dtype, by_fitted)
 
 
-@dataclass(frozen=True)
-class _Factor:
+class _Factor(NamedTuple):
     """What multiplies a bias: a number, and perhaps 1 / sqrt(head_dim)."""
 
     faults: FaultNames
     number: float
     is_scaled: bool = False
-    guessed_head_dim: int = 0  # if that of the calls is unknown
 
     def of(self, group: Group) -> Tensor:
         """The factor of each head of a group, [heads]."""
-        head_dim = group.head_dim or self.guessed_head_dim
-        scaling = head_dim**-0.5 if self.is_scaled else 1.0
+        scaling = group.head_dim**-0.5 if self.is_scaled else 1.0
         return torch.full((group.num_heads,), self.number * scaling, dtype=torch.float64)
 
 
@@ -221,20 +217,14 @@ def _multiplied(scheme: "Scheme", dtype: torch.dtype, factor: _Factor, group: Gr
 
 def _factors(slopes: ByGroup) -> Iterator[_Factor]:
     """The factors with a name, the positive ones first."""
-    is_known = _knows_head_dim(slopes)
-    guesses = (0,) if is_known else _HEAD_DIMS
+    is_known = all(group.head_dim != NO_HEAD_DIM for group in slopes)
     scaled = ("bias before scaling",)
-    for sign, reversed_sign in ((1, ()), (-1, ("sign reversed",))):
-        yield _Factor(reversed_sign, sign)
-        for guess in guesses:
-            yield _Factor((*reversed_sign, *scaled), sign, True, guess)
-        yield _Factor((*reversed_sign, "added twice"), 2 * sign)
-        if is_known:  # with guessed sizes, twice the factor of one is that of another
-            yield _Factor((*reversed_sign, "added twice", *scaled), 2 * sign, True)
-
-
-def _knows_head_dim(slopes: ByGroup) -> bool:
-    return all(group.head_dim for group in slopes)
+    for sign, negative in ((1, ()), (-1, ("sign reversed",))):
+        yield _Factor(negative, sign)
+        yield _Factor((*negative, "added twice"), 2 * sign)
+        if is_known:
+            yield _Factor((*negative, *scaled), sign, is_scaled=True)
+            yield _Factor((*negative, "added twice", *scaled), 2 * sign, is_scaled=True)
 
 
 Scheme = Callable[[Group], Tensor]  # the slopes of a group, float64 [heads]
@@ -275,8 +265,8 @@ def _schemes(
             yield ("slopes of a head slice",), partial(_first_slice, correct, parts)
             yield ("heads share a slope",), partial(_of_key_heads, correct, parts)
             yield ("heads share a slope",), partial(_first_of_key_heads, correct, parts)
-    for head_dim in [0] if _knows_head_dim(slopes) else _HEAD_DIMS:
-        yield ("bias before scaling",), partial(_divided_by_model_width, correct, head_dim)
+    if all(group.head_dim != NO_HEAD_DIM for group in slopes):
+        yield ("bias before scaling",), partial(_divided_by_model_width, correct)
     yield ("heads in another order",), reordered
     have_bias = [bool((values.abs() > smallest).any()) for values in slopes.values()]
     if all(have_bias):
@@ -357,10 +347,6 @@ def _one_slope(slopes: ByGroup, group: Group) -> Tensor:
     return slopes[group][:1].expand(group.num_heads)
 
 
-def _divided_by_model_width(correct: Slopes, guess: int, group: Group) -> Tensor:
-    """The bias was divided by the square root of d_model, the width of all heads together.
-
-    `guess` is the size of a head if it is unknown.
-    """
-    head_dim = group.head_dim or guess
-    return correct(group.num_heads) * (head_dim * group.num_heads) ** -0.5
+def _divided_by_model_width(correct: Slopes, group: Group) -> Tensor:
+    """The bias was divided by the square root of d_model, the width of all heads together."""
+    return correct(group.num_heads) * (group.head_dim * group.num_heads) ** -0.5

@@ -153,14 +153,6 @@ def twice_while_decoding(heads, queries, keys):
     return factor * right_bias(heads, queries, keys)
 
 
-def divided_by_model_width(heads, queries, keys):
-    return right_bias(heads, queries, keys) / (64 * heads) ** 0.5
-
-
-def divided_by_head_dim(head_dim, heads, queries, keys):
-    return right_bias(heads, queries, keys) / head_dim**0.5
-
-
 def divided_by_keys(heads, queries, keys):
     """For 16 keys, this is 1 / sqrt(256)."""
     return right_bias(heads, queries, keys) / keys
@@ -217,10 +209,6 @@ BIASES = {
     "only while decoding": ("no bias", only_while_decoding, {}),
     "0": ("no bias", no_bias, {}),
     "twice while decoding": ("added twice", twice_while_decoding, {}),
-    "divided by sqrt(d_model)": ("bias before scaling", divided_by_model_width, {}),
-    "divided by sqrt(8)": ("bias before scaling", partial(divided_by_head_dim, 8), {}),
-    "divided by sqrt(80)": ("bias before scaling", partial(divided_by_head_dim, 80), {}),
-    "divided by sqrt(256)": ("bias before scaling", partial(divided_by_head_dim, 256), {}),
     "positions in bfloat16": (
         "colliding positions",
         colliding(1, torch.bfloat16),
@@ -287,6 +275,11 @@ def no_bias_below_600_keys(query, key, value):
     return attend(query, key, value, factor=float(has_bias))
 
 
+def bias_divided_by_model_width(query, key, value):
+    width = query.shape[1] * query.shape[3]
+    return attend(query, key, value, factor=width**-0.5)
+
+
 def bias_divided_by_keys(query, key, value):
     return attend(query, key, value, factor=1 / key.shape[2])
 
@@ -345,6 +338,7 @@ def values_of_another_sequence_beyond_100_keys(query, key, value):
 
 # As BIASES, with 8 heads unless the options have others
 ATTENTION = {
+    "divided by sqrt(d_model)": ("bias before scaling", bias_divided_by_model_width, {}),
     # Not "while decoding", although the long calls have few queries
     "no bias below 600 keys": (
         "no bias",

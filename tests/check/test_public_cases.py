@@ -207,7 +207,7 @@ def learned(heads, queries, keys):
 @each_case(
     ("function", "length", "fault", "words"),
     {
-        "steps": (in_steps_of_25, 140, "distance in steps", "in steps of 25 tokens"),
+        "steps": (in_steps_of_25, 140, "distance in steps", "at distance 25 for the first time"),
         "8 bits": (
             wrapping_at_256,
             300,

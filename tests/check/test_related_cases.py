@@ -349,22 +349,6 @@ def steps_of_10_rounded(heads, queries, keys):
     return -alibi_slopes(heads)[:, None, None] * (steps(queries, keys).abs() / 10).round()
 
 
-def steps_of_30_rounded_in_tokens(heads, queries, keys):
-    """So wide that a short call has no bias."""
-    distance = 30 * (steps(queries, keys).abs() / 30).round()
-    return -alibi_slopes(heads)[:, None, None] * distance
-
-
-def positions_in_blocks_of_7(heads, queries, keys):
-    block = torch.arange(keys) // 7
-    distance = (block[-queries:, None] - block).abs()
-    return -alibi_slopes(heads)[:, None, None] * distance
-
-
-def biases_down_to_minus_5(heads, queries, keys):
-    return linear(heads, queries, keys).clamp(min=-5)
-
-
 def keys_in_reverse_order(heads, queries, keys):
     return linear(heads, keys, keys).flip(-1)[:, -queries:]
 
@@ -391,19 +375,12 @@ def bent_by_tanh(heads, queries, keys):
 @each_case(
     ("function", "fault", "words"),
     {
-        "rounded up": (steps_of_10_rounded_up, "distance in steps", "in steps of 10 tokens"),
-        "rounded": (steps_of_10_rounded, "distance in steps", "in steps of 10 tokens"),
-        "rounded, in tokens": (
-            steps_of_30_rounded_in_tokens,
+        "rounded up": (
+            steps_of_10_rounded_up,
             "distance in steps",
-            "in steps of 30 tokens",
+            "at distance 1 for the first time",
         ),
-        "blocks": (
-            positions_in_blocks_of_7,
-            "distance in steps",
-            "7 neighboring positions count as one",
-        ),
-        "largest bias": (biases_down_to_minus_5, "length cap", "no bias is larger than 5"),
+        "rounded": (steps_of_10_rounded, "distance in steps", "at distance 6 for the first time"),
         "reverse order": (keys_in_reverse_order, "mirrored keys", ""),
         "pages": (keys_of_pages_in_reverse, "keys in another order", ""),
         "chunks of queries": (queries_that_restart, "queries at other positions", ""),
