@@ -10,7 +10,7 @@ from torch import Tensor
 from alibi_viz.check.expected import ALL_ROWS, Expected, Group, Places, Rows
 from alibi_viz.check.fault_table import cases
 from alibi_viz.check.one_matrix import worst_comparison
-from alibi_viz.check.plan import SHORT
+from alibi_viz.check.plan import SHORT, Call
 from alibi_viz.check.probe import Observation
 from alibi_viz.check.report import Finding
 from alibi_viz.check.slope_rules import ByGroup, Tolerance, name_slopes
@@ -18,20 +18,30 @@ from alibi_viz.check.slope_rules import ByGroup, Tolerance, name_slopes
 _FEW_ROWS = 8  # compared before all rows: they reject most cases in less time
 
 
-class Bias(NamedTuple):
-    """The faults that explain weights at equal content, and what a function with them computes."""
+class Explanation(NamedTuple):
+    """Faults that come together, and what a function with them computes.
+
+    Attributes:
+        findings: the faults.
+        expected: None if there is no formula for them.
+        calls: some that they explain, or all if there is no formula.
+        condition: how these calls are told from right ones: "listed" if they have nothing in
+            common, only "in words", or "not".
+    """
 
     findings: list[Finding]
-    expected: Expected
+    expected: Expected | None
+    calls: Sequence[Call] = ()
+    condition: str = "listed"
 
     @property
-    def names(self) -> list[str]:
-        return [finding.name for finding in self.findings]
+    def names(self) -> tuple[str, ...]:
+        return tuple(finding.name for finding in self.findings)
 
 
 def explain_bias(
     seen: Sequence[Observation], expected: Expected, most_faults: int = 2
-) -> Bias | None:
+) -> Explanation | None:
     """The fewest faults that give all observed weights; none if they are right. None if no case of
     the table does."""
     precision = seen[0].precision
@@ -39,7 +49,7 @@ def explain_bias(
     tolerance = Tolerance(precision.relative, precision.absolute / (2 * SHORT))
     evidence = str(worst_comparison(seen, expected))
     fit = _Fit(seen)
-    best: Bias | None = None
+    best: Explanation | None = None
     for case in cases(seen, expected):
         is_worse = best is not None and len(case.faults) >= _cost(best.findings)
         if is_worse or len(case.faults) > most_faults:
@@ -59,7 +69,7 @@ def explain_bias(
         if named.findings:
             faulty = replace(faulty, own_slopes=named.slopes)
         if best is None or _cost(findings) < _cost(best.findings):
-            best = Bias(findings, faulty)
+            best = Explanation(findings, faulty)
         if _cost(findings) <= 1:  # there is none with fewer faults
             return best
     return best

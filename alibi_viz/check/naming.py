@@ -9,14 +9,13 @@ gives is asked again in another way (`relations`), or described by its weights (
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from alibi_viz.check.call import Failures, try_each
 from alibi_viz.check.conditions import with_condition
 from alibi_viz.check.content import fit_cap, heads_read, name_heads, read_content
 from alibi_viz.check.detect import Sample, Sweep, rounding_that_explains
 from alibi_viz.check.expected import Expected
-from alibi_viz.check.explain import Bias, explain_bias
+from alibi_viz.check.explain import Explanation, explain_bias
 from alibi_viz.check.one_matrix import describe_weights, worst_comparison
 from alibi_viz.check.plan import SHORT, Call
 from alibi_viz.check.probe import AttentionReader, Observation
@@ -43,27 +42,6 @@ class Named:
     design: Expected | None = None
 
 
-class Explanation(NamedTuple):
-    """Faults that come together, and what a function with them computes.
-
-    Attributes:
-        findings: the faults.
-        expected: None if there is no formula for them.
-        calls: some that they explain, and all if there is no formula.
-        condition: how these calls are told from right ones: "listed" if they have nothing in
-            common, only "in words", or "not".
-    """
-
-    findings: list[Finding]
-    expected: Expected | None
-    calls: Sequence[Call]
-    condition: str = "listed"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(finding.name for finding in self.findings)
-
-
 @dataclass
 class Few:
     """A few wrong calls, and their weights at equal content."""
@@ -79,7 +57,7 @@ class Few:
         return [one for of_call in self.observations.values() for one in of_call]
 
     @cached_property
-    def bias(self) -> Bias | None:
+    def bias(self) -> Explanation | None:
         """What explains the weights of all of them; None if no case of the table does."""
         return explain_bias(self.seen, self.expected) if self.seen else None
 
@@ -112,7 +90,7 @@ class Naming:
             return Named([random])
         once = right_once_more(self.sweep, self.wrong, self.expected)
         if once is not None:
-            self._take(Explanation([once.finding], None, once.calls))
+            self._take(once)
         for _ in range(_ROUNDS):
             if not self.unexplained or self.named.design is not None:
                 break
@@ -223,9 +201,7 @@ class Naming:
         if self.reader is None:
             return []
         again = right_if_contiguous(self.sweep, self.unexplained, self.expected)
-        if again is None:
-            return []
-        return [Explanation([again.finding], None, again.calls, condition="not")]
+        return [] if again is None else [again]
 
     def _by_a_factor_per_call(self, few: Few) -> Sequence[Explanation]:
         """The same faults in each call, with a number that changes and has no formula."""
@@ -272,7 +248,7 @@ class Naming:
         if self.reader is None:
             return []
         again = right_in_parts(self.reader, self.sweep, self.unexplained, self.expected)
-        return [] if again is None else [Explanation([again.finding], None, again.calls)]
+        return [] if again is None else [again]
 
     def _by_a_description(self, few: Few) -> Sequence[Explanation]:
         if few.bias is not None or not few.seen:
@@ -310,11 +286,12 @@ class Naming:
                 explanations[call] = explanation
         return explanations
 
-    def _with_content(self, bias: Bias, calls: Sequence[Call]) -> Explanation | None:
+    def _with_content(self, bias: Explanation, calls: Sequence[Call]) -> Explanation | None:
         """What explains some calls: what gives their weights at equal content, and what the
         function makes of other content. None if that doesn't give the outputs."""
         if self.reader is None:
-            return Explanation(bias.findings, bias.expected, []) if bias.findings else None
+            return bias if bias.findings else None
+        assert bias.expected is not None  # the weights have a formula
         content = read_content(self.reader, self.sweep, calls, self.right, bias.expected)
         findings = [*content.findings, *bias.findings]
         if content.expected is None:
@@ -333,9 +310,10 @@ class Naming:
             other = Explanation(findings, None, calls)
         return other
 
-    def _with_other_heads(self, bias: Bias, call: Call) -> Explanation | None:
+    def _with_other_heads(self, bias: Explanation, call: Call) -> Explanation | None:
         sample = self.sweep.answers[call]
         assert isinstance(sample, Sample)
+        assert bias.expected is not None
         read = heads_read(sample, bias.expected)
         if read is None:
             return None

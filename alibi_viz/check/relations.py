@@ -2,24 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from alibi_viz.check.call import Unusable, try_each
 from alibi_viz.check.detect import Sample, Sweep
 from alibi_viz.check.expected import Expected
+from alibi_viz.check.explain import Explanation
 from alibi_viz.check.plan import CONTIGUOUS, MEMORY_WORDS, NO_PADDING, NOT_CONTIGUOUS, Call
 from alibi_viz.check.probe import AttentionReader, Observation
 from alibi_viz.check.report import Finding
 from alibi_viz.check.words import alternatives
 
 _MOST_CALLS = 8  # that are made again
-
-
-class Again(NamedTuple):
-    """A fault, and the wrong calls that it explains."""
-
-    finding: Finding
-    calls: list[Call]
 
 
 def random_answer(sweep: Sweep, call: Call) -> Finding | None:
@@ -42,7 +35,7 @@ def random_answer(sweep: Sweep, call: Call) -> Finding | None:
     return Finding("random result", f"{evidence} {difference:.3g}")
 
 
-def right_once_more(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> Again | None:
+def right_once_more(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> Explanation | None:
     """The calls that are right when made once more, after the same call as before."""
     right = []
     for call in wrong[:_MOST_CALLS]:
@@ -54,10 +47,12 @@ def right_once_more(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> 
         elif not right:  # the first one decides
             return None
     evidence = f"{right[0]}: wrong once, but right when the call is made again"
-    return Again(Finding("random result", evidence), right)
+    return Explanation([Finding("random result", evidence)], None, right)
 
 
-def right_if_contiguous(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> Again | None:
+def right_if_contiguous(
+    sweep: Sweep, wrong: Sequence[Call], expected: Expected
+) -> Explanation | None:
     """The calls that are right with contiguous inputs."""
     by_size = sorted(wrong, key=lambda call: call.probe.key_length, reverse=True)
     first_of_kind = {call.memory: call for call in by_size if call.is_view}  # the smallest
@@ -73,12 +68,13 @@ def right_if_contiguous(sweep: Sweep, wrong: Sequence[Call], expected: Expected)
     of_all = len(kinds) == len(MEMORY_WORDS) - 1
     condition = NOT_CONTIGUOUS if of_all else alternatives(words)
     evidence = f"{_evidence(sweep, calls[0], expected)}, but right with contiguous inputs"
-    return Again(Finding("strides ignored", f"{evidence} (only with {condition})"), calls)
+    finding = Finding("strides ignored", f"{evidence} (only with {condition})")
+    return Explanation([finding], None, calls, condition="not")
 
 
 def right_in_parts(
     reader: AttentionReader, sweep: Sweep, wrong: Sequence[Call], expected: Expected
-) -> Again | None:
+) -> Explanation | None:
     """The calls that are right for each sequence by itself, or without padding."""
     by_size = sorted(wrong, key=lambda call: call.probe.key_length)
     return _each_sequence_alone(reader, sweep, by_size, expected) or _without_padding(
@@ -100,7 +96,7 @@ def _is_right(sweep: Sweep, call: Call, expected: Expected) -> bool:
 
 def _each_sequence_alone(
     reader: AttentionReader, sweep: Sweep, wrong: Sequence[Call], expected: Expected
-) -> Again | None:
+) -> Explanation | None:
     calls = [call for call in wrong if call.batch > 1 and not call.is_padded]
     if not calls:
         return None
@@ -119,12 +115,12 @@ def _each_sequence_alone(
         if not of_one.is_right(expected):
             return None
     evidence = f"{_evidence(sweep, sample.call, expected)}, but right for each sequence by itself"
-    return Again(Finding("batch rows mixed", evidence), calls)
+    return Explanation([Finding("batch rows mixed", evidence)], None, calls)
 
 
-def _without_padding(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> Again | None:
+def _without_padding(sweep: Sweep, wrong: Sequence[Call], expected: Expected) -> Explanation | None:
     calls = [call for call in wrong if call.is_padded]
     if not calls or not _is_right(sweep, replace(calls[0], padding=NO_PADDING), expected):
         return None
     evidence = f"{_evidence(sweep, calls[0], expected)}, but right without padding"
-    return Again(Finding("padding changes the bias", evidence), calls)
+    return Explanation([Finding("padding changes the bias", evidence)], None, calls)

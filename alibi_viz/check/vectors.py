@@ -1,8 +1,7 @@
 """Golden vectors: inputs and correct outputs in a JSON file, for implementations in any language.
 
 `write_vectors` writes them. An implementation replaces every result by its own, and `check_vectors`
-judges the file and names the faults. The cases are the calls that `check.bias` and
-`check.attention` make, so the diagnosis is the same.
+judges the file and names the faults.
 
 The file is an object with
 
@@ -15,14 +14,14 @@ The file is an object with
 - "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
   [batch][heads][length][head_dim]
 
-An implementation may leave out whole lists, but no case of a list. It may write numbers as C++ does
-("-inf", "nan"), and the file in UTF-16, as Windows does.
+An implementation may leave out whole lists. Of a list it keeps all cases, in their order. It may
+write numbers as C++ does ("-inf", "nan"), and the file in UTF-16, as Windows does.
 """
 
 import json
 import math
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,14 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import as_path
-from alibi_viz.check.call import Unusable, on_the_cpu
+from alibi_viz.check.call import on_the_cpu
 from alibi_viz.check.checks import examine_bias, slopes
 from alibi_viz.check.detect import Answer, Sample, Sweep
 from alibi_viz.check.expected import Expected
 from alibi_viz.check.plan import Call, Probe
-from alibi_viz.check.probe import AttentionReader, Observation, read_bias
-from alibi_viz.check.report import Report
+from alibi_viz.check.probe import AttentionReader, read_bias
+from alibi_viz.check.report import Finding, Report
+from alibi_viz.check.words import alternatives
 from alibi_viz.files import decode, write
 from alibi_viz.slopes import alibi_slopes
 
@@ -50,12 +50,7 @@ _ATTENTION_CALLS = [
     Call(Probe(*sizes), _HEAD_DIM) for sizes in ((4, 8, 8), (6, 8, 8), (4, 1, 8), (4, 3, 8))
 ]
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-# The inputs of the cases of each list, in the order of the checker's arguments
-_INPUTS = {
-    "slopes": ("num_heads",),
-    "bias": ("num_heads", "query_length", "key_length", "causal"),
-    "attention": ("query", "key", "value", "causal"),
-}
+_LISTS = ("slopes", "bias", "attention")
 # Numbers that JSON doesn't have, as C, C++ and Windows print them: inf, -nan(ind), 1.#QNAN
 _INFINITY = re.compile(r"\b(?:inf|infinity|1\.#INF)\b", re.IGNORECASE)
 _NAN = re.compile(r"-?\b(?:nan(?:\(\w*\))?|1\.#(?:IND|QNAN|SNAN))", re.IGNORECASE)
@@ -63,7 +58,6 @@ _UNCHANGED = (
     "Every result is exactly as `write_vectors` writes it. If these are not the results of your "
     "implementation yet, nothing was checked."
 )
-Table = dict[tuple[Hashable, ...], Tensor]  # {inputs: result}
 
 
 def write_vectors(path: str | Path) -> None:
@@ -119,21 +113,25 @@ def check_vectors(path: str | Path) -> Report:
     or version, or if a case lacks a key or holds something else than numbers.
     """
     document = _read(path)
-    tables = _tables(path, document)
+    golden = _golden_vectors()
+    results = {name: _results(path, document, name) for name in _LISTS if name in document}
+    missing = [name for name in results if len(results[name]) != len(golden[name])]
+    if missing:
+        evidence = f"{alternatives(missing, 'and')} must have all cases, in their order"
+        return Report(str(path), [Finding("missing case", evidence)])
     reports = []
     with on_the_cpu():
-        if "slopes" in tables:
-            reports.append(slopes(_look_up(tables["slopes"]), num_heads=_HEADS))
-        for causal in (True, False):
+        if "slopes" in results:
+            of_heads = dict(zip(_HEADS, results["slopes"], strict=True))
+            reports.append(slopes(of_heads.__getitem__, num_heads=_HEADS))
+        for n, causal in enumerate((True, False)):
             expected = Expected(_reference, causal)
-            if "bias" in tables:
-                ask = partial(_read_bias, _look_up(tables["bias"], causal), causal)
-                reports.append(examine_bias("bias", Sweep(ask, _BIAS_CALLS), expected))
-            if "attention" in tables:
-                reader = AttentionReader(_look_up(tables["attention"], causal))
-                for way in _ways_to_ask(reader):
-                    sweep = Sweep(way, _ATTENTION_CALLS)
-                    reports.append(examine_bias("attention", sweep, expected))
+            if "bias" in results:
+                half = results["bias"][n * len(_BIAS_CALLS) :]
+                reports.append(_examine_bias(half, expected))
+            if "attention" in results:
+                half = results["attention"][n * 2 * len(_ATTENTION_CALLS) :]
+                reports += [_examine_attention(half[way::2], way, expected) for way in (0, 1)]
 
     findings = {}
     comparison = None
@@ -143,46 +141,32 @@ def check_vectors(path: str | Path) -> Report:
         comparison = report.comparison or comparison
     if len(findings) > 1:
         findings.pop("unknown fault", None)  # which the others explain
-    golden = _golden_vectors()
-    is_unchanged = all(document[name] == golden[name] for name in tables)
+    is_unchanged = all(document[name] == golden[name] for name in results)
     notes = [_UNCHANGED] if is_unchanged else []
     return Report(str(path), list(findings.values()), notes, comparison)
 
 
-def _read_bias(function: Callable[..., Tensor], causal: bool, call: Call) -> Observation:
-    return read_bias(function, call, causal, seconds=60.0)
+def _examine_bias(results: Sequence[Tensor], expected: Expected) -> Report:
+    of_call = dict(zip(_BIAS_CALLS, results, strict=False))
+
+    def ask(call: Call) -> Answer:
+        return read_bias(lambda *_: of_call[call], call, expected.causal, seconds=60.0)
+
+    return examine_bias("bias", Sweep(ask, _BIAS_CALLS), expected)
+
+
+def _examine_attention(results: Sequence[Tensor], way: int, expected: Expected) -> Report:
+    of_call = dict(zip(_ATTENTION_CALLS, results, strict=False))
+
+    def ask(call: Call) -> Answer:
+        reader = AttentionReader(lambda *_: of_call[call])
+        return _ways_to_ask(reader)[way](call)
+
+    return examine_bias("attention", Sweep(ask, _ATTENTION_CALLS), expected)
 
 
 def _reference(num_heads: int) -> Tensor:
     return alibi_slopes(num_heads).double()
-
-
-def _key(*inputs: Any) -> tuple[Hashable, ...]:
-    """The inputs of a case as a key of a table.
-
-    Tensors and lists are compared by their bytes in float32, with -0.0 as 0.0.
-    """
-    parts: list[Hashable] = []
-    for value in inputs:
-        if isinstance(value, list):
-            value = torch.tensor(value)  # noqa: PLW2901
-        if isinstance(value, Tensor):
-            without_negative_zero = value.float() + 0.0
-            value = without_negative_zero.contiguous().numpy().tobytes()  # noqa: PLW2901
-        parts.append(value)
-    return tuple(parts)
-
-
-def _look_up(table: Table, *causal: bool) -> Callable[..., Tensor]:
-    """The function whose results are in the table, in its causal or its symmetric cases."""
-
-    def function(*inputs: Any) -> Tensor:
-        key = _key(*inputs, *causal)
-        if key not in table:
-            raise Unusable("missing case", "the file has no such case")
-        return table[key]
-
-    return function
 
 
 def _to_lists(tensor: Tensor) -> Any:
@@ -213,31 +197,21 @@ def _read(path: str | Path) -> dict[str, Any]:
     is_of_this_format = isinstance(document, dict) and _FORMAT.items() <= document.items()
     if not is_of_this_format:
         raise ValueError(f"{path} must be a JSON object with {json.dumps(_FORMAT)[1:-1]}")
-    if not _INPUTS.keys() & document.keys():
-        raise ValueError(f"{path} has none of the lists {', '.join(_INPUTS)}")
+    if not set(_LISTS) & document.keys():
+        raise ValueError(f"{path} has none of the lists {', '.join(_LISTS)}")
     dtype = document.get("dtype", "float32")
     if dtype not in list(_DTYPES):
         raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}")
     return document
 
 
-def _tables(path: str | Path, document: dict[str, Any]) -> dict[str, Table]:
-    """The lists of a file, each as a table."""
+def _results(path: str | Path, document: dict[str, Any], name: str) -> list[Tensor]:
+    """The results of the cases of a list."""
     dtype = _DTYPES[document.get("dtype", "float32")]
-    tables = {}
-    for name, inputs in _INPUTS.items():
-        if name not in document:
-            continue
-        table = {}
-        try:
-            for case in document[name]:
-                key = _key(*(case[field] for field in inputs))
-                result = _without_none(case["result"])
-                table[key] = torch.tensor(result, dtype=dtype)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
-            needed = ", ".join((*inputs, "result"))
-            raise ValueError(
-                f"{path}: {name} must be a list of cases with {needed} as numbers: {error!r}"
-            ) from error
-        tables[name] = table
-    return tables
+    try:
+        cases = [_without_none(case["result"]) for case in document[name]]
+        return [torch.tensor(result, dtype=dtype) for result in cases]
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(
+            f"{path}: {name} must be a list of cases with a result of numbers: {error!r}"
+        ) from error

@@ -216,7 +216,7 @@ def test_a_path_of_a_wrong_type_is_named():
         "another format": ({"format": "other"}, "must be a JSON object with"),
         "another version": ({"version": 9}, '.*"version": 1'),
         "no list": ({"slopes": 3}, "slopes must be a list of cases"),
-        "no key": ({"slopes": [{"heads": 3}]}, "with num_heads, result as numbers: KeyError"),
+        "no key": ({"slopes": [{"heads": 3}]}, "with a result of numbers: KeyError"),
         "a word for a number": (
             {"slopes": [{"num_heads": 1, "result": [["a"]]}]},
             "slopes must be a list of cases with",
