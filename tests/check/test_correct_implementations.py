@@ -158,7 +158,7 @@ def as_tuples(heads, queries, keys):
     ],
 )
 def test_bias_of_a_decoder_is_right(function):
-    check.bias(function, [12], length=300).raise_for_faults()
+    check.bias(function, [12], length=140).raise_for_faults()
 
 
 @pytest.mark.parametrize("function", [sparse, with_a_batch_axis, as_tuples])

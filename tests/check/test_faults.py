@@ -551,7 +551,7 @@ def test_slopes_may_be_off_by_less_than_a_unit_in_the_last_place(dtype, units, f
         slopes = alibi_slopes(heads).double() * (1 + units * torch.finfo(dtype).eps)
         return alibi_bias(slopes, queries, keys, dtype=dtype)
 
-    assert names(check.bias(bias, [8])) == faults
+    assert names(check.bias(bias, [8], length=64)) == faults
 
 
 @half_precision
@@ -559,8 +559,8 @@ def test_rounded_slopes_are_imprecise_unless_they_are_powers_of_two(dtype):
     def rounded(heads):
         return alibi_slopes(heads).to(dtype).float()
 
-    assert names(check.bias(bias_of(rounded), num_heads=[12])) == {"imprecise slopes"}
-    assert check.bias(bias_of(rounded), num_heads=[8]).ok
+    assert names(check.bias(bias_of(rounded), [12], length=64)) == {"imprecise slopes"}
+    assert check.bias(bias_of(rounded), [8], length=64).ok
 
 
 @half_precision
@@ -608,7 +608,8 @@ def test_a_slope_that_is_off_by_a_ten_thousandth_is_found():
     def attention(query, key, value):
         return alibi_attention(query, key, value, slopes)
 
-    assert names(check.attention(attention, num_heads=[12])) == {"other slopes"}
+    report = check.attention(attention, num_heads=[12], head_dim=64, length=140)
+    assert names(report) == {"other slopes"}
 
 
 @each_case(
