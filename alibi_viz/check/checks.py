@@ -298,6 +298,8 @@ def attention(
         if report.ok and not wrong:
             findings, gradients = wrong_gradients(reader, sweep, expected)
             report = replace(report, findings=findings, tried=f"{report.tried}; {gradients}")
+        if reader.changed:
+            notes.append(f"Changes its arguments in place: {', '.join(sorted(reader.changed))}.")
         return replace(report, notes=[*notes, *report.notes])
 
 

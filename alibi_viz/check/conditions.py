@@ -35,15 +35,10 @@ MEMORY: list[Kind] = [
 _MOST_COMBINED = 3
 _OF_A_RANGE = 1.5  # the cost of a range of numbers
 _MOST_NUMBERS = 3  # in words
-_MOST_CALLS = 3  # listed if they have nothing in common
 
 
-def with_condition(
-    evidence: str, wrong: Sequence[Call], right: Collection[Call], *, is_listed: bool = True
-) -> str:
+def with_condition(evidence: str, wrong: Sequence[Call], right: Collection[Call]) -> str:
     """The evidence of a fault, and which calls show it if others don't.
-
-    Calls without anything in common are listed, if that is wanted.
 
     >>> from alibi_viz.check.conditions import with_condition
     >>> from alibi_viz.check.plan import Call, Probe
@@ -57,9 +52,10 @@ def with_condition(
     if not right:
         return evidence
     words = condition(wrong, right)
-    if words is None and is_listed:
-        words = _listed(wrong)
-    return evidence if words is None else f"{evidence} (only with {words})"
+    if words is None:
+        number = f"{len(wrong)} of {len(wrong) + len(right)} calls"
+        return f"{evidence} (only in {number}, such as {wrong[0]})"
+    return f"{evidence} (only with {words})"
 
 
 class _Shared(NamedTuple):
@@ -120,10 +116,3 @@ def _shared_kinds(table: Sequence[Kind], wrong: Sequence[Call]) -> Iterator[_Sha
 
 def _is_among(value: Callable[[Call], Any], values: Container[Any], call: Call) -> bool:
     return value(call) in values
-
-
-def _listed(calls: Sequence[Call]) -> str:
-    """The first calls in words."""
-    listed = "; ".join(str(call) for call in calls[:_MOST_CALLS])
-    further = len(calls) - _MOST_CALLS
-    return f"{listed}; and {further} more" if further > 0 else listed

@@ -25,14 +25,13 @@ class Explanation(NamedTuple):
         findings: the faults.
         expected: None if there is no formula for them.
         calls: some that they explain, or all if there is no formula.
-        condition: how these calls are told from right ones: "listed" if they have nothing in
-            common, only "in words", or "not".
+        says_when: whether the findings say already with which calls they were seen.
     """
 
     findings: list[Finding]
     expected: Expected | None
     calls: Sequence[Call] = ()
-    condition: str = "listed"
+    says_when: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

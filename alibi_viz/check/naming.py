@@ -110,10 +110,9 @@ class Naming:
         for finding in explanation.findings:
             name = finding.name
             evidence = finding.evidence
-            if right and explanation.condition != "not":
+            if right and not explanation.says_when:
                 name = _name_in_some_calls(name, explained, right)
-                is_listed = explanation.condition == "listed"
-                evidence = with_condition(evidence, explained, right, is_listed=is_listed)
+                evidence = with_condition(evidence, explained, right)
             if name not in [found.name for found in self.named.findings]:
                 self.named.findings.append(Finding(name, evidence))
 
@@ -233,8 +232,11 @@ class Naming:
         by_fault = few.unreadable.by_fault
         if not by_fault:
             return []
-        if NOT_AVERAGED in by_fault:
-            by_fault.pop(OUTSIDE, None)  # a sink would explain the sums of all calls
+        if OUTSIDE in by_fault and (NOT_AVERAGED in by_fault or self.right):
+            # A model has sinks in all calls, so this is none.
+            of_sinks = by_fault.pop(OUTSIDE).items()
+            sums = {call: text.partition(", as with")[0] for call, text in of_sinks}
+            by_fault.setdefault(NOT_AVERAGED, sums)
         fault, messages = max(by_fault.items(), key=lambda item: len(item[1]))
         calls = list(messages)
         further = [call for call in self.unexplained if call not in calls]
@@ -256,7 +258,7 @@ class Naming:
         finding = describe_weights(few.seen, self.expected)
         if finding is None:
             return []
-        return [Explanation([finding], None, self.unexplained, condition="in words")]
+        return [Explanation([finding], None, self.unexplained)]
 
     def _each_by_itself(self, few: Few) -> Sequence[Explanation]:
         """Faults that explain some of the calls."""

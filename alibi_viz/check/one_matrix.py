@@ -16,6 +16,7 @@ _MOST = 0.5  # a share of the weights
 _FUTURE = 1e-3  # a weight of later keys that counts
 _CLEARLY = 3  # by so much more than the floor is a log weight that can't be missed
 _MOST_RANGES = 3  # in words
+_VISIBLE = 1e-3  # an error of a weight that a reader sees
 
 
 def describe_weights(seen: Sequence[Observation], expected: Expected) -> Finding | None:
@@ -205,7 +206,8 @@ def worst_comparison(seen: Sequence[Observation], expected: Expected) -> Compari
     A small call is preferred if it shows half of that difference.
     """
     differences = []
-    for observation in seen:
+    visible = [observation for observation in seen if observation.error(expected) > _VISIBLE]
+    for observation in visible or seen:
         bias = expected.bias(observation.probe)
         difference, place = observation.largest_difference(bias)
         differences.append((difference, place, observation))

@@ -7,7 +7,7 @@ queries all content is equal, and with one-hot values the output is the weights 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -139,7 +139,7 @@ class Observation:
         """
         expected = self.normalize(bias)
         difference = (self.weights - expected.exp()).abs()
-        if float(difference.max()) < 1e-3:
+        if float(difference.max()) < 1e-3:  # as in `worst_comparison`
             difference = (self.log_weights - expected).abs()
         head, query, key = map(int, np.unravel_index(int(difference.argmax()), difference.shape))
         return float(difference.max()), (head, query, key)
@@ -150,12 +150,11 @@ def read_bias(
     conditions: Call,
     causal: bool,
     seconds: float,
-    read_dtype: torch.dtype = torch.float32,
 ) -> Observation:
     """What a bias function gives for these sizes.
 
-    It is read as exactly as its dtype and `read_dtype` are. Raises Unusable if the function fails,
-    or returns something that isn't a bias of these sizes.
+    It is read as exactly as its dtype is. Raises Unusable if the function fails, or returns
+    something that isn't a bias of these sizes.
     """
     probe = conditions.probe
     returned = call(function, *probe, seconds=seconds, description=str(probe))
@@ -164,9 +163,8 @@ def read_bias(
     if not causal:
         visible = torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
-    of_dtype = precision_of(_coarser(dtype, read_dtype))
-    of_bias = of_dtype._replace(floor=_BIAS_FLOOR)
-    return Observation(conditions, probe, logits, of_bias)
+    precision = precision_of(dtype)._replace(floor=_BIAS_FLOOR)
+    return Observation(conditions, probe, logits, precision)
 
 
 def _coarser(*dtypes: torch.dtype) -> torch.dtype:
@@ -199,8 +197,7 @@ class AttentionReader:
     """An attention function (query, key, value) -> output whose weights can be read.
 
     Its arguments are those of `check.attention`. `read_dtype` is the coarsest dtype in which the
-    function may round: that of its arguments, unless a coarser one is given. An output in a coarser
-    dtype makes it coarser.
+    function may round: that of its arguments, or of an output.
     """
 
     function: Callable[..., Any]
@@ -208,10 +205,11 @@ class AttentionReader:
     dtype: torch.dtype = torch.float32
     convert: Callable[[Tensor], Any] = Tensor.detach
     seconds: float = 60.0
-    read_dtype: torch.dtype = torch.float32
+    read_dtype: torch.dtype = field(init=False)
+    changed: set[str] = field(default_factory=set)  # arguments that the function has changed
 
     def __post_init__(self) -> None:
-        self.read_dtype = _coarser(self.read_dtype, self.dtype)
+        self.read_dtype = _coarser(torch.float32, self.dtype)
 
     @property
     def precision(self) -> Precision:
@@ -257,6 +255,8 @@ class AttentionReader:
             return self.function(*map(self.convert, arguments))
 
         result = call(run, *arguments, seconds=self.seconds, description=str(conditions))
+        given = zip(("query", "key", "value", "mask"), arguments, [*in_layout, *mask], strict=False)
+        self.changed |= {name for name, after, before in given if not torch.equal(after, before)}
         output, dtype = to_tensor(result, str(conditions), nan=bool(mask))
         if output.shape != shape:
             expected = f"{list(shape)} ({', '.join(self.layout)})"

@@ -69,7 +69,7 @@ def right_if_contiguous(
     condition = NOT_CONTIGUOUS if of_all else alternatives(words)
     evidence = f"{_evidence(sweep, calls[0], expected)}, but right with contiguous inputs"
     finding = Finding("strides ignored", f"{evidence} (only with {condition})")
-    return Explanation([finding], None, calls, condition="not")
+    return Explanation([finding], None, calls, says_when=True)
 
 
 def right_in_parts(

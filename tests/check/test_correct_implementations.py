@@ -268,6 +268,12 @@ def scales_its_query_in_place(query, key, value):
     return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), scale=1.0)
 
 
+def test_a_function_that_changes_its_arguments_is_right_with_a_note():
+    report = check.attention(scales_its_query_in_place, num_heads=[8], length=16)
+    assert report.ok
+    assert "Changes its arguments in place: query." in report.notes
+
+
 def leaves_out_weights_below_float32(query, key, value):
     bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
     is_left_out = (bias < -20) | (bias > 0)

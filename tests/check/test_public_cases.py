@@ -369,3 +369,17 @@ def test_sinks_are_outside_of_what_the_checker_knows():
     (finding,) = check.attention(with_sinks, **SHORT).findings
     assert finding.name == "outside of what this checker knows"
     assert "attention sink" in finding.evidence
+
+
+def not_normalized_for_one_query(query, key, value):
+    """The bias multiplies weights that are not normalized again."""
+    if query.shape[2] > 1:
+        return attend(query, key, value)
+    content = (query @ key.mT * query.shape[-1] ** -0.5).softmax(-1)
+    return content * linear(query.shape[1], 1, key.shape[2]).exp() @ value
+
+
+def test_sums_below_1_in_some_calls_are_no_sinks():
+    (finding,) = check.attention(not_normalized_for_one_query, **SHORT).findings
+    assert finding.name == "not a weighted average"
+    assert finding.evidence.endswith("(only with 1 query)")
