@@ -11,383 +11,43 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check, gallery
-from alibi_viz.bias import mask_future
 from tests.check import faulty
-from tests.check.faulty import PARTS, attend, bias_of, names, raises, with_faults
+from tests.check.faulty import PARTS, attend, bias_of, names, with_faults
+from tests.check.wrong_functions import (
+    WRONG,
+    divided_by_keys,
+    neither_bias_nor_mask,
+    own_value,
+    reversed_while_decoding,
+    right_bias,
+    right_in,
+    scaled_and_without_mask,
+    without_the_largest_logits,
+)
 from tests.rows import each_case
 
 # Faults that others can hide: beyond a window no key shows a cap, and a rounding is small.
 HIDDEN = {"length cap", "imprecise slopes"}
-SHORT = {"length": 16}
-
-right_bias = bias_of(alibi_slopes)
 
 
 # Functions that return slopes
 
 
-def all_equal(heads):
-    return [0.125] * heads
-
-
-def random_slopes(heads):
-    return torch.rand(heads, generator=torch.Generator().manual_seed(0))
-
-
-def doubled(heads):
-    return 2 * alibi_slopes(heads)
-
-
-def times_1_001(heads):
-    return 1.001 * alibi_slopes(heads)
-
-
-def negative(heads):
-    return -alibi_slopes(heads)
-
-
-def both_parts_from_one(heads):
-    """Powers of 1/2 from 1 on, for the first 8 heads and for the others."""
-    return [2.0**-head for head in (*range(8), *range(heads - 8))]
-
-
-def first_half_twice(heads):
-    return alibi_slopes(heads)[: heads // 2].repeat(2)
-
-
-def geometric_above_eight_heads(heads):
-    return alibi_slopes(heads, "geometric" if heads > 8 else "official")
-
-
-def an_object(heads):
-    return object()
-
-
-def none_at_all(heads):
-    return []
-
-
 # {what the slopes are: (the fault, the function, options of the check)}
-SLOPES = {
-    "all heads equal": ("heads share a slope", all_equal, {"num_heads": 12}),
-    "random": ("other slopes", random_slopes, {"num_heads": 12}),
-    "twice, with 8 heads": ("first slope is 1", doubled, {"num_heads": 8}),
-    "both parts from 1": ("first slope is 1", both_parts_from_one, {"num_heads": [8, 12]}),
-    "first half twice": ("slopes of a head slice", first_half_twice, {"num_heads": [8, 12]}),
-    "above 8 heads": ("geometric slopes", geometric_above_eight_heads, {}),
-    "times 1.001": ("bias multiplied", times_1_001, {}),
-    "negative": ("negative slopes", negative, {}),
-    "KeyError": ("raises an error", raises, {}),
-    "an object": ("wrong type", an_object, {}),
-    "an empty list": ("wrong shape", none_at_all, {}),
-}
-
-
-@each_case(("fault", "function", "options"), SLOPES)
-def test_fault_of_slopes_is_the_only_one_named(fault, function, options):
-    assert names(check.slopes(function, **options)) == {fault}
 
 
 # Functions that return a bias, for numbers of heads, queries and keys
 
 
-def reciprocal_slopes(heads):
-    return 1 / torch.arange(1.0, heads + 1)
-
-
-def shifted_slopes(heads):
-    return alibi_slopes(heads) + 0.001
-
-
-def flat_and_uneven_slopes(heads):
-    """Two of the slopes of 12 heads: one that sees far, and one that is no power of two."""
-    assert heads == 2
-    return alibi_slopes(12)[[7, 11]]
-
-
-def without_the_first(heads):
-    """Correct slopes, but the first head has none."""
-    return alibi_slopes(heads) * (torch.arange(heads) > 0)
-
-
-def times(factor, heads, queries, keys):
-    return factor * right_bias(heads, queries, keys)
-
-
-def reversed_while_decoding(heads, queries, keys):
-    sign = 1 if queries == keys else -1
-    return sign * right_bias(heads, queries, keys)
-
-
-def distances(queries, keys):
-    """[query, key], where the queries are the last positions."""
-    return (torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)).abs()
-
-
-def wrapping_index(heads, queries, keys):
-    """A table of 128 distances, whose index wraps around."""
-    return right_bias(heads, 1, 128).repeat(1, 1, 3)[..., :keys]
-
-
-def wrapping_distance(heads, queries, keys):
-    return -alibi_slopes(heads)[:, None, None] * (distances(queries, keys) % 64)
-
-
-def in_steps_of_3(heads, queries, keys):
-    return -alibi_slopes(heads)[:, None, None] * (distances(queries, keys) // 3)
-
-
-def only_while_decoding(heads, queries, keys):
-    return right_bias(heads, queries, keys) * (queries < keys)
-
-
-def no_bias(*_):
-    return 0.0
-
-
-def twice_while_decoding(heads, queries, keys):
-    factor = 2 if queries < keys else 1
-    return factor * right_bias(heads, queries, keys)
-
-
-def divided_by_keys(heads, queries, keys):
-    """For 16 keys, this is 1 / sqrt(256)."""
-    return right_bias(heads, queries, keys) / keys
-
-
-def rounded_for_one_query(heads, queries, keys):
-    if queries == 1:
-        return faulty.colliding(0, torch.bfloat16, heads, queries, keys)
-    return right_bias(heads, queries, keys)
-
-
-def only_earlier_keys_count(heads, queries, keys):
-    return right_bias(heads, queries, keys).clamp(max=0)
-
-
-def error_for_one_query_and_many_keys(heads, queries, keys):
-    if queries == 1 and keys > 100:
-        raises()
-    return right_bias(heads, queries, keys)
-
-
-def all_nan(heads, queries, keys):
-    return torch.full((heads, queries, keys), math.nan)
-
-
-def twice_as_many_heads(heads, queries, keys):
-    return alibi_bias(alibi_slopes(2 * heads), queries, keys)
-
-
-def every_third_key_larger(heads, queries, keys):
-    return right_bias(heads, queries, keys) * (1 + 0.1 * (torch.arange(keys) % 3))
-
-
-def colliding(form, dtype, of=flat_and_uneven_slopes):
-    """A bias that rounds positions, or their products with slopes, to a dtype."""
-    return partial(faulty.colliding, form, dtype, of=of)
-
-
-FLAT_AND_UNEVEN = {"num_heads": 2, "slopes": flat_and_uneven_slopes}
 # As SLOPES, with a length of 16 unless a fault needs a longer one
-BIASES = {
-    "1 / head": ("other slopes", bias_of(reciprocal_slopes), {}),
-    "0.001 more": ("other slopes", bias_of(shifted_slopes), {"num_heads": 8}),
-    "reversed while decoding": ("sign reversed in one branch", reversed_while_decoding, {}),
-    "index wraps around": ("unknown fault", wrapping_index, {"num_heads": 4, "length": 140}),
-    "jump at 64": (
-        "right up to a distance, then a jump",
-        wrapping_distance,
-        {"num_heads": 4, "length": 140},
-    ),
-    "steps of 3": ("distance in steps", in_steps_of_3, {}),
-    "cap at 1": ("length cap", bias_of(alibi_slopes, cap=1), {"length": 3}),
-    "cap at 255": ("length cap", bias_of(alibi_slopes, cap=255), {"length": 257}),
-    "only while decoding": ("no bias", only_while_decoding, {}),
-    "0": ("no bias", no_bias, {}),
-    "twice while decoding": ("added twice", twice_while_decoding, {}),
-    "positions in bfloat16": (
-        "colliding positions",
-        colliding(1, torch.bfloat16),
-        {**FLAT_AND_UNEVEN, "length": 300},
-    ),
-    "products in bfloat16": (
-        "colliding positions",
-        colliding(3, torch.bfloat16),
-        {**FLAT_AND_UNEVEN, "length": 300},
-    ),
-    "slopes and positions in bfloat16": (
-        "colliding positions",
-        colliding(4, torch.bfloat16),
-        {**FLAT_AND_UNEVEN, "length": 300},
-    ),
-    "products in float16": (
-        "colliding positions",
-        colliding(2, torch.float16),
-        {**FLAT_AND_UNEVEN, "length": 2500},
-    ),
-    "rounded, in an encoder": (
-        "colliding positions",
-        colliding(0, torch.bfloat16, of=alibi_slopes),
-        {"causal": False, "length": 300},
-    ),
-    "rounded for one query": ("colliding positions", rounded_for_one_query, {"length": 300}),
-    "rounded, with a slope of 0": (
-        "colliding positions",
-        colliding(5, torch.bfloat16, of=without_the_first),
-        {"slopes": without_the_first},
-    ),
-    "times 1.00006": ("bias multiplied", partial(times, 1 + 2**-14), {"length": 64}),
-    "times 1.001": ("bias multiplied", partial(times, 1 + 2**-10), {}),
-    "halved": ("bias multiplied", partial(times, 1 / 2), {}),
-    "times 1 / 160": ("bias multiplied", partial(times, 1 / 160), {"num_heads": [8]}),
-    "by the number of keys": (
-        "bias multiplied",
-        divided_by_keys,
-        {"num_heads": [8], "length": 20},
-    ),
-    "later keys get 0": ("one direction only", only_earlier_keys_count, {"causal": False}),
-    "error": ("raises an error", raises, {}),
-    "error while decoding far": (
-        "raises an error",
-        error_for_one_query_and_many_keys,
-        {"length": 140},
-    ),
-    "NaN": ("returns NaN", all_nan, {}),
-    "twice as many heads": ("wrong shape", twice_as_many_heads, {}),
-    "every third key": ("unknown fault", every_third_key_larger, {}),
-}
-
-
-@each_case(("fault", "function", "options"), BIASES)
-def test_fault_of_a_bias_is_the_only_one_named(fault, function, options):
-    assert names(check.bias(function, **{**SHORT, **options})) == {fault}
 
 
 # Attention functions
 
 
-def no_bias_below_600_keys(query, key, value):
-    has_bias = key.shape[2] < 600
-    return attend(query, key, value, factor=float(has_bias))
-
-
-def bias_divided_by_model_width(query, key, value):
-    width = query.shape[1] * query.shape[3]
-    return attend(query, key, value, factor=width**-0.5)
-
-
-def bias_divided_by_keys(query, key, value):
-    return attend(query, key, value, factor=1 / key.shape[2])
-
-
-def weak_mask(query, key, value):
-    return attend(query, key, value, hidden=-20)
-
-
-def one_key_ahead(query, key, value):
-    return attend(query, key, value, first=2)
-
-
-def key_of_the_first_head(query, key, value):
-    return attend(query, key[:, :1], value[:, :1])
-
-
-def padding_ignored(query, key, value, mask=None):
-    return attend(query, key, value)
-
-
-def two_tensors(query, key, value):
-    return query, key
-
-
-def heads_joined(query, key, value):
-    return value.flatten(2)
-
-
-def mean_subtracted(query, key, value):
-    return 2 * attend(query, key, value) - value.mean(2)[:, :, None]
-
-
-def scaled_by_position(last, query, key, value):
-    """The output of the first query is right, and that of the last is multiplied."""
-    factors = torch.linspace(1, last, query.shape[2])[:, None]
-    return attend(query, key, value) * factors
-
-
-def queries_of_another_sequence(query, key, value):
-    return attend(query.roll(1, 0), key, value)
-
-
-def keys_of_another_head_while_decoding(query, key, value):
-    is_decoding = query.shape[2] < key.shape[2]
-    return attend(query, key.roll(1, 1) if is_decoding else key, value)
-
-
-def larger_content_beyond_100_keys(query, key, value):
-    factor = 8 if key.shape[2] > 100 else 1
-    return attend(factor * query, key, value)
-
-
-def values_of_another_sequence_beyond_100_keys(query, key, value):
-    return attend(query, key, value.roll(1, 0) if key.shape[2] > 100 else value)
-
-
 # As BIASES, with 8 heads unless the options have others
-ATTENTION = {
-    "divided by sqrt(d_model)": ("bias before scaling", bias_divided_by_model_width, {}),
-    # Not "while decoding", although the long calls have few queries
-    "no bias below 600 keys": (
-        "no bias",
-        no_bias_below_600_keys,
-        {"num_heads": [4], "head_dim": 64, "length": 640},
-    ),
-    "bias divided by keys": ("bias multiplied", bias_divided_by_keys, {}),
-    "lower triangle, no mask": ("future not masked", faulty.lower_triangle_without_a_mask, {}),
-    "weak mask": ("mask too weak for some heads", weak_mask, {"length": 64}),
-    "one key ahead": ("one key ahead", one_key_ahead, {}),
-    "only earlier keys": ("only earlier keys", attend, {"causal": False}),
-    "key of the first head": ("wrong keys", key_of_the_first_head, {}),
-    "padding ignored": ("padding not masked", padding_ignored, {"padding": True}),
-    "queries count padding": (
-        "queries at other positions",
-        faulty.padded,
-        {"padding": True, "causal": False},
-    ),
-    "error": ("raises an error", raises, {}),
-    "numpy has no bfloat16": (
-        "raises an error",
-        attend,
-        {"dtype": torch.bfloat16, "convert": Tensor.numpy},
-    ),
-    "two tensors": ("wrong type", two_tensors, {}),
-    "heads joined": ("wrong shape", heads_joined, {}),
-    "mean subtracted": ("not a weighted average", mean_subtracted, {}),
-    "smaller by position": ("not a weighted average", partial(scaled_by_position, 0.5), {}),
-    "larger by position": ("not a weighted average", partial(scaled_by_position, 1.5), {}),
-    # These show with random inputs only.
-    "queries of another sequence": ("batch rows mixed", queries_of_another_sequence, {}),
-    "keys of another head": ("wrong keys", keys_of_another_head_while_decoding, {}),
-    "larger content far": (
-        "content multiplied",
-        larger_content_beyond_100_keys,
-        {"num_heads": [4], "head_dim": 32, "length": 140},
-    ),
-    "values of another sequence far": (
-        "batch rows mixed",
-        values_of_another_sequence_beyond_100_keys,
-        {"num_heads": [4], "head_dim": 64, "length": 140},
-    ),
-}
-
-
-@each_case(("fault", "function", "options"), ATTENTION)
-def test_fault_of_attention_is_the_only_one_named(fault, function, options):
-    options = {"num_heads": [8], **SHORT, **options}
-    assert names(check.attention(function, **options)) == {fault}
 
 
 FAR = {"length cap", "first keys only"}  # beyond the 16 keys of a short check
@@ -414,10 +74,7 @@ def test_faults_that_come_together_are_all_named_and_no_other(faults):
 
 
 def test_every_fault_has_a_test():
-    tested = set()
-    for table in (SLOPES, BIASES, ATTENTION):
-        tested |= {fault for fault, _, _ in table.values()}
-    tested |= set(ALONE)
+    tested = {wrong.fault for wrong in WRONG.values()} | set(ALONE)
     tested |= {exhibit.fault for exhibit in gallery.EXHIBITS}
     elsewhere = {
         "cache not read",
@@ -438,18 +95,6 @@ def test_every_fault_has_a_test():
     assert tested | elsewhere == set(check.FAULTS)
 
 
-def scaled_and_without_mask(query, key, value):
-    return attend(query, key, value, factor=2, hidden=0)
-
-
-def neither_bias_nor_mask(query, key, value):
-    return attend(query, key, value, factor=0, hidden=0)
-
-
-def own_value(query, key, value):
-    return value[:, :, -query.shape[2] :]
-
-
 @each_case(
     ("function", "expected"),
     {
@@ -464,11 +109,6 @@ def test_faults_with_one_cause_are_told_apart(function, expected):
 
 
 # Half precision
-
-
-def right_in(dtype):
-    """A bias that is rounded to this dtype, and returned in float32."""
-    return lambda heads, queries, keys: right_bias(heads, queries, keys).to(dtype).float()
 
 
 def test_attention_in_bfloat16_is_right_within_its_rounding():
@@ -570,13 +210,6 @@ def test_faults_of_rounded_slopes_are_all_named(dtype):
 
     faults = {"imprecise slopes", "negative slopes", "added twice"}
     assert names(check.slopes(rounded_reversed_doubled)) == faults
-
-
-def without_the_largest_logits(query, key, value):
-    """Content is cut off, so neither a factor nor a soft cap explains it."""
-    logits = (query @ key.mT * query.shape[-1] ** -0.5).clamp(-1, 1)
-    heads, queries, keys = logits.shape[1:]
-    return (logits + mask_future(right_bias(heads, queries, keys))).softmax(-1).to(value) @ value
 
 
 @half_precision

@@ -1,0 +1,118 @@
+"""What may be by design is not accused: it is told by an argument, or noted."""
+
+import math
+
+from alibi_viz import check
+from tests.check.plain_alibi import attend, linear, steps
+from tests.check.wrong_functions import (
+    SHORT,
+    SMALL,
+    encoder,
+    encoder_that_takes_lengths,
+    masked,
+    soft_cap_of_50,
+    window_of_32,
+)
+from tests.rows import each_case
+
+
+def scale_of_mup(query, key, value):
+    return attend(query, key, value, scale=1 / 64)
+
+
+def window_of_one(query, key, value):
+    """Each query sees its own key only, so content changes nothing."""
+    return value[:, :, -query.shape[2] :]
+
+
+def needs_64_channels(query, key, value):
+    assert query.shape[-1] == 64, "64 channels"
+    return attend(query, key, value)
+
+
+def needs_contiguous_inputs(query, key, value):
+    query.view(-1)
+    return attend(query, key, value)
+
+
+def refuses_other_last_axes(query, key, value):
+    assert query.stride(-1) == 1, "the last axis must be dense"
+    return attend(query, key, value)
+
+
+def soft_cap_of_5(query, key, value):
+    """A cap so strong that the scores look as if they had another scale."""
+    _, heads, queries, head_dim = query.shape
+    keys = key.shape[2]
+    content = 5 * (query @ key.mT * head_dim**-0.5 / 5).tanh()
+    scores = content + linear(heads, queries, keys)
+    return scores.masked_fill(steps(queries, keys) > 0, -math.inf).softmax(-1) @ value
+
+
+def scale_of_8_over_head_dim(query, key, value):
+    """muP's scale with a base of 64 channels, for which it is the usual one."""
+    return attend(query, key, value, scale=8 / query.shape[-1])
+
+
+@each_case(
+    ("function", "options"),
+    {
+        "ALiBi": (attend, {}),
+        "padding on both sides": (masked, {"padding": True, "length": 64}),
+        "padding in front": (masked, {"padding": "left", "length": 64}),
+        "encoder": (encoder, {"padding": True, "causal": False, "length": 64}),
+        "lengths, right": (
+            encoder_that_takes_lengths,
+            {"padding": "right", "causal": False, **SHORT},
+        ),
+        "lengths": (
+            encoder_that_takes_lengths,
+            {"padding": True, "causal": False, "length": 64},
+        ),
+        "soft cap": (soft_cap_of_50, {"softcap": 50, "length": 64}),
+        "scale": (scale_of_mup, {"scale": 1 / 64, **SHORT}),
+        "window": (window_of_32, {"window": 32, "length": 64}),
+        "window of one": (window_of_one, {"window": 1, "scale": 0.5, "length": 16}),
+        "one head_dim": (needs_64_channels, SHORT),
+        "contiguous inputs only": (needs_contiguous_inputs, SHORT),
+    },
+)
+def test_right_attention_is_not_accused(function, options):
+    check.attention(function, **options).raise_for_faults()
+
+
+@each_case(
+    ("function", "words"),
+    {
+        "scale": (scale_of_mup, "pass scale=0.015625"),
+        "soft cap": (soft_cap_of_50, "pass softcap=50"),
+        "head_dim": (needs_64_channels, "Not checked with head_dim 104"),
+        "memory": (needs_contiguous_inputs, "Not checked with some transposed"),
+    },
+)
+def test_what_may_be_by_design_is_a_note(function, words):
+    report = check.attention(function, **SHORT)
+    assert report.ok
+    (note,) = report.notes
+    assert words in note
+
+
+def test_memory_that_a_function_refuses_is_a_note():
+    report = check.attention(refuses_other_last_axes, **SMALL)
+    assert report.ok
+    (note,) = report.notes
+    assert note.startswith("Not checked with some inputs whose last axis is not dense")
+
+
+def test_a_strong_soft_cap_is_no_scale():
+    report = check.attention(soft_cap_of_5, **SMALL)
+    assert report.ok
+    (note,) = report.notes
+    assert "pass softcap=5." in note
+
+
+def test_a_scale_of_mup_is_a_note():
+    report = check.attention(scale_of_8_over_head_dim, num_heads=[8], length=16)
+    assert report.ok
+    (note,) = report.notes
+    assert "multiplied by 8 / head_dim" in note
