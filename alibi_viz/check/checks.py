@@ -295,9 +295,11 @@ def attention(
             # Many encoders take lengths, so their padding is behind; any side will do.
             wrong = _drop_a_wrong_side(sweep, wrong)
         report = examine(subject, reader, sweep, wrong, expected)
+        gradients = "no gradients"
         if report.ok and not wrong:
             findings, gradients = wrong_gradients(reader, sweep, expected)
-            report = replace(report, findings=findings, tried=f"{report.tried}; {gradients}")
+            report = replace(report, findings=findings)
+        report = replace(report, tried=f"{report.tried}; {gradients}")
         if reader.changed:
             notes.append(f"Changes its arguments in place: {', '.join(sorted(reader.changed))}.")
         return replace(report, notes=[*notes, *report.notes])
@@ -323,7 +325,8 @@ def examine(
         expected = named.design
         wrong = sweep.go_on(expected)
     comparison = comparison if findings else None
-    return Report(subject, findings, notes, comparison, describe(list(sweep.answers)))
+    tried = describe(list(sweep.answers), reader.dtype)
+    return Report(subject, findings, notes, comparison, tried)
 
 
 def _findings_of_failures(sweep: Sweep) -> list[Finding]:

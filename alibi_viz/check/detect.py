@@ -275,8 +275,8 @@ def round_fraction(values: Tensor, bits: int) -> Tensor:
     return torch.ldexp((fraction * scale).round() / scale, exponent)
 
 
-def describe(calls: Sequence[Call]) -> str:
-    """What was tried, in words: the last line of a report."""
+def describe(calls: Sequence[Call], dtype: torch.dtype | None = None) -> str:
+    """What was tried, in words: the last line of a report. A bias has no dtype of its inputs."""
     if not calls:
         return "no call returned a result"
     keys = sorted({call.probe.key_length for call in calls})
@@ -289,6 +289,8 @@ def describe(calls: Sequence[Call]) -> str:
     if head_dims != [0]:
         parts.append(f"head_dim {_list(head_dims)}")
         parts.append(f"batches of up to {max(call.batch for call in calls)}")
+    if dtype is not None:
+        parts.append(str(dtype).removeprefix("torch."))
     return ", ".join(parts)
 
 

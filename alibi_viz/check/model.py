@@ -152,7 +152,7 @@ def _examine_layer(
     notes = [f"{_state(report, where)} ({sizes})."]
     notes += [_note_on_training(family, exhibit) for exhibit in trained]
     notes += [*report.notes, *_notes_on_options(options)]
-    return replace(report, notes=notes), different
+    return replace(report, notes=notes, tried=f"{report.tried}; no gradients"), different
 
 
 def _as_trained(family: str, of_paper: Expected, head_dim: int) -> Expected:

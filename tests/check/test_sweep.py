@@ -140,7 +140,7 @@ def only_eight_heads(query, key, value):
     {
         "heads that need not work": (only_eight_heads, "8, 12 heads"),
         "any heads": (attend, "1, 3, 5, 8, 12, 16, 40 heads"),
-        "gradients": (attend, "the gradients of 3 calls"),
+        "gradients": (attend, "float32; the gradients of 3 calls"),
     },
 )
 def test_a_report_says_what_was_tried(function, tried):
