@@ -271,8 +271,6 @@ def _schemes(
     have_bias = [bool((values.abs() > smallest).any()) for values in slopes.values()]
     if all(have_bias):
         yield ("heads without a bias",), partly_zero
-    if max(group.num_heads for group in slopes) > 1:
-        yield ("heads share a slope",), partial(_one_slope, slopes)
 
 
 def _of_heads(slopes: Slopes) -> Scheme:
@@ -340,11 +338,6 @@ def _first_of_key_heads(correct: Slopes, group_size: int, group: Group) -> Tenso
     """The same, but the key heads have the first slopes of all heads."""
     key_heads = group.num_heads // group_size
     return correct(group.num_heads)[:key_heads].repeat_interleave(group_size)
-
-
-def _one_slope(slopes: ByGroup, group: Group) -> Tensor:
-    """All heads have the slope that is observed in the first."""
-    return slopes[group][:1].expand(group.num_heads)
 
 
 def _divided_by_model_width(correct: Slopes, group: Group) -> Tensor:
