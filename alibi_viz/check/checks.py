@@ -22,6 +22,7 @@ from alibi_viz.check.expected import Expected, Group, Slopes
 from alibi_viz.check.naming import Naming
 from alibi_viz.check.plan import (
     BATCHES,
+    CONTIGUOUS,
     FURTHER_HEAD_DIM,
     FURTHER_HEADS,
     MEMORY_WORDS,
@@ -168,7 +169,7 @@ def examine_bias(
     """The report on a sweep of a bias, or of the weights at equal content."""
     # All calls, because naming needs no others: they tell the weights already.
     wrong = sweep.go_on(expected, enough=math.inf)
-    _drop_further(sweep, sweep.calls[0], further_heads)
+    _drop_refused(sweep, further_heads)
     findings = _findings_of_failures(sweep)
     report = Report(subject, findings, tried=describe(list(sweep.answers)))
     if not wrong:
@@ -288,32 +289,42 @@ def attention(
     )
     with on_the_cpu():
         sweep = Sweep(lambda made: Sample.of(reader, made), calls)
-        wrong = sweep.go_on(expected)
-        _drop_further(sweep, calls[0], further, further_size)
-        notes = _drop_refused(sweep)
-        if padding is True and not causal:
-            # Many encoders take lengths, so their padding is behind; any side will do.
-            wrong = _drop_a_wrong_side(sweep, wrong)
-        report = examine(subject, reader, sweep, wrong, expected)
+
+        def go_on(expected: Expected) -> tuple[list[Call], list[str]]:
+            """Make further calls; the wrong ones, and what was left out, in words."""
+            wrong = sweep.go_on(expected)
+            left_out = _drop_refused(sweep, further, further_size)
+            if padding is True and not causal:
+                # Many encoders take lengths, so their padding is behind; any side will do.
+                wrong = _drop_a_wrong_side(sweep, wrong)
+            return wrong, left_out
+
+        report, is_right = examine(subject, reader, sweep, go_on, expected)
         gradients = "no gradients"
-        if report.ok and not wrong:
+        if is_right:
             findings, gradients = wrong_gradients(reader, sweep, expected)
             report = replace(report, findings=findings)
         report = replace(report, tried=f"{report.tried}; {gradients}")
         if reader.changed:
-            notes.append(f"Changes its arguments in place: {', '.join(sorted(reader.changed))}.")
-        return replace(report, notes=[*notes, *report.notes])
+            changed = ", ".join(sorted(reader.changed))
+            report.notes.append(f"Changes its arguments in place: {changed}.")
+        return report
 
 
 def examine(
-    subject: str, reader: AttentionReader, sweep: Sweep, wrong: Sequence[Call], expected: Expected
-) -> Report:
-    """The report on what a sweep of attention has detected.
+    subject: str,
+    reader: AttentionReader,
+    sweep: Sweep,
+    go_on: Callable[[Expected], tuple[list[Call], list[str]]],
+    expected: Expected,
+) -> tuple[Report, bool]:
+    """The report on what a sweep of attention detects, and whether all calls are right as expected.
 
     What may be by design is a note; then the sweep goes on with it.
     """
-    findings = _findings_of_failures(sweep)
-    notes: list[str] = []
+    wrong, notes = go_on(expected)
+    is_right = not wrong
+    findings: list[Finding] = []
     comparison = None
     while wrong and "does not finish" not in sweep.failures.by_fault:
         named = Naming(sweep, wrong, expected, reader).run()
@@ -323,10 +334,12 @@ def examine(
             findings += named.findings
             break
         expected = named.design
-        wrong = sweep.go_on(expected)
+        wrong, further_notes = go_on(expected)
+        notes += [note for note in further_notes if note not in notes]
+    findings = [*_findings_of_failures(sweep), *findings]
     comparison = comparison if findings else None
     tried = describe(list(sweep.answers), reader.dtype)
-    return Report(subject, findings, notes, comparison, tried)
+    return Report(subject, findings, notes, comparison, tried), is_right and not findings
 
 
 def _findings_of_failures(sweep: Sweep) -> list[Finding]:
@@ -353,20 +366,6 @@ def _further_heads(reference: Slopes, group_size: int = 1) -> list[int]:
             continue
         further.append(heads)
     return further
-
-
-def _drop_further(
-    sweep: Sweep, usual: Call, further_heads: Sequence[int], further_sizes: Sequence[int] = ()
-) -> None:
-    """Drop the failures of sizes that need not work, unless the usual size fails in such a call.
-
-    These are further numbers of heads, and further sizes of a head.
-    """
-    for made in sweep.failures.calls:
-        if made.probe.num_heads in further_heads or made.head_dim in further_sizes:
-            sweep.failures.drop([made])
-            heads = made.probe._replace(num_heads=usual.probe.num_heads)
-            sweep.make(replace(made, probe=heads, head_dim=usual.head_dim))
 
 
 def _drop_a_wrong_side(sweep: Sweep, wrong: Sequence[Call]) -> list[Call]:
@@ -478,32 +477,38 @@ def _correct_slopes(function: Callable[[int], Any], heads: int) -> Tensor:
     return value
 
 
-def _drop_refused(sweep: Sweep) -> list[str]:
-    """Drop errors of conditions that a function may refuse, and say in notes what was left out.
+def _drop_refused(
+    sweep: Sweep, further_heads: Sequence[int], further_sizes: Sequence[int] = ()
+) -> list[str]:
+    """Drop the failures of calls that a function may refuse, and say in notes which these are.
 
-    These are inputs that are not contiguous, and a further size of a head if all calls with it
-    fail. Other errors are faults, and then so are these.
+    It may refuse inputs that are not contiguous, a size of a head, and further numbers and sizes of
+    heads, which are no note. But if the usual kind of the same call fails, too, that is a fault.
     """
-    errors = sweep.failures.by_fault.get("raises an error", {})
+    usual = sweep.calls[0]
     sizes_that_work = {made.head_dim for made in sweep.answers}
-    refused_sizes = {made.head_dim for made in errors} - sizes_that_work
-    if not sizes_that_work:
-        return []
-    for made in errors:
-        if not made.is_view and made.head_dim not in refused_sizes:
-            return []
+    errors = sweep.failures.by_fault.get("raises an error", {})
+    refused: dict[str, str] = {}  # what is refused: the first error
+    for made in sweep.failures.calls if sizes_that_work else []:
+        is_further = made.probe.num_heads in further_heads or made.head_dim in further_sizes
+        is_of_refused_size = made.head_dim not in sizes_that_work
+        if not is_further and (made not in errors or not (is_of_refused_size or made.is_view)):
+            continue
+        heads = usual.probe.num_heads if is_further else made.probe.num_heads
+        sizes = made.probe._replace(num_heads=heads)
+        twin = replace(made, probe=sizes, head_dim=usual.head_dim, memory=CONTIGUOUS)
+        _, failures = try_each(sweep.ask, [twin])
+        if failures.by_fault:
+            continue
+        if not is_further:
+            kind = f"head_dim {made.head_dim}" if is_of_refused_size else MEMORY_WORDS[made.memory]
+            refused.setdefault(kind, errors[made])
+        sweep.failures.drop([made])
 
-    sweep.failures.by_fault.pop("raises an error", None)
-    notes = []
-    for head_dim in sorted(refused_sizes):
-        message = next(text for made, text in errors.items() if made.head_dim == head_dim)
-        notes.append(_refusal(f"head_dim {head_dim}", message))
-    refused_views = [made for made in errors if made.head_dim not in refused_sizes]
-    if refused_views:
-        refused = {made.memory for made in refused_views}
-        kinds = [words for memory, words in MEMORY_WORDS.items() if memory in refused]
-        condition = f"some {alternatives(kinds)}"
-        notes.append(_refusal(condition, errors[refused_views[0]]))
+    memory = [words for words in MEMORY_WORDS.values() if words in refused]
+    notes = [_refusal(kind, error) for kind, error in refused.items() if kind not in memory]
+    if memory:
+        notes.append(_refusal(f"some {alternatives(memory)}", refused[memory[0]]))
     return notes
 
 

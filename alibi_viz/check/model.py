@@ -136,10 +136,12 @@ def _examine_layer(
     with on_the_cpu():
         sweep = Sweep(partial(Sample.of, reader), calls)
         expected = _as_trained(family, of_paper, attention.head_dim)
-        wrong = sweep.go_on(expected)
-        report = examine(f"{type(model).__name__}, layer {layer}", reader, sweep, wrong, expected)
-        trained = [] if wrong else _differences(family, sweep, of_paper, expected)
-        if is_rounded and not wrong:
+        subject = f"{type(model).__name__}, layer {layer}"
+        report, is_right = examine(
+            subject, reader, sweep, lambda expected: (sweep.go_on(expected), []), expected
+        )
+        trained = _differences(family, sweep, of_paper, expected) if is_right else []
+        if is_rounded and is_right:
             trained += _rounded_far_away(family, reader, attention, length, expected)
 
     sizes = f"{family}, {attention.heads} heads of size {attention.head_dim}"

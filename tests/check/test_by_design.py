@@ -116,3 +116,16 @@ def test_a_scale_of_mup_is_a_note():
     assert report.ok
     (note,) = report.notes
     assert "multiplied by 8 / head_dim" in note
+
+
+def another_scale_up_to_200_keys(query, key, value):
+    assert key.shape[2] <= 200, "at most 200 keys"
+    return attend(query, key, value, scale=0.7 * query.shape[-1] ** -0.5)
+
+
+def test_what_fails_after_a_note_is_a_finding():
+    report = check.attention(another_scale_up_to_200_keys, num_heads=[8], head_dim=64)
+    (finding,) = report.findings
+    assert finding.name == "length cap"
+    assert "at most 200 keys" in finding.evidence
+    assert "pass scale=0.0875" in report.notes[0]
