@@ -58,18 +58,18 @@ def scale_of_8_over_head_dim(query, key, value):
     ("function", "options"),
     {
         "ALiBi": (attend, {}),
-        "padding on both sides": (masked, {"padding": True, "length": 64}),
-        "padding in front": (masked, {"padding": "left", "length": 64}),
-        "encoder": (encoder, {"padding": True, "causal": False, "length": 64}),
+        "padding on both sides": (masked, {"padding": True, "length": 33}),
+        "padding in front": (masked, {"padding": "left", "length": 33}),
+        "encoder": (encoder, {"padding": True, "causal": False, "length": 33}),
         "lengths, right": (
             encoder_that_takes_lengths,
             {"padding": "right", "causal": False, **SHORT},
         ),
         "lengths": (
             encoder_that_takes_lengths,
-            {"padding": True, "causal": False, "length": 64},
+            {"padding": True, "causal": False, "length": 33},
         ),
-        "soft cap": (soft_cap_of_50, {"softcap": 50, "length": 64}),
+        "soft cap": (soft_cap_of_50, {"softcap": 50, "length": 33}),
         "scale": (scale_of_mup, {"scale": 1 / 64, **SHORT}),
         "window": (window_of_32, {"window": 32, "length": 64}),
         "window of one": (window_of_one, {"window": 1, "scale": 0.5, "length": 16}),

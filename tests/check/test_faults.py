@@ -112,13 +112,13 @@ def test_faults_with_one_cause_are_told_apart(function, expected):
 
 
 def test_attention_in_bfloat16_is_right_within_its_rounding():
-    report = check.attention(faulty.in_half_precision, num_heads=[4], length=64)
+    report = check.attention(faulty.in_half_precision, num_heads=[4], length=33)
     assert report.ok
     assert "Right within the rounding of bfloat16" in str(report)
 
 
 def test_wrong_attention_is_not_explained_by_rounding():
-    assert not check.attention(faulty.rotated, num_heads=[4], length=64).ok
+    assert not check.attention(faulty.rotated, num_heads=[4], length=33).ok
 
 
 @each_case(
@@ -155,7 +155,7 @@ def test_factor_of_the_bias_is_named_in_half_precision(dtype, fault, factor, len
 @half_precision
 def test_rewarded_future_is_named_in_half_precision(dtype):
     attention = partial(attend, hidden=0)
-    report = check.attention(attention, num_heads=[4], dtype=dtype, length=64)
+    report = check.attention(attention, num_heads=[4], dtype=dtype, length=33)
     assert names(report) == {"rewarded future"}
 
 
@@ -165,7 +165,7 @@ def test_factor_of_the_content_is_observed_in_half_precision(dtype):
         return attend(0.9 * query, key, value)
 
     (note,) = check.attention(
-        weaker_content, num_heads=[4], dtype=dtype, head_dim=64, length=64
+        weaker_content, num_heads=[4], dtype=dtype, head_dim=64, length=33
     ).notes
     assert note.startswith("Observed: q . k is multiplied by 0.11")  # 0.9 / 8
 
@@ -175,7 +175,7 @@ def test_reversed_bias_is_named_in_half_precision(dtype):
     def rewarding(heads, queries, keys):
         return -right_bias(heads, queries, keys).to(dtype)
 
-    assert names(check.bias(rewarding, length=64)) == {"sign reversed"}
+    assert names(check.bias(rewarding, length=33)) == {"sign reversed"}
 
 
 @half_precision
@@ -339,7 +339,7 @@ def test_factor_of_the_content_in_all_calls_names_none():
     def attention(query, key, value):
         return attend(5 * query, key, value)
 
-    assert "only with" not in str(check.attention(attention, length=64))
+    assert "only with" not in str(check.attention(attention, length=33))
 
 
 def test_fault_of_the_bias_in_some_calls_says_in_which():
