@@ -270,13 +270,13 @@ def attention(
         raise ValueError(
             f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}"
         )
-    inputs = ("query", "key", "value", "mask") if padding else ("query", "key", "value")
+    sides = _sides(padding)
+    inputs = ("query", "key", "value", "mask") if sides else ("query", "key", "value")
     wrong_kind = _wrong_kind(function, subject, *inputs)
     if wrong_kind is not None:
         return wrong_kind
     expected = Expected(reference, causal, window, scale, softcap, group_size)
     reader = AttentionReader(function, layout, dtype, convert, seconds)
-    sides = _sides(padding)
     further = _further_heads(reference, group_size) if num_heads is USUAL_HEADS else []
     further_size = [FURTHER_HEAD_DIM] if head_dim is HEAD_DIMS else []
     calls = attention_calls(

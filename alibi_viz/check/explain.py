@@ -15,6 +15,12 @@ from alibi_viz.check.probe import Observation
 from alibi_viz.check.report import Finding
 from alibi_viz.check.slope_rules import ByGroup, Tolerance, name_slopes
 
+# Slopes of any size, and positions that are read from the weights
+_EXPLAINS_TOO_MUCH = {
+    "other slopes": 3,
+    "queries at other positions": 1,
+    "keys in another order": 1,
+}
 _FEW_ROWS = 8  # compared before all rows: they reject most cases in less time
 
 
@@ -75,8 +81,8 @@ def explain_bias(
 
 
 def _cost(findings: Sequence[Finding]) -> int:
-    """How many faults these are; slopes of any size explain too much."""
-    return len(findings) + 2 * any(finding.name == "other slopes" for finding in findings)
+    """How many faults these are; what explains too much costs more."""
+    return sum(1 + _EXPLAINS_TOO_MUCH.get(finding.name, 0) for finding in findings)
 
 
 class _Fit:

@@ -175,13 +175,16 @@ def _declared_window(seen: Seen, expected: Expected) -> int | None:
 
 def _numbers_of_first_keys(seen: Seen, expected: Expected) -> dict[int, Tensor] | None:
     """How many of the first keys the last query sees, [heads, 1, 1], by the number of heads."""
-    numbers = {}
-    for observation in sorted(seen, key=lambda observation: observation.probe.key_length):
-        keys = observation.probe.key_length
-        last_key = (observation.visible * torch.arange(1, keys + 1)).amax(-1)[:, None, None]
-        # A head that sees all of these keys may see all.
-        numbers[observation.probe.num_heads] = last_key.double().where(last_key < keys, math.inf)
-    is_limited = any(bool(number.isfinite().any()) for number in numbers.values())
+    numbers: dict[int, Tensor] = {}
+    for observation in seen:
+        heads, _, keys = observation.probe
+        last_key = (observation.visible * torch.arange(1.0, keys + 1)).amax(-1)[:, None, None]
+        # Far keys of a steep head can't be seen, so some call may show less than another.
+        numbers[heads] = last_key.maximum(numbers.get(heads, torch.zeros(1)))
+    longest = _longest(seen).probe.key_length
+    # A head that sees all keys may see any number.
+    numbers = {heads: last.where(last < longest, math.inf) for heads, last in numbers.items()}
+    is_limited = any(bool(last.isfinite().any()) for last in numbers.values())
     return numbers if is_limited else None
 
 
@@ -226,14 +229,15 @@ class Entry:
 _CAP = "the bias is the same from distance {} on"
 _STEPS = "the bias changes at distance {0[0]} for the first time"
 _WINDOW = "a query sees at most {} keys"
+# Distances without a sign say nothing about keys after the query.
 _UNSIGNED: Parts = {"ahead": torch.abs}
 
 # What a decoder and an encoder have in common
 _FAULTS = [
-    Entry("wrong corner of the cache", {"distance": _from_the_first_query}),
+    Entry("wrong corner of the cache", {"distance": _from_the_first_query, **_UNSIGNED}),
     Entry("square root of the distance", {"distance": _square_root}),
     Entry("length cap", lambda cap: {"distance": partial(_capped, cap)}, _cap, _CAP),
-    Entry("mirrored keys", {"distance": _from_the_last_key}),
+    Entry("mirrored keys", {"distance": _from_the_last_key, **_UNSIGNED}),
     Entry("distance in steps", lambda steps: {"distance": partial(_stairs, steps)}, _steps, _STEPS),
     Entry("window", lambda _: {"window": None}, _declared_window, ""),
     Entry("window", lambda keys: {"window": keys}, _window, _WINDOW),

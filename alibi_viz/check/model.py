@@ -142,7 +142,8 @@ def _examine_layer(
         )
         trained = _differences(family, sweep, of_paper, expected) if is_right else []
         if is_rounded and is_right:
-            trained += _rounded_far_away(family, reader, attention, length, expected)
+            exact = replace(expected, distance=of_paper.distance, ahead=of_paper.ahead)
+            trained += _rounded_far_away(family, reader, attention, length, exact)
 
     sizes = f"{family}, {attention.heads} heads of size {attention.head_dim}"
     if is_rounded:

@@ -90,7 +90,10 @@ def name_slopes(
     for group, values in slopes.items():
         if not tolerance.allows(values, expected.slopes(group.num_heads)):
             wrong[group] = values
-    if len(wrong) == len(slopes):
+    heads_of_wrong = {group.num_heads for group in wrong}
+    heads_of_right = {group.num_heads for group in slopes if group not in wrong}
+    # The same heads have the same slopes with any head_dim.
+    if heads_of_wrong & heads_of_right or not heads_of_right:
         shared = _shared_slope(slopes, expected, tolerance)
         finding = Finding("other slopes", evidence)
         if shared is not None:

@@ -92,7 +92,7 @@ def as_array(
             raise TypeError("these are complex")
         with np.errstate(over="ignore"):  # what is too large for float32 is infinite
             return array.astype(dtype, copy=False)
-    except (TypeError, ValueError, RuntimeError) as error:  # the last from torch
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last from torch
         raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
 
