@@ -175,17 +175,23 @@ def _refined(content: Callable[[Group], float], sample: Sample, expected: Expect
 
 def _smallest_error(error: Callable[[float], float], low: float, high: float) -> float:
     """Where an error is smallest that grows on both sides: a golden-section search."""
-    low, high = math.log(low), math.log(high)
+    low = math.log(low)
+    high = math.log(high)
     left = high - _GOLDEN * (high - low)
     right = low + _GOLDEN * (high - low)
-    of_left, of_right = error(math.exp(left)), error(math.exp(right))
+    of_left = error(math.exp(left))
+    of_right = error(math.exp(right))
     for _ in range(_STEPS):
         if of_left < of_right:
-            high, right, of_right = right, left, of_left
+            high = right
+            right = left
+            of_right = of_left
             left = high - _GOLDEN * (high - low)
             of_left = error(math.exp(left))
         else:
-            low, left, of_left = left, right, of_right
+            low = left
+            left = right
+            of_left = of_right
             right = low + _GOLDEN * (high - low)
             of_right = error(math.exp(right))
     return math.exp((low + high) / 2)

@@ -332,6 +332,14 @@ def point_at(app: Locator, subplot: str, column: int, row: int = 0) -> tuple[flo
     return x, y
 
 
+def click_at(app: Locator, subplot: str, column: int, row: int = 0) -> None:
+    """Click on a cell or a bar, once the app has noticed the pointer there: plotly clicks on what
+    it hovers."""
+    x, y = point_at(app, subplot, column, row)
+    expect(app.locator(".alibi-column")).to_have_count(1)
+    app.page.mouse.click(x, y)
+
+
 def take_with_matrices(take: Take) -> Locator:
     """AttentionExplorer with its matrices."""
     app = take("AttentionExplorer")
@@ -342,13 +350,13 @@ def take_with_matrices(take: Take) -> Locator:
 
 def test_click_on_a_row_chooses_the_query(take: Take) -> None:
     app = take_with_matrices(take)
-    app.page.mouse.click(*point_at(app, CONTENT, column=0, row=8))
+    click_at(app, CONTENT, column=0, row=8)
     wait_for_caption(app, "Query 8 “dog”")
 
 
 def test_click_on_a_bar_chooses_its_word_as_the_query(take: Take) -> None:
     app = take("AttentionExplorer")
-    app.page.mouse.click(*point_at(app, BARS, column=8))
+    click_at(app, BARS, column=8)
     wait_for_caption(app, "Query 8 “dog”")
 
 
