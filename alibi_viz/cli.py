@@ -31,7 +31,8 @@ import alibi_viz as av
 from alibi_viz import check
 from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
-from alibi_viz.models import POSITIONS, register_method
+from alibi_viz.models import POSITIONS
+from alibi_viz.models.positions.methods import summary
 
 # Seconds after the checker's own limit until a call that holds Python's lock ends the process.
 GRACE = 10
@@ -266,7 +267,7 @@ def _compare(options: argparse.Namespace) -> int:
     from alibi_viz.train.sweep import worker_pool  # noqa: PLC0415
 
     check_positive_integers(workers=options.workers)
-    methods = [_method(name) for name in options.methods]
+    methods = _methods(options.methods)
     settings = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out)
     with worker_pool(options.workers) as executor:
@@ -289,9 +290,15 @@ def _compare(options: argparse.Namespace) -> int:
     return 1 if comparison.failures else 0
 
 
-def _method(name: str) -> str:
-    """The name of a position method; a function from a file is registered."""
-    return register_method(load_function(name) if ":" in name else name)
+def _methods(names: list[str]) -> dict[str, Any]:
+    """{name: method}; a function from a file has the name that was typed after the colon."""
+    methods = {}
+    for typed in names:
+        _, _, name = typed.rpartition(":")
+        if name in methods:
+            raise ValueError(f"methods must have different names, got {name!r} twice")
+        methods[name] = load_function(typed) if ":" in typed else typed
+    return methods
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -328,7 +335,7 @@ def _parser() -> argparse.ArgumentParser:
     vectors.add_argument("file", help="JSON file to write")
 
     compare = _add_command(commands, "compare", _compare)
-    summaries = [f"  {name:16}{method.summary()}" for name, method in POSITIONS.items()]
+    summaries = [f"  {name:16}{summary(name)}" for name in POSITIONS]
     compare.epilog = "\n".join(["position methods:", *summaries])
     compare.add_argument(
         "methods",

@@ -1,4 +1,4 @@
-"""For every test: a registry without custom methods, and the site if it is built."""
+"""For every test: apps without own methods, and the site if it is built."""
 
 import sys
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alibi_viz.models.positions import registry
+from alibi_viz.widgets.core import own_methods
 
 # These read /proc, fork, send signals, or compare what is installed with constraints.txt, which is
 # Linux's.
@@ -56,4 +56,4 @@ def docs(request):
 def forget_custom_methods():
     """Position methods that a test registers are unknown to later ones."""
     yield
-    registry._OWN_METHODS.clear()
+    own_methods._own_methods.clear()

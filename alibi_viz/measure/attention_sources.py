@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_choice, check_instance
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.models.positions.biases import is_plain_alibi
 from alibi_viz.models.pretrained import (
     attention_inputs,
     family_name,
@@ -220,10 +220,9 @@ class ByteModel(ModelSource):
 
     def __init__(self, model: LanguageModel) -> None:
         position = model.transformer.position
-        has_plain_alibi = isinstance(position, Alibi) and position.takes_alibi_options
-        if not has_plain_alibi:
+        if not is_plain_alibi(position):
             raise ValueError(
-                f"the model must have position 'alibi', unchanged, got {model.config.position!r}"
+                f"the model must have position 'alibi', unchanged, got {model.config.method!r}"
             )
         if not model.config.causal:
             raise ValueError(

@@ -7,8 +7,7 @@ import torch
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.data.tasks import Task
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
-from alibi_viz.models import LanguageModel, Position
-from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.models import LanguageModel
 
 # Tokens of the examples that share one bias, whose cost doesn't grow with their number
 SHARED_BATCH_TOKENS = 65_536
@@ -47,10 +46,8 @@ def accuracy(
 def examples_at_once(model: LanguageModel, length: int) -> int:
     """How many examples to evaluate in one batch.
 
-    Many if they share one bias, few if each has its own bias or weights.
+    Many if they share one bias, few if each has its own.
     """
-    position = model.transformer.position
-    stores_no_weights = type(position).attend in (Position.attend, Alibi.attend)
-    shares_bias = stores_no_weights and not position.reads_input
+    shares_bias = not model.transformer.position.reads_input
     batch_tokens = SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS
     return max(1, batch_tokens // length)

@@ -3,7 +3,6 @@
 from alibi_viz.models.cache import KeyValueCache
 from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions import POSITIONS, Position
-from alibi_viz.models.positions.registry import register_method
 from alibi_viz.models.self_attention import AlibiSelfAttention, SelfAttention
 from alibi_viz.models.transformer import LanguageModel, Transformer
 
@@ -16,5 +15,4 @@ __all__ = [
     "SelfAttention",
     "Transformer",
     "TransformerConfig",
-    "register_method",
 ]

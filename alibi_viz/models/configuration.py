@@ -12,7 +12,7 @@ from alibi_viz.arguments import (
     check_positive,
     check_positive_integers,
 )
-from alibi_viz.models.positions.registry import method_names
+from alibi_viz.models.positions.methods import Method, check_method, method_name
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 
@@ -24,8 +24,8 @@ class TransformerConfig:
         num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
         dropout: probability, applied to attention weights, residual branches and token vectors.
         causal: True for a decoder, False for an encoder.
-        position: a position method: a name in `POSITIONS`, or that of one of your own (see
-            `register_method`).
+        position: a position method: a name in `POSITIONS`, or your own law or class, see
+            `models.positions.methods`.
         scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor, such as
             2, 4 or 8 to try on short sequences; "forget" starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
@@ -44,7 +44,7 @@ class TransformerConfig:
     num_heads: int = 8
     dropout: float = 0.1
     causal: bool = True
-    position: str = "alibi"
+    position: Method = "alibi"
     scheme: str = "official"
     slope_scale: float = 1.0
     learned_slopes: bool = False
@@ -74,7 +74,7 @@ class TransformerConfig:
                 f"slope_scale must be at most {largest_scale:.5g}, beyond which slopes are "
                 f"infinite in float32, got {self.slope_scale!r}"
             )
-        check_choice("position", self.position, method_names())
+        check_method("position", self.position)
         check_choice("scheme", self.scheme, SCHEMES)
         check_flag("causal", self.causal)
         check_flag("learned_slopes", self.learned_slopes)
@@ -83,6 +83,12 @@ class TransformerConfig:
     def head_dim(self) -> int:
         return self.d_model // self.num_heads
 
+    @property
+    def method(self) -> str:
+        """The name of the position method."""
+        return method_name(self.position)
+
+    @property
     def slopes(self) -> Tensor:
         """The slopes of the scheme times `slope_scale`: float32 [heads].
 

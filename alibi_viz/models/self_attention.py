@@ -1,19 +1,26 @@
 """Self-attention with any position method, and with ALiBi."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz import arguments
+from alibi_viz.attention import alibi_attention
 from alibi_viz.attention.inputs import autocast_dtype
+from alibi_viz.bias import causal_mask
 from alibi_viz.models.cache import KeyValueCache, unchanged_on_error
 from alibi_viz.models.positions import Position
-from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.models.positions.biases import Alibi, is_plain_alibi
 
 
 class SelfAttention(nn.Module):
     """Self-attention with a position method: [batch, length, d_model] to the same shape.
+
+    This is the inside of a `Transformer`, which checks what it passes on; `AlibiSelfAttention`
+    checks its inputs itself.
 
     Args:
         position: the position method, made for `num_heads` heads.
@@ -53,12 +60,17 @@ class SelfAttention(nn.Module):
             )
         arguments.check_dropout(dropout)
         arguments.check_flag("bias", bias)
+        arguments.check_flag("causal", causal)
         arguments.check_instance("position", position, Position)
-        position.check_causal(causal)
-        # Not all methods know their number of heads. One for a single head would be broadcast.
-        if position.num_heads is not None and position.num_heads != num_heads:
+        if position.is_causal_only and not causal:
             raise ValueError(
-                f"position must have num_heads={num_heads}, got one with {position.num_heads} heads"
+                f"{type(position).__name__} is for decoders only: causal must be True, got False"
+            )
+        # Not all methods know their number of heads. One for a single head would be broadcast.
+        heads_of_position = getattr(position, "num_heads", num_heads)
+        if heads_of_position != num_heads:
+            raise ValueError(
+                f"position must have num_heads={num_heads}, got one with {heads_of_position} heads"
             )
         self.position = position
         self.d_model = d_model
@@ -87,7 +99,6 @@ class SelfAttention(nn.Module):
 
         Queries are [batch, heads, length, head_dim], keys and values [batch, key_heads, ...].
         """
-        self.check_input(x)
         heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim))
         query, key, value = heads.transpose(1, 2).split(self.sizes, dim=1)
         return query, key, value
@@ -103,77 +114,98 @@ class SelfAttention(nn.Module):
         """Attend to the tokens of `x` and to cached tokens.
 
         The keys and values of `x` are added to the cache. With `last`, only that many positions at
-        the end of `x` attend, and the output has only those. The `key_padding_mask` is bool [batch,
-        length], True for a real token, and covers cached tokens too; only ALiBi takes one. Raises
-        TypeError or ValueError when the input does not fit; the cache is then unchanged.
+        the end of `x` attend, and the output has only those.
         """
-        arguments.check_instance("cache", cache, KeyValueCache, type(None))
-        if cache is not None and not self.causal:
-            raise ValueError(
-                "an encoder has no cache: each new token changes the output of all others"
-            )
-        if last is not None:
-            arguments.check_positive_integers(last=last)
-        if key_padding_mask is not None and not self.position.takes_alibi_options:
-            name = type(self.position).__name__
-            raise TypeError(
-                f"key_padding_mask must be None, because only ALiBi takes one, not {name}"
-            )
-
         query, key, value = self.heads(x)
         if last is not None:
             query = query[:, :, -last:]
-        if cache is None:
-            attended = self._attend(query, key, value, x=x, key_padding_mask=key_padding_mask)
-        else:
-            with unchanged_on_error([cache]):
-                key, value, x = self._cached(cache, key, value, x)
-                attended = self._attend(
-                    query, key, value, x=x, key_padding_mask=key_padding_mask, cache=cache
-                )
-        joined = attended.transpose(1, 2).flatten(2)  # [batch, length, heads * head_dim]
-        return self.output(joined)
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        x: Tensor,
-        key_padding_mask: Tensor | None,
-        cache: KeyValueCache | None = None,
-    ) -> Tensor:
-        """Attention with the position method: [batch, heads, length, head_dim]."""
-        alibi_options: dict[str, Any] = {}
-        if key_padding_mask is not None:
-            alibi_options["key_padding_mask"] = key_padding_mask
-        if cache is not None and self.position.takes_alibi_options:
-            # A function, since only one way of attention needs the ball, and it takes time.
-            alibi_options["key_ball"] = cache.key_ball
-        return self.position.attend(
+        # Keys are cached before they are rotated, since a rotation depends on their position only.
+        if cache is not None and self.position.reads_input:
+            key, value, x = cache.append(key, value, x)
+        elif cache is not None:
+            key, value = cache.append(key, value)
+
+        attended = attend(
+            self.position,
             query,
             key,
             value,
             causal=self.causal,
             dropout=self.dropout if self.training else 0.0,
             x=x,
-            **alibi_options,
+            key_padding_mask=key_padding_mask,
+            cache=cache,
         )
+        joined = attended.transpose(1, 2).flatten(2)  # [batch, length, heads * head_dim]
+        return self.output(joined)
 
-    def _cached(
-        self, cache: KeyValueCache, key: Tensor, value: Tensor, x: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Add keys and values to the cache, and return those of all tokens.
 
-        They are cached before `transform`, since a rotation depends on their position only.
-        """
-        if self.position.reads_input:
-            # A bias that reads the input needs that of earlier tokens, too.
-            key, value, x = cache.append(key, value, x)
-        else:
-            key, value = cache.append(key, value)
-        return key, value, x
+def attend(
+    position: Position,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    causal: bool = True,
+    dropout: float = 0.0,
+    x: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    cache: KeyValueCache | None = None,
+) -> Tensor:
+    """Attention with a position method: [batch, heads, query, head_dim].
+
+    Key and value are [batch, key_heads, key, head_dim], and the queries are the last positions of
+    the keys, which are those of the cache if there is one. `x` is as in `Position.bias`.
+    """
+    if is_plain_alibi(position):
+        return alibi_attention(
+            query,
+            key,
+            value,
+            position.slopes,
+            causal=causal,
+            dropout=dropout,
+            key_padding_mask=key_padding_mask,
+            # A function, since only one way of attention needs the ball, and it takes time.
+            key_ball=None if cache is None else cache.key_ball,
+        )
+    if key_padding_mask is not None:
+        name = type(position).__name__
+        raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
+
+    if position.uses("logits"):  # which no kernel of torch computes
+        weights = position.weights(query, key, causal=causal, x=x).to(value.dtype)
+        queries_per_key = query.shape[1] // key.shape[1]
+        value = value.repeat_interleave(queries_per_key, dim=1)
+        return nn.functional.dropout(weights, dropout) @ value
+
+    query, key = position.rotate(query, key)
+    query_length = query.shape[-2]
+    key_length = key.shape[-2]
+    mask = position.bias(query_length, key_length, x)
+    is_causal = False
+    if causal and mask is None and query_length == key_length:
+        # torch aligns the first query with the first key, so it needs equal lengths.
+        is_causal = True
+    elif causal:
+        visible = causal_mask(query_length, key_length, device=query.device)
+        mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
+    if mask is not None and mask.is_floating_point():
+        # torch's blockwise kernel on CPUs needs a mask with 4 axes. With 3, torch uses one that
+        # stores all weights.
+        if mask.ndim == 3:
+            mask = mask[None]
+        mask = mask.to(query.dtype)
+    return scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=is_causal,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
 
 
 class AlibiSelfAttention(SelfAttention):
@@ -186,9 +218,8 @@ class AlibiSelfAttention(SelfAttention):
         scheme, slopes: slopes, as in `alibi_slopes`, or [num_heads].
         learned_slopes: make the slopes trainable.
 
-    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask`, as
-    `SelfAttention`. The state dict has no slopes unless they are learned. Raises TypeError or
-    ValueError when the sizes or an input do not fit.
+    The state dict has no slopes unless they are learned. Raises TypeError or ValueError when the
+    sizes or an input do not fit.
 
     >>> import torch
     >>> import alibi_viz as av
@@ -210,10 +241,34 @@ class AlibiSelfAttention(SelfAttention):
         learned_slopes: bool = False,
         **options: Any,
     ) -> None:
-        position = Alibi(num_heads, scheme=scheme, slopes=slopes, learned=learned_slopes)
+        position = Alibi(num_heads, scheme=scheme, slopes=slopes, learned_slopes=learned_slopes)
         super().__init__(position, d_model, num_heads, causal=causal, **options)
 
     @property
     def slopes(self) -> Tensor:
         """float32 [heads]."""
         return self.position.slopes
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: KeyValueCache | None = None,
+        *,
+        key_padding_mask: Tensor | None = None,
+        last: int | None = None,
+    ) -> Tensor:
+        """Attend to the tokens of `x` and to cached tokens, as in `SelfAttention`.
+
+        The `key_padding_mask` is bool [batch, length], True for a real token, and covers cached
+        tokens too. If the input doesn't fit, the cache stays as it is.
+        """
+        self.check_input(x)
+        arguments.check_instance("cache", cache, KeyValueCache, type(None))
+        if cache is not None and not self.causal:
+            raise ValueError(
+                "an encoder has no cache: each new token changes the output of all others"
+            )
+        if last is not None:
+            arguments.check_positive_integers(last=last)
+        with nullcontext() if cache is None else unchanged_on_error([cache]):
+            return super().forward(x, cache, key_padding_mask=key_padding_mask, last=last)

@@ -1,11 +1,14 @@
 """A short transformer: pre-norm blocks, and a language model that writes text.
 
 Everything about positions is in `positions`: a position method is a module that the model calls at
-two places, `embed` before the first block and `attend` in every block.
+two places, `embed` before the first block, and its other methods in the attention of every block.
+`LanguageModel.forward` checks its tokens, and `Transformer.forward` vectors and caches; in the
+blocks, nothing is checked again.
 """
 
 import math
-from collections.abc import Sequence
+from contextlib import nullcontext
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -15,7 +18,7 @@ from alibi_viz import arguments
 from alibi_viz.models.cache import KeyValueCache, unchanged_on_error
 from alibi_viz.models.configuration import TransformerConfig
 from alibi_viz.models.positions import Position
-from alibi_viz.models.positions.registry import position_class
+from alibi_viz.models.positions.methods import make_position
 from alibi_viz.models.self_attention import SelfAttention
 
 # At lower temperatures, the most likely token is taken. The smallest normal number of float32 is
@@ -66,11 +69,15 @@ class Transformer(nn.Module):
         super().__init__()
         arguments.check_instance("config", config, TransformerConfig)
         self.config = config
-        self.position = position_class(config.position).from_config(config)
+        self.position = make_position(config.position, config)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
-            Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers)
-        )
+        blocks = []
+        for layer in range(config.num_layers):
+            position = self.position
+            if layer > 0 and position.reads_input:
+                position = deepcopy(position)
+            blocks.append(Block(config, position))
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(config.d_model)
 
     def new_cache(self) -> list[KeyValueCache]:
@@ -87,7 +94,7 @@ class Transformer(nn.Module):
         if not self.position.supports_cache:
             why = "new tokens move earlier ones: pass all tokens, or generate(..., use_cache=False)"
             raise ValueError(
-                f"position method {self.config.position!r} supports no cache, because {why}"
+                f"position method {self.config.method!r} supports no cache, because {why}"
             )
         return [KeyValueCache() for _ in self.blocks]
 
@@ -102,30 +109,28 @@ class Transformer(nn.Module):
         first_attention: Any = self.blocks[0].attention
         # Otherwise the positions or the first norm would fail, and name nothing.
         first_attention.check_input(x)
-        if cache is None:
-            x = self.dropout(self.position.embed(x))
-            no_caches = [None] * len(self.blocks)
-            return self.norm(self._apply_blocks(x, no_caches, last))
+        if last is not None:
+            arguments.check_positive_integers(last=last)
+        caches = self._checked_caches(cache)
 
-        self._check_cache(cache)
-        tokens_before = cache[0].length
+        tokens_before = caches[0].length if caches else 0
         x = self.dropout(self.position.embed(x, start=tokens_before))
-        with unchanged_on_error(cache):  # all caches keep one length
-            x = self._apply_blocks(x, cache, last)
+        last_layer = len(self.blocks) - 1
+        same_lengths = unchanged_on_error(caches) if caches else nullcontext()
+        with same_lengths:
+            for layer, block in enumerate(self.blocks):
+                layer_cache = caches[layer] if caches else None
+                # Only the last block can leave out positions: the others give it keys and values.
+                x = block(x, layer_cache, last=last if layer == last_layer else None)
         return self.norm(x)
 
-    def _apply_blocks(
-        self, x: Tensor, caches: Sequence[KeyValueCache | None], last: int | None
-    ) -> Tensor:
-        """Apply one block after the other. Only the last one can leave out positions."""
-        *all_but_last, last_block = zip(self.blocks, caches, strict=True)
-        for block, cache in all_but_last:
-            x = block(x, cache)
-        block, cache = last_block
-        return block(x, cache, last=last)
+    def _checked_caches(self, cache: object) -> list[KeyValueCache]:
+        """The list of caches, empty for None.
 
-    def _check_cache(self, cache: object) -> None:
-        """Raise TypeError or ValueError unless it is a list with a cache for each block."""
+        Raises TypeError or ValueError for anything but a cache for each block.
+        """
+        if cache is None:
+            return []
         expected = f"cache must be a list of {len(self.blocks)} caches, see new_cache"
         if not isinstance(cache, list):
             raise TypeError(f"{expected}, got {type(cache).__name__}")
@@ -134,8 +139,9 @@ class Transformer(nn.Module):
                 raise TypeError(f"{expected}, got one with {type(layer_cache).__name__}")
         if len(cache) != len(self.blocks):
             raise ValueError(f"{expected}, got {len(cache)}")
-        if not self.position.supports_cache:
+        if not self.config.causal or not self.position.supports_cache:
             self.new_cache()  # says why there is none
+        return cache
 
 
 class LanguageModel(nn.Module):
@@ -163,7 +169,8 @@ class LanguageModel(nn.Module):
 
     def is_defined_at(self, length: int) -> bool:
         """Whether there are positions for so many tokens."""
-        return self.transformer.position.is_defined_at(length)
+        longest = self.transformer.position.longest
+        return longest is None or length <= longest
 
     def forward(
         self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
-from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
 from alibi_viz.surgery.far_line import draw_far_line
@@ -196,15 +195,13 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     sinks".
     """
     variants: dict[str, LanguageModel] = {}
-    if not _uses_common_attention(model):
-        return variants
-
-    if not model.transformer.position.is_absolute:
+    position = model.transformer.position
+    if not position.uses("embed"):
         variants["window"] = modify(model, window=length)
     if has_sinks(model):
         # Four sinks, as in StreamingLLM (arXiv 2309.17453)
         variants["window and sinks"] = modify(model, window=length, sinks=4)
-    if model.config.position == "rotary":
+    if model.config.method == "rotary":
         # "ntk" divides by head_dim - 2.
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
         for rule in rules:
@@ -216,15 +213,10 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
         variants["angles stop and far brake"] = modify(
             stops, far_slope=FAR_BRAKE, trained_length=length
         )
-    if model.config.position == "alibi":
+    if model.config.method == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
         variants["flat beyond L"] = modify(model, far_slope=0, trained_length=length)
     return variants
-
-
-def _uses_common_attention(model: Any) -> bool:
-    """Whether the method has no attention of its own, so that a changed bias changes its output."""
-    return type(model.transformer.position).attend in (Position.attend, Alibi.attend)
 
 
 @dataclass(frozen=True)
@@ -319,11 +311,9 @@ class ChangedPosition(Position):
         self.original = shared_copy(original)  # with a training mode of its own
         self.change = change
 
-        self.max_length = original.max_length
-        self.num_heads = original.num_heads
-        self.is_absolute = original.is_absolute
+        self.longest = original.longest
         self.reads_input = original.reads_input
-        self.decoder_only = original.decoder_only
+        self.is_causal_only = original.is_causal_only
         self.is_random = original.is_random
         self.supports_cache = original.supports_cache
 
@@ -336,29 +326,17 @@ class ChangedPosition(Position):
         elif change.interpolated_beyond is not None:
             self.supports_cache = False
 
-    @property
-    def has_bias(self) -> bool:
-        return self.original.has_bias or self.change.far_line is not None
-
-    @property
-    def has_transform(self) -> bool:
-        return self.rotated.has_transform
-
-    @property
-    def has_logits(self) -> bool:
-        return self.rotated.has_logits
-
-    def is_defined_at(self, length: int) -> bool:
-        return self.original.is_defined_at(length)
-
-    def check_causal(self, causal: bool) -> None:
-        self.original.check_causal(causal)
+    def uses(self, hook: str) -> bool:
+        if hook == "bias" and self.change.far_line is not None:
+            return True
+        owner = self.original if hook in ("embed", "bias") else self.rotated
+        return owner.uses(hook)
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         return self.original.embed(tokens, start)
 
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return self.rotated.transform(query, key)
+    def rotate(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return self.rotated.rotate(query, key)
 
     def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
         return self.rotated.logits(query, key, causal=causal)
@@ -454,13 +432,11 @@ def _check_window(window: int | None, sinks: int) -> None:
 
 def _check_method(model: LanguageModel, slopes: object, sinks: int, rotary: str | None) -> None:
     """Raise ValueError for a change that doesn't apply to the position method."""
-    method = model.config.position
+    method = model.config.method
     problem = None
-    if not _uses_common_attention(model):
-        problem = "methods with an `attend` of their own can't be modified"
-    elif _asks_to_interpolate(slopes) and method != "alibi":
+    if _asks_to_interpolate(slopes) and method != "alibi":
         problem = 'slopes="interpolate" is for ALiBi only'
-    elif slopes is not None and not model.transformer.position.has_bias:
+    elif slopes is not None and not model.transformer.position.uses("bias"):
         problem = "slopes must be None without a bias to multiply"
     elif rotary is not None and method != "rotary":
         problem = "only rotary positions have a rule to change"

@@ -32,9 +32,8 @@ def has_sinks(model: Any) -> bool:
     It can if positions act only through a bias, and that doesn't read the input.
     """
     position = model.transformer.position
-    if position.is_absolute or position.has_transform:
-        return False
-    return not position.reads_input
+    acts_elsewhere = position.uses("embed") or position.uses("rotate")
+    return not acts_elsewhere and not position.reads_input
 
 
 def visible_keys(queries: Tensor, keys: Tensor, window: int, sinks: int) -> Tensor:

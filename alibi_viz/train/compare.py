@@ -24,8 +24,7 @@ from alibi_viz.measure.table import (
     check_table,
     over_seeds,
 )
-from alibi_viz.models.positions.custom import Method
-from alibi_viz.models.positions.registry import register_methods
+from alibi_viz.models.positions.methods import Method, named_methods
 from alibi_viz.train.results import create_folder, record_table
 from alibi_viz.train.run import Run
 from alibi_viz.train.sweep import sweep
@@ -152,7 +151,7 @@ Comparison = MethodComparison
 
 
 def compare(
-    methods: Iterable[Method],
+    methods: Iterable[Method] | Mapping[str, Method],
     *,
     seeds: int = 3,
     text: Path | None = None,
@@ -169,7 +168,8 @@ def compare(
     others.
 
     Args:
-        methods: names, or functions or classes of your own, as in `make_model`.
+        methods: position methods, as in `make_model`: a list, or {name: method} with names of your
+            own.
         seeds: how many, from 0. For one seed, all methods start from the same weights and read the
             same batches.
         text: the `Path` of a text file in UTF-8; by default the built-in text.
@@ -191,7 +191,8 @@ def compare(
     >>> print(comparison.verdicts[0])
     none against alibi: undecided at 16 (...) and 32 (...).
     """
-    names = register_methods(methods)
+    methods = named_methods(methods)
+    names = list(methods)
     if out is not None:
         as_path("out", out)
     check_integer("seeds", seeds, 1, 1000)
@@ -200,19 +201,21 @@ def compare(
         raise TypeError(
             f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}"
         )
-    common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
+    common = Run(
+        methods[names[0]], length=length, steps=steps, longest=longest, path=text, variants=()
+    )
     source = common.source()
     assert isinstance(source, Text)  # of the task "text"
     runs = []
     for seed in range(seeds):
-        for name in names:
-            run = replace(common, position=name, label="", seed=seed)
+        for name, method in methods.items():
+            run = replace(common, position=method, label=name, seed=seed)
             runs.append(run)
             if seed == 0:
                 run.new_model(source)  # a law that fails does so before anything is trained
 
     records = list(sweep(runs, executor, path=out, progress=progress))
-    records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
+    records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["label"])))
     failures = []
     for record in records:
         if record["error"]:

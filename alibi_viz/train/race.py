@@ -1,7 +1,7 @@
 """Race several models: the same starting parameters, the same batches, one step in turn."""
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
@@ -17,8 +17,7 @@ from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row
 from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.custom import Method
-from alibi_viz.models.positions.registry import register_methods
+from alibi_viz.models.positions.methods import Method, named_methods
 from alibi_viz.train.training import (
     BATCH_SIZE,
     LENGTH,
@@ -57,7 +56,7 @@ class Race(Iterator[Row]):
 
 
 def race(
-    methods: Iterable[Method],
+    methods: Iterable[Method] | Mapping[str, Method],
     source: Text | Task,
     *,
     length: int = LENGTH,
@@ -80,8 +79,8 @@ def race(
     rows come in turn, one of each method, and the numbers are those of `train` with one thread.
 
     Args:
-        methods: position methods, each at most once: names, or your own functions or classes, as in
-            `make_model`.
+        methods: position methods, as in `make_model`: a list, or {name: method} with names of your
+            own, such as {"slope 1/2": law(0.5), "slope 2": law(2.0)}.
         source, length, steps, seed, batch_size, optimizer, learning_rate: as in `train`; the seed
             also sets the starting parameters.
         lengths: to evaluate at; `evaluation_lengths` by default.
@@ -110,7 +109,7 @@ def race(
     arguments.check_positive_integers(
         length=length, steps=steps, checkpoints=checkpoints, targets=targets
     )
-    names = register_methods(methods)
+    methods = named_methods(methods)
     if lengths is None:
         lengths = evaluation_lengths(length)
     test_lengths = arguments.positive_integers("lengths", lengths)
@@ -120,11 +119,14 @@ def race(
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
     device = choose_device()
     # A model in training may be a step ahead of its last row, so the caller gets copies.
-    models = {name: make_model(name, seed=seed, **sizes).to(device) for name in names}
-    copies = {name: make_model(name, seed=seed, **sizes).to(device) for name in names}
+    models = {}
+    copies = {}
+    for name, method in methods.items():
+        models[name] = make_model(method, seed=seed, **sizes).to(device)
+        copies[name] = make_model(method, seed=seed, **sizes).to(device)
 
     streams = []
-    for model in models.values():
+    for name, model in models.items():
         training = train(
             model,
             source,
@@ -137,6 +139,7 @@ def race(
         )
         streams.append(
             _train_and_test(
+                name,
                 model,
                 source,
                 training,
@@ -147,7 +150,7 @@ def race(
             )
         )
 
-    threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
+    threads = min(len(methods), torch.get_num_threads()) if device.type == "cpu" else 1
     # Training ahead would draw from one random state at the same time as the caller.
     ahead = not any(draws_random_numbers(model) for model in models.values())
     rows = _rows_with_copies(round_robin(streams, threads, ahead=ahead), models, copies)
@@ -177,6 +180,7 @@ def _tensors(model: LanguageModel) -> list[Tensor]:
 
 
 def _train_and_test(
+    name: str,
     model: LanguageModel,
     source: Text | Task,
     training: Iterator[Row],
@@ -188,12 +192,13 @@ def _train_and_test(
 ) -> Iterator[Row]:
     """The training of one model, and its tests at checkpoints."""
     try:
-        for row in training:
+        for training_row in training:
+            row = training_row | {"method": name, "label": name}
             yield {**row}  # the caller may change it
             if _is_checkpoint(row["step"], steps, min(checkpoints, steps)):
                 yield from _test(model, source, row, lengths, targets)
     except TrainingDiverged as error:
-        raise TrainingDiverged(f"{model.config.position}: {error}") from None
+        raise TrainingDiverged(f"{name}: {error}") from None
 
 
 def _is_checkpoint(step: int, steps: int, checkpoints: int) -> bool:

@@ -22,9 +22,8 @@ from alibi_viz.data.text import Text, check_testable, load_text, python_text
 from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.measure.questions import QUESTIONS, Question, main_question
 from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Row
-from alibi_viz.models import LanguageModel, register_method
-from alibi_viz.models.positions.custom import Method, source_text
-from alibi_viz.models.positions.registry import custom_method
+from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.models.positions.methods import Method, method_name, source_text
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from alibi_viz.train import training
 from alibi_viz.train.results import Record
@@ -106,8 +105,9 @@ class Run:
                 raise ValueError(f"path must be None for task {self.task!r}, got {path!r}")
         arguments.check_instance("model", self.model, dict)
 
-        name = register_method(self.position)
-        training.model_config(name, self.model)  # raises for fields that don't fit
+        # Raises for what is no method, and for fields that don't fit.
+        training.model_config(self.position, self.model)
+        name = method_name(self.position)
         normalized: dict[str, Any] = {
             "position": name,
             "learning_rate": learning_rate,
@@ -117,12 +117,10 @@ class Run:
             "model": {**self.model},
             "label": str(self.label or name),
         }
-        own_method = custom_method(name)
-        if own_method is not None:
-            # The object itself, because its name may be taken by another one later; and its text
-            # now, because a worker process or an edited file would have another.
-            normalized["position"] = own_method
-            normalized["source_code"] = source_text(own_method)
+        if name not in POSITIONS:
+            # The text now, because a worker process or an edited file would have another.
+            normalized["position"] = self.position
+            normalized["source_code"] = source_text(self.position)
         for field_name, value in normalized.items():
             object.__setattr__(self, field_name, value)  # the usual way in a frozen dataclass
 
@@ -134,7 +132,7 @@ class Run:
         settings = asdict(self)
         source_code = settings.pop("source_code")
         if not isinstance(self.position, str):
-            settings["position"] = self.position.__name__
+            settings["position"] = method_name(self.position)
             settings["custom"] = {"source": source_code}
         if self.variants is not None:
             settings["variants"] = list(self.variants)  # as in JSON

@@ -22,9 +22,8 @@ from torch import Tensor
 from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.measure.table import COLUMNS, check_table, results_table
-from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import CustomLaw, Method, source_text
-from alibi_viz.models.positions.registry import custom_method
+from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.models.positions.methods import Law, Method, check_method, method_name, source_text
 from alibi_viz.train.results import check_new
 from alibi_viz.train.run import versions
 
@@ -95,11 +94,11 @@ def save_run(
             "the model was changed by `lab.modify`, has tied, replaced or converted weights, or "
             "its own method has changed: save one that is as its configuration describes it"
         )
-    own_method = custom_method(model.config.position)
+    method = model.config.position
     content = {
         "format": FORMAT,
-        "config": asdict(model.config),
-        "custom": None if own_method is None else {"source": source_text(own_method)},
+        "config": asdict(model.config) | {"position": model.config.method},
+        "custom": None if isinstance(method, str) else {"source": source_text(method)},
         "settings": settings,
         "results": _results_as_json(results),
         "made_with": versions(),
@@ -153,7 +152,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         own_method = content["custom"]
         position = content["config"]["position"]
     if own_method:
-        _register(path, position, own_method, method)
+        _check_own_method(path, position, own_method, method)
+        content["config"]["position"] = method
     elif method not in (None, position):
         raise ValueError(f"method must be None for a run with {position!r}, got {method!r}")
 
@@ -182,20 +182,18 @@ def _as_bad_run(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
-    """Register the position method of a saved run.
-
-    Raises BadRun if it is missing, or has another name or text.
-    """
-    own_method = None if method is None else custom_method(register_method(method))
-    if own_method is None or own_method.__name__ != name:
+def _check_own_method(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
+    """Raise BadRun if the own method of a saved run is missing, or has another name or text."""
+    if method is not None:
+        check_method("method", method)
+    if method is None or isinstance(method, str) or method_name(method) != name:
         raise BadRun(
             f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, "
             f"{name})"
         )
     # Earlier versions saved a fingerprint, and more than the text of the method as its source.
     is_comparable = "fingerprint" not in saved
-    if is_comparable and source_text(own_method) != saved["source"]:
+    if is_comparable and source_text(method) != saved["source"]:
         raise BadRun(
             f"position method {name!r} has changed since {str(path)!r} was saved "
             f"with\n{saved['source']}"
@@ -255,4 +253,4 @@ def _have_equal_laws(model: LanguageModel, expected: LanguageModel) -> bool:
 
 def _law_tables(model: LanguageModel) -> list[Tensor]:
     """The evaluated laws of a model, each [heads, distance]."""
-    return [module.table.cpu() for module in model.modules() if isinstance(module, CustomLaw)]
+    return [module.table.cpu() for module in model.modules() if isinstance(module, Law)]

@@ -20,9 +20,8 @@ from alibi_viz.data.tasks import NOT_ASKED, Task
 from alibi_viz.data.text import Text
 from alibi_viz.measure.losses import check_decoder
 from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row
-from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Method
-from alibi_viz.models.positions.registry import custom_method
+from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.models.positions import Method
 from alibi_viz.train.muon import Muon
 
 # With these, a model with ALiBi learns to write mostly real words, with each of the seeds 0 to 4.
@@ -66,21 +65,26 @@ def make_model(
     comparison of methods is paired. The global random state is left unchanged.
 
     Args:
-        position: a name, or your own function or class (see `alibi_viz.models.register_method`).
+        position: the name of a position method; your own law, a function law(distance, head,
+            num_heads) -> bias, where distance is int64 [n], all at least 0, head counts from 1, and
+            the bias is floating point [n]; or your own subclass of `Position`.
         seed: of the starting parameters.
         sizes: other fields of `TransformerConfig`, except `causal`. One is `max_length`, the
             training length to which some methods are scaled, 64 by default.
 
-    Raises TypeError or ValueError for sizes that don't fit, and ValueError for your own method that
-    looks ahead.
+    Raises TypeError or ValueError for sizes that don't fit and for what is no position method, and
+    ValueError for your own method that looks ahead.
 
     >>> from alibi_viz import lab
     >>> alibi = lab.make_model("alibi")
     >>> rotary = lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
     True
+    >>> def root(distance, head, num_heads):
+    ...     return -0.5 * distance.float().sqrt() / head
+    >>> lab.make_model(root).transformer.position.bias(1, 5)[0, 0, :4]
+    tensor([-1.0000, -0.8660, -0.7071, -0.5000])
     """
-    position = register_method(position)
     arguments.check_seed(seed)
     with _random_state(seed, torch.device("cpu")), torch.device("cpu"):
         common = LanguageModel(model_config("none", sizes))
@@ -88,14 +92,16 @@ def make_model(
 
     # Parameters of the position method keep their own starting values.
     model.load_state_dict(common.state_dict(), strict=False)
-    if custom_method(position) is not None:
+    if not isinstance(position, str):
         # A method of your own may draw random numbers when it is tried.
         with _random_state(seed, torch.device("cpu")):
             _check_causal(model)
     return model
 
 
-def model_config(position: str, sizes: Mapping[str, int | float | str | bool]) -> TransformerConfig:
+def model_config(
+    position: Method, sizes: Mapping[str, int | float | str | bool]
+) -> TransformerConfig:
     """The configuration of a small model.
 
     Raises ValueError for an unknown field and for sizes that don't fit.
@@ -113,7 +119,7 @@ def model_config(position: str, sizes: Mapping[str, int | float | str | bool]) -
 def _check_causal(model: LanguageModel) -> None:
     """Raise ValueError if the last token changes an earlier prediction."""
     vocabulary = model.config.vocabulary
-    length = min(16, model.transformer.position.max_length or 16)
+    length = min(16, model.transformer.position.longest or 16)
     tokens = torch.arange(length, device="cpu") % vocabulary
     other_tokens = tokens.clone()
     other_tokens[-1] = (tokens[-1] + 1) % vocabulary
@@ -126,7 +132,7 @@ def _check_causal(model: LanguageModel) -> None:
     difference = (predictions - other_predictions).abs().amax(-1)
     if bool((difference > 1e-6).any()):
         raise ValueError(
-            f"position method {model.config.position!r} looks ahead: another token at position "
+            f"position method {model.config.method!r} looks ahead: another token at position "
             f"{length - 1} changes the prediction at position {int(difference.argmax())}"
         )
 
@@ -200,8 +206,8 @@ def train(
     row: Row = {
         "origin": "live",
         "task": task,
-        "method": model.config.position,
-        "label": model.config.position,
+        "method": model.config.method,
+        "label": model.config.method,
         "variant": AS_TRAINED,
         "question": TRAINING_LOSS,
         "unit": unit,
@@ -225,7 +231,7 @@ def _check_fit(model: LanguageModel, vocabulary: int, task: str, length: int) ->
         )
     if not model.is_defined_at(length):
         raise ValueError(
-            f"length must be a number of tokens for which the model's {model.config.position!r} "
+            f"length must be a number of tokens for which the model's {model.config.method!r} "
             f"positions are defined, got {length}"
         )
 
@@ -378,7 +384,7 @@ def _training_rows(
 
 def draws_random_numbers(model: LanguageModel) -> bool:
     """Whether the training of a model draws from torch's random state, as dropout does."""
-    return model.config.dropout > 0 or bool(model.transformer.position.is_random)
+    return model.config.dropout > 0 or model.transformer.position.is_random
 
 
 def _schedule(step: int, steps: int) -> float:

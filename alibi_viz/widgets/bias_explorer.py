@@ -15,7 +15,7 @@ from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.figures.tile_grid import DENSITY
 from alibi_viz.formatting import format_number, format_percent, format_slope
-from alibi_viz.models.positions.custom import law_class
+from alibi_viz.models.positions.methods import Law
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
@@ -227,9 +227,8 @@ class BiasExplorer(HasHead, App):
             keys = torch.arange(2 * length - 1)
             last_row = bias_from_positions(slopes, last_query, keys, form=self.form)[:, 0]
         else:
-            name, function = named_law(self.law)
-            law = law_class(name, function)(self.num_heads)
-            curve = law.curve(torch.arange(length))  # [heads, distance]
+            _, function = named_law(self.law)
+            curve = Law(function, self.num_heads).curve(torch.arange(length))  # [heads, distance]
             curve = curve + 0.0  # -0.0 becomes 0.0
             last_row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
 

@@ -13,7 +13,7 @@ from alibi_viz.figures import position_plot as picture
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.formatting import format_number
 from alibi_viz.models.positions.absolute import Sinusoidal
-from alibi_viz.models.positions.relative import T5Buckets
+from alibi_viz.models.positions.biases import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import show

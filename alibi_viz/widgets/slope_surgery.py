@@ -118,7 +118,7 @@ def own_subject(
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
 
-        longest_defined = model.transformer.position.max_length or math.inf
+        longest_defined = model.transformer.position.longest or math.inf
         tested = int(min(effort.stats_length * length, max(lengths), longest_defined))
         windows = effort.stats_windows
         stats = attention_stats(model, text, tested, trained=length, windows=windows)
@@ -126,12 +126,12 @@ def own_subject(
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested, written)
 
     return Subject(
-        name=in_prose(name or model.config.position),
+        name=in_prose(name or model.config.method),
         model=model,
         length=length,
         unit="bytes",
         num_heads=model.config.num_heads,
-        has_slopes=position.has_bias,
+        has_slopes=position.uses("bias"),
         has_sinks=has_sinks(model),
         evaluate=evaluate,
         yardsticks=text.yardsticks,

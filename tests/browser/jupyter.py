@@ -25,9 +25,9 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 RESET = """
 import ipywidgets
-from alibi_viz.models.positions import registry
+from alibi_viz.widgets.core import own_methods
 ipywidgets.Widget.close_all()
-registry._OWN_METHODS.clear()
+own_methods._own_methods.clear()
 %reset -f
 """
 

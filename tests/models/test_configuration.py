@@ -39,7 +39,7 @@ def test_the_largest_factor_gives_finite_slopes(scheme, num_heads):
     config = TransformerConfig(
         d_model=384, num_heads=num_heads, scheme=scheme, slope_scale=3.4028e38
     )
-    assert bool(config.slopes().isfinite().all())
+    assert bool(config.slopes.isfinite().all())
 
 
 def test_what_only_a_position_method_asks_for_is_checked_when_the_model_is_made():

@@ -1,4 +1,4 @@
-"""Your own functions and classes as position methods: registered, checked, and replaced."""
+"""Your own functions and classes as position methods: named, checked and trained."""
 
 import functools
 import math
@@ -7,18 +7,16 @@ import pytest
 import torch
 
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes, lab, laws
-from alibi_viz.models import POSITIONS, Position, SelfAttention, register_method
-from alibi_viz.models.positions.custom import source_text
-from alibi_viz.models.positions.registry import custom_method, method_names, position_class
-from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.models import Position, SelfAttention
+from alibi_viz.models.positions.biases import Alibi
+from alibi_viz.models.positions.methods import method_name, named_methods, source_text
+from alibi_viz.models.self_attention import attend
 from tests.custom_laws import root
 from tests.rows import each_case
 
 
 class PerHead(Position):
     """A learned slope per head."""
-
-    config_fields = ("num_heads",)
 
     def __init__(self, num_heads):
         super().__init__()
@@ -68,104 +66,90 @@ def bias_of_the_last_of_three_tokens(model):
 # Names
 
 
-def test_a_function_is_known_by_its_name():
-    assert register_method(root) == "root"
-    assert method_names() == [*POSITIONS, "root"]
-    assert custom_method("root") is root
-
-
-def test_the_docstring_of_a_law_is_its_summary():
-    register_method(root)
-    assert position_class("root").summary() == "Bias -sqrt(d) / 2h."
-
-
-def test_a_class_is_known_by_its_name():
-    assert register_method(PerHead) == "PerHead"
-    assert position_class("PerHead") is PerHead
-    assert custom_method("PerHead") is PerHead
-
-
-def test_a_built_in_method_keeps_its_name():
-    assert register_method("alibi") == "alibi"
-    assert register_method(Alibi) == "alibi"
-    assert custom_method("alibi") is None
-
-
-def test_own_methods_are_not_among_the_built_in_ones():
-    built_in = list(POSITIONS)
-    register_method(root)
-    assert list(POSITIONS) == built_in
-
-
-def test_a_later_definition_of_the_same_name_replaces_the_first():
-    register_method(law_with_slope(1.0))
-    register_method(law_with_slope(2.0))
-    assert bias_of_the_last_of_three_tokens(lab.make_model("constant_slope")) == [-4, -2, 0]
-
-
-def test_a_replaced_law_stays_in_the_models_that_it_made():
-    model = lab.make_model(law_with_slope(1.0))
-    register_method(law_with_slope(2.0))
-    assert bias_of_the_last_of_three_tokens(model) == [-2, -1, 0]
-
-
-def test_the_last_definition_is_the_last_in_menus():
-    register_method(law_with_slope(1.0))
-    register_method(PerHead)
-    register_method(law_with_slope(2.0))
-    assert method_names()[-2:] == ["PerHead", "constant_slope"]
-
-
-def test_a_law_that_is_registered_again_keeps_its_place():
-    law = law_with_slope(1.0)
-    register_method(law)
-    register_method(PerHead)
-    register_method(law)
-    assert method_names()[-2:] == ["constant_slope", "PerHead"]
-
-
 def without_a_name():
     return lambda distance, head, num_heads: distance
 
 
-def root_under_the_name_of_alibi():
-    """A function with the code of `root`."""
-    return type(root)(root.__code__, {}, "alibi")
+def called_alibi(distance, head, num_heads):
+    return -distance
+
+
+called_alibi.__name__ = "alibi"
+
+
+def test_functions_and_classes_have_names_of_their_own():
+    partial = functools.partial(root, num_heads=4)
+    assert list(named_methods(["alibi", Alibi.__base__, PerHead, partial])) == [
+        "alibi",
+        "Position",
+        "PerHead",
+        "root",
+    ]
+
+
+def test_a_built_in_class_has_its_built_in_name():
+    assert method_name(Alibi) == "alibi"
+
+
+def test_other_names_can_be_given():
+    steep = law_with_slope(2.0)
+    assert named_methods({"steep": steep, "none": "none"}) == {"steep": steep, "none": "none"}
 
 
 @each_case(
-    ("method", "error", "message"),
+    ("methods", "error", "message"),
     {
-        "an unknown name": (
-            "nothing",
+        "an unknown name": (["nothing"], ValueError, "must be one of alibi, .*, got 'nothing'"),
+        "a lambda": (
+            [without_a_name()],
             ValueError,
-            "a position method must be one of alibi, .*, or a function, got 'nothing'",
+            "a lambda has no name: give .* {name: method}",
         ),
-        "a lambda": (without_a_name(), ValueError, "needs a name, given by `def`"),
-        "a number": (3, TypeError, "must be a name, a function or a subclass of Position, got 3"),
-        "a partial, which has no name": (
-            functools.partial(root, num_heads=4),
-            TypeError,
-            "must be a name, a function or a subclass of Position, got functools.partial",
-        ),
-        "a name that is taken": (
-            root_under_the_name_of_alibi(),
+        "a number": ([3], TypeError, "must be a name, a function or a subclass of Position, got 3"),
+        "another class": ([dict], TypeError, "a subclass of Position, got <class 'dict'>"),
+        "no method": ([], ValueError, "methods must be one or more"),
+        "no list": ("alibi", TypeError, "methods must be a list of position methods, or"),
+        "two of one name": (
+            [law_with_slope(1.0), law_with_slope(2.0)],
             ValueError,
-            "'alibi' is the name of a position method of alibi_viz; choose another name",
+            r"different names, which \{name: method\} can give, got \['constant_slope', 'const",
         ),
+        "a name that is taken": ([called_alibi], ValueError, "'alibi' is the name of a position"),
+        "a taken name for a law": ({"t5": root}, ValueError, "'t5' is the name of a position"),
     },
 )
-def test_what_is_no_method_is_refused(method, error, message):
+def test_what_is_no_method_is_refused(methods, error, message):
     with pytest.raises(error, match=message):
-        register_method(method)
+        named_methods(methods)
+
+
+class Multiple:
+    """A law with a parameter, as an object that can be called."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, distance, head, num_heads):
+        return -self.factor * distance
+
+
+@each_case(
+    "law",
+    {
+        "function": law_with_slope(2.0),
+        "partial": functools.partial(lambda d, head, num_heads, slope: -slope * d, slope=2.0),
+        "object": Multiple(2.0),
+    },
+)
+def test_whatever_can_be_called_with_a_distance_is_a_law(law):
+    assert bias_of_the_last_of_three_tokens(lab.make_model(law)) == [-4, -2, 0]
 
 
 # Laws of the distance
 
 
 def test_a_law_gives_the_bias_of_every_pair():
-    register_method(root)
-    model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
+    model = LanguageModel(TransformerConfig(position=root, num_layers=1, num_heads=4))
     bias = position_in(model).bias(3, 5)
     assert bias.shape == (4, 3, 5)
     for head in (1, 2, 3, 4):
@@ -321,20 +305,30 @@ def test_a_law_that_cannot_be_used_is_named_with_the_value(law, message):
 
 
 def test_a_class_gets_the_settings_that_it_names():
-    model = LanguageModel(TransformerConfig(position=register_method(PerHead), num_heads=4))
+    model = LanguageModel(TransformerConfig(position=PerHead, num_heads=4))
     assert position_in(model).slopes.shape == (4,)
 
 
 def test_a_class_takes_its_settings_by_name_in_any_order():
     class Swapped(Position):
-        config_fields = ("num_heads", "max_length")
-
         def __init__(self, max_length, num_heads):
             super().__init__()
             self.sizes = (max_length, num_heads)
 
+        def embed(self, tokens, start=0):
+            return tokens + start
+
     model = lab.make_model(Swapped, max_length=40, num_heads=4)
     assert position_in(model).sizes == (40, 4)
+
+
+def test_a_class_that_overrides_nothing_is_refused():
+    class Old(Position):
+        def transform(self, query, key):
+            return -query, key
+
+    with pytest.raises(ValueError, match="Old must override embed, rotate or bias of Position"):
+        lab.make_model(Old)
 
 
 def test_a_class_of_your_own_is_trained():
@@ -355,8 +349,8 @@ def test_a_subclass_of_alibi_attends_with_its_own_bias(method, factor):
     expected = Alibi(2, slopes=factor * alibi_slopes(2))
     assert torch.equal(position.bias(9, 9), expected.bias(9, 9))
     torch.testing.assert_close(
-        position.attend(query, key, value, causal=True),
-        expected.attend(query, key, value, causal=True),
+        attend(position, query, key, value),
+        attend(expected, query, key, value),
     )
 
 
@@ -377,8 +371,8 @@ def test_a_class_that_looks_ahead_is_refused():
     class Ahead(Position):
         """Lets every query see every key."""
 
-        def attend(self, query, key, value, **_):
-            return (query @ key.mT).softmax(-1) @ value
+        def logits(self, query, key, *, causal):
+            return query @ key.mT
 
     with pytest.raises(
         ValueError,
@@ -391,6 +385,9 @@ class Changing(Position):
     """Positions that change as the text grows."""
 
     supports_cache = False
+
+    def embed(self, tokens, start=0):
+        return tokens / tokens.shape[1]
 
 
 def test_a_method_that_supports_no_cache_generates_without_one():

@@ -11,11 +11,11 @@ from scipy.special import expit as sigmoid
 from alibi_viz import alibi_slopes
 from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import Position
-from alibi_viz.models.positions.forget_gate import Forget
-from alibi_viz.models.positions.relative import (
+from alibi_viz.models.positions.biases import (
     Alibi,
     Decay,
     Fire,
+    Forget,
     KerpleLog,
     T5Buckets,
 )
@@ -28,6 +28,7 @@ from alibi_viz.models.positions.rotary import (
     rotary_with_rule,
     yarn_frequencies,
 )
+from alibi_viz.models.self_attention import attend
 from tests.attention.cases import normal
 from tests.rows import each_case
 
@@ -52,7 +53,7 @@ def alibi():
 
 def learned_alibi():
     """After training has doubled all slopes."""
-    position = Alibi(HEADS, learned=True)
+    position = Alibi(HEADS, learned_slopes=True)
     (log_slopes,) = position.parameters()
     log_slopes.data += math.log(2)
 
@@ -346,7 +347,7 @@ def test_rotary_turns_pairs_exactly_also_far_away(position):
     """An angle of 100,000 in float32 would be wrong by up to 0.004."""
     vectors = normal(1, 2, 1, DIM)
     at = torch.tensor([position])
-    turned = Rotary(DIM).rotate(vectors, at, end=position + 1)
+    turned = Rotary(DIM).turn(vectors, at, end=position + 1)
     torch.testing.assert_close(turned, rotated(vectors, position), atol=1e-6, rtol=1e-6)
 
 
@@ -364,7 +365,7 @@ RULES = {
 def test_angles_follow_the_rule_beyond_the_training_length(rule):
     query = normal(1, 2, 3, DIM)
     key = normal(1, 2, 24, DIM, seed=1)
-    new_query, new_key = ScaledRotary(DIM, rule, 8).transform(query, key)
+    new_query, new_key = ScaledRotary(DIM, rule, 8).rotate(query, key)
     expected_query = rotated(query, 21, **RULES[rule])
     expected_key = rotated(key, 0, **RULES[rule])
     torch.testing.assert_close(new_query, expected_query, atol=1e-5, rtol=1e-5)
@@ -374,7 +375,7 @@ def test_angles_follow_the_rule_beyond_the_training_length(rule):
 @pytest.mark.parametrize("rule", ["pi", "ntk", "yarn"])
 def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule):
     key = normal(1, 2, 9, DIM)
-    _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
+    _, new_key = ScaledRotary(DIM, rule, 8).rotate(key, key)
     assert not torch.allclose(new_key, rotated(key, 0), atol=1e-3)
 
 
@@ -382,18 +383,18 @@ def test_a_rule_acts_from_the_first_token_beyond_the_training_length_on(rule):
 @pytest.mark.parametrize("rule", SCALING_RULES)
 def test_no_rule_changes_angles_up_to_the_training_length(rule, length):
     key = normal(1, 2, length, DIM)
-    _, new_key = ScaledRotary(DIM, rule, 8).transform(key, key)
-    _, plain_key = Rotary(DIM).transform(key, key)
+    _, new_key = ScaledRotary(DIM, rule, 8).rotate(key, key)
+    _, plain_key = Rotary(DIM).rotate(key, key)
     assert torch.equal(new_key, plain_key)
 
 
 def test_rotary_is_the_same_when_compiled(monkeypatch):
     """Then it keeps no table of cosines."""
     key = normal(1, 2, 9, DIM)
-    _, expected = Rotary(DIM).transform(key, key)
+    _, expected = Rotary(DIM).rotate(key, key)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     compiled = Rotary(DIM)
-    _, new_key = compiled.transform(key, key)
+    _, new_key = compiled.rotate(key, key)
     assert torch.equal(new_key, expected)
     assert compiled._tables == {}
 
@@ -488,8 +489,8 @@ def test_angles_of_rerope_stop_at_the_largest_distance_of_training(
 @pytest.mark.parametrize("length", [3, 8])
 def test_rerope_attends_as_plain_rotary_up_to_the_training_length(length):
     query, key, value = normal(3, 2, 4, length, DIM)
-    rectified = RectifiedRotary(DIM, 8).attend(query, key, value, causal=True)
-    plain = Rotary(DIM).attend(query, key, value, causal=True)
+    rectified = attend(RectifiedRotary(DIM, 8), query, key, value, causal=True)
+    plain = attend(Rotary(DIM), query, key, value, causal=True)
     torch.testing.assert_close(rectified, plain, atol=1e-6, rtol=1e-5)
 
 
@@ -498,7 +499,7 @@ def test_rerope_attends_with_its_own_logits():
     query = normal(1, 4, 9, DIM)
     key, value = normal(2, 1, 2, 9, DIM, seed=1)
     position = RectifiedRotary(DIM, 4)
-    attended = position.attend(query, key, value, causal=True)
+    attended = attend(position, query, key, value, causal=True)
     weights = position.logits(query, key).softmax(-1).to(value.dtype)
     for head in range(4):
         expected = weights[:, head] @ value[:, head // 2]
@@ -510,7 +511,7 @@ def test_xpos_logits_are_rotary_logits_times_a_power(i, j):
     """z_k^((i - j) / 512), with z_k = (2k / DIM + 0.4) / 1.4 for pair k."""
     query = normal(1, 1, 4097, DIM)
     key = normal(1, 1, 4097, DIM, seed=1)
-    new_query, new_key = Xpos(DIM).transform(query, key)
+    new_query, new_key = Xpos(DIM).rotate(query, key)
     logit = new_query[0, 0, i] @ new_key[0, 0, j]
 
     rotary_query = rotated(query[0, 0, i : i + 1], i)[0]
@@ -539,7 +540,7 @@ def test_xpos_is_finite_at_its_longest_text(dtype, longest):
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf -
     inf is NaN."""
     vectors = normal(2, 1, 1, longest, 16).to(dtype)
-    query, key = Xpos(16).transform(vectors[0], vectors[1])
+    query, key = Xpos(16).rotate(vectors[0], vectors[1])
     assert bool(query.isfinite().all())
     assert bool(key.isfinite().all())
     some_queries = query[0, 0, [0, 1, longest // 2, longest - 1]]
@@ -550,7 +551,7 @@ def test_xpos_counts_positions_from_the_middle():
     """From the first token, the largest factor would be 3.5^64."""
     growth_at_the_ends = 3.5**32  # of pair 0: 1.4 / 0.4 for each 512 of 16,384 tokens
     ones = torch.ones(1, 1, 32768, 2)
-    query, key = Xpos(2).transform(ones, ones)
+    query, key = Xpos(2).rotate(ones, ones)
     for vectors in (query, key):
         largest = vectors.norm(dim=-1).max().item()
         assert largest == pytest.approx(math.sqrt(2) * growth_at_the_ends, rel=0.01)
@@ -561,4 +562,4 @@ def test_xpos_is_not_defined_for_longer_texts(dtype, longest):
     vectors = torch.zeros(1, 1, longest + 1, 16, dtype=dtype)
     message = f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}"
     with pytest.raises(ValueError, match=message):
-        Xpos(16).transform(vectors, vectors)
+        Xpos(16).rotate(vectors, vectors)

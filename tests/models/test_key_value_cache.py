@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
 from alibi_viz.attention import KeyBall
-from alibi_viz.models.positions import relative
+from alibi_viz.models import self_attention
 from tests.attention import cases
 from tests.rows import each_case
 
@@ -271,7 +271,7 @@ def test_decoding_within_the_spans_equals_one_pass(key_heads, monkeypatch):
     with torch.no_grad():
         whole = attention(x)
 
-    monkeypatch.setattr(relative, "alibi_attention", attend_within_the_spans)
+    monkeypatch.setattr(self_attention, "alibi_attention", attend_within_the_spans)
     cache = KeyValueCache()
     modes = [torch.inference_mode, torch.no_grad]  # in turn, for one cache
     start = 0
@@ -293,7 +293,7 @@ def test_another_continuation_within_the_spans_equals_one_pass(
     with torch.no_grad():
         whole = attention(torch.cat((x[:, :1200], other), dim=1))
 
-    monkeypatch.setattr(relative, "alibi_attention", attend_within_the_spans)
+    monkeypatch.setattr(self_attention, "alibi_attention", attend_within_the_spans)
     cache = KeyValueCache()
     with torch.no_grad():
         attention(x, cache)

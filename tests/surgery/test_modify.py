@@ -12,6 +12,7 @@ from alibi_viz import lab, laws
 from alibi_viz.models import POSITIONS, Position
 from alibi_viz.models.positions.rotary import RectifiedRotary
 from alibi_viz.models.pretrained import family_of, hooked
+from alibi_viz.models.self_attention import attend
 from alibi_viz.surgery.modify import VARIANTS, changes_of, evaluation_variants
 from tests.pretrained_models import small_model
 from tests.reference import reference_attention
@@ -192,14 +193,14 @@ def test_a_window_masks_keys_further_back(position):
     windowed = lab.modify(model, window=5).transformer.position
     query, key, value = torch.randn(3, 2, 4, 8, 16)
     x = torch.randn(2, 8, 64)
-    output = windowed.attend(query, key, value, causal=True, x=x)
+    output = attend(windowed, query, key, value, x=x)
 
     bias = original.bias(8, 8, x)
     if bias is None:
         bias = torch.zeros(8, 8)
     steps_back = torch.arange(8)[:, None] - torch.arange(8)
     expected_bias = bias.detach().expand(2, 4, 8, 8).masked_fill(steps_back >= 5, -math.inf)
-    turned_query, turned_key = original.transform(query, key)
+    turned_query, turned_key = original.rotate(query, key)
     for text in range(2):
         one = slice(text, text + 1)
         expected, _ = reference_attention(
@@ -262,7 +263,7 @@ def test_a_window_keeps_the_angles_stopped():
     stopped = lab.modify(model_of("rotary"), rotary="rerope", trained_length=10)
     windowed = lab.modify(stopped, window=20).transformer.position
     query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
-    attended = windowed.attend(query, key, value, causal=True)
+    attended = attend(windowed, query, key, value)
 
     distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
     stopped_logits = RectifiedRotary(16, trained_length=10).logits(query, key)
@@ -413,7 +414,7 @@ def test_sinks_have_the_bias_of_tokens_on_the_far_line():
 def test_stopped_angles_and_a_far_line_act_together():
     changed = lab.modify(model_of("rotary"), rotary="rerope", far_slope=0.5)
     query, key, value = torch.randn(3, 1, 4, LENGTH, 16)
-    attended = changed.transformer.position.attend(query, key, value, causal=True)
+    attended = attend(changed.transformer.position, query, key, value)
 
     distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
     far_line = -0.5 * (distance - 9).clamp(min=0)
@@ -494,12 +495,14 @@ def test_a_wider_window_does_not_show_what_a_narrower_one_hides():
 class Peculiar(Position):
     """Differs from other methods in all that a method says of itself."""
 
-    max_length = 50
-    is_absolute = True
+    longest = 50
     reads_input = True
-    decoder_only = True
+    is_causal_only = True
     supports_cache = False
     is_random = True
+
+    def embed(self, tokens, start=0):
+        return tokens + start
 
 
 @pytest.mark.parametrize("method", [Peculiar, "alibi", "rotary"])
@@ -508,22 +511,15 @@ def test_a_changed_method_says_of_itself_what_the_original_says(method):
     original = model.transformer.position
     changed = lab.modify(model, window=9).transformer.position
     for attribute in (
-        "max_length",
-        "is_absolute",
+        "longest",
         "reads_input",
-        "decoder_only",
+        "is_causal_only",
         "supports_cache",
         "is_random",
-        "has_bias",
-        "has_transform",
     ):
         assert getattr(changed, attribute) == getattr(original, attribute), attribute
-
-
-def test_a_changed_method_for_decoders_only_refuses_later_tokens():
-    changed = lab.modify(model_of("xpos"), window=9).transformer.position
-    with pytest.raises(ValueError, match="Xpos is for decoders only"):
-        changed.attend(*torch.zeros(3, 1, 4, 5, 16), causal=False)
+    for hook in ("embed", "rotate", "bias", "logits"):
+        assert changed.uses(hook) == original.uses(hook), hook
 
 
 # Variants for evaluation
@@ -740,20 +736,3 @@ def test_a_number_out_of_range_is_named(name, change, message):
 def test_a_change_that_does_not_apply_is_refused(name, change, message):
     with pytest.raises(ValueError, match=message):
         lab.modify(model_of(name), **change)
-
-
-class WithItsOwnAttention(Position):
-    """Returns zeros, whatever the bias is."""
-
-    def attend(self, query, key, value, **_):
-        return 0 * value
-
-
-def test_a_method_with_an_attention_of_its_own_cannot_be_modified():
-    model = lab.make_model(WithItsOwnAttention)
-    with pytest.raises(ValueError, match="`attend` of their own can't be modified, got position"):
-        lab.modify(model, window=4)
-
-
-def test_a_method_with_an_attention_of_its_own_has_no_variants():
-    assert evaluation_variants(lab.make_model(WithItsOwnAttention), 8) == {}

@@ -195,7 +195,7 @@ def test_the_axis_without_a_result_is_left_to_plotly(without_a_result):
 @pytest.mark.parametrize(
     ("methods", "settings", "message"),
     [
-        (["alibi", "alibi"], {}, "methods must be one or more different names"),
+        (["alibi", "alibi"], {}, "methods must be one or more with different names"),
         (["alibi"], {"longest": 0}, "longest must be at least 1, got 0"),
         (["alibi"], {"seeds": 1001}, "seeds must be between 1 and 1000, got 1001"),
         (["alibi"], {"text": "mine.txt"}, "text must be a pathlib.Path, .*, got 'mine.txt'"),

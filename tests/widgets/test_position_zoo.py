@@ -9,7 +9,7 @@ import torch
 import alibi_viz as av
 from alibi_viz.figures.position_plot import RED
 from alibi_viz.figures.theme import named_trace
-from alibi_viz.models.positions.relative import KerpleLog
+from alibi_viz.models.positions.biases import KerpleLog
 from alibi_viz.models.positions.rotary import Rotary
 from alibi_viz.widgets import PositionZoo
 from alibi_viz.widgets.core.traits import BadValue

@@ -1,7 +1,5 @@
 """Absolute positions, added to the token vectors: sinusoidal and learned."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -13,9 +11,6 @@ class Sinusoidal(Position):
 
     Source: Vaswani et al. 2017, section 3.5.
     """
-
-    is_absolute = True
-    config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -42,20 +37,17 @@ class Learned(Position):
     Source: Vaswani et al. 2017, table 3, row E.
     """
 
-    is_absolute = True
-    config_fields = ("d_model", "max_length")
-
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
-        self.max_length = max_length
+        self.longest = max_length
         self.table = nn.Embedding(max_length, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         end = start + tokens.shape[1]
-        if not self.is_defined_at(end):
+        if end > len(self.table.weight):
             raise ValueError(
-                f"learned positions are not defined beyond max_length={self.max_length}, got "
+                f"learned positions are not defined beyond max_length={self.longest}, got "
                 f"length {end}"
             )
         return tokens + self.table.weight[start:end]

@@ -2,112 +2,65 @@
 
 A method can act at three points; most methods use only one:
 
-    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
-    transform  changes the queries and keys of every layer                 rotary, xpos
-    bias       adds to the attention logits of every layer                 all others, except none
+    embed   adds to the token vectors, once, before the first layer     sinusoidal, learned
+    rotate  changes the queries and keys of every layer                 rotary, xpos
+    bias    adds to the attention logits of every layer                 all others, except none
 """
 
-from copy import deepcopy
-from typing import Any, ClassVar
+import inspect
+from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.arguments import check_flag
 from alibi_viz.attention import attention_trace
-from alibi_viz.bias import causal_mask
 
-# A `TransformerConfig`, whose module imports this one to check the name of its position method.
+# A `TransformerConfig`, whose module imports this one to check the position method.
 Config = Any
 
 
 class Position(nn.Module):
     """Base class of position methods; on its own it adds nothing.
 
-    A subclass overrides `embed`, `transform` or `bias`, and sets those of these attributes that
-    differ.
+    A subclass overrides `embed`, `rotate` or `bias`. Its constructor asks for any fields of
+    `TransformerConfig` by their names, such as `num_heads`, `head_dim` or `max_length`. The guide
+    "Race your own bias" has an example.
 
     Attributes:
-        config_fields: the fields of `TransformerConfig` that the constructor takes, as arguments of
-            the same names.
-        is_absolute: True for a method that adds absolute positions to token vectors.
-        is_per_layer: whether each layer has its own parameters.
-        reads_input: whether `bias` needs `x`; a cache then stores `x`, too.
-        max_length: the largest number of tokens for which it is defined; None for no limit.
-        num_heads: the number of query heads for which it was made; None if it fits any number.
-        decoder_only: whether it needs a causal mask.
+        is_causal_only: whether it needs a causal mask.
+        longest: the largest number of tokens for which it is defined; None for no limit.
+
+    Rarely needed:
+        reads_input: whether `bias` reads `x`, the input of its layer. Each layer then has a copy of
+            its own, and a cache stores `x`, too.
         supports_cache: False if a new token changes the positions of earlier ones.
         is_random: whether it draws random numbers during training.
     """
 
-    config_fields: ClassVar[tuple[str, ...]] = ()
-    is_absolute = False
-    is_per_layer = False
+    is_causal_only = False
+    longest: int | None = None
     reads_input = False
-    max_length: int | None = None
-    num_heads: int | None = None
-    decoder_only = False
     supports_cache = True
     is_random = False
 
     @classmethod
     def from_config(cls, config: Config) -> "Position":
-        """The method for a transformer with these settings.
+        """The method for a transformer with these settings, which its constructor may ask for."""
+        fields = {
+            name: getattr(config, name)
+            for name in inspect.signature(cls).parameters
+            if hasattr(config, name)
+        }
+        return cls(**fields)
 
-        Override it if `config_fields` don't say enough.
-        """
-        arguments = {field: getattr(config, field) for field in cls.config_fields}
-        return cls(**arguments)
-
-    @property
-    def has_bias(self) -> bool:
-        return type(self).bias is not Position.bias
-
-    @property
-    def has_transform(self) -> bool:
-        return type(self).transform is not Position.transform
-
-    @property
-    def has_logits(self) -> bool:
-        """Whether it has `logits` of its own, which no kernel of torch computes."""
-        return type(self).logits is not Position.logits
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first line of the docstring, for menus and help texts."""
-        return (cls.__doc__ or "").partition("\n")[0]
-
-    @property
-    def takes_alibi_options(self) -> bool:
-        """Whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`."""
-        return False
-
-    def is_defined_at(self, length: int) -> bool:
-        """Whether there are positions for so many tokens."""
-        return self.max_length is None or length <= self.max_length
-
-    def check_causal(self, causal: bool) -> None:
-        """Raise TypeError if `causal` is no bool, and ValueError if the method needs it to be
-        True."""
-        check_flag("causal", causal)
-        if self.decoder_only and not causal:
-            raise ValueError(
-                f"{type(self).__name__} is for decoders only: causal must be True, got False"
-            )
-
-    def for_layer(self, layer: int) -> "Position":
-        """The module for layer 0, 1, ....
-
-        All layers share this one, unless each has its own parameters.
-        """
-        is_shared = layer == 0 or not self.is_per_layer
-        return self if is_shared else deepcopy(self)
+    def uses(self, hook: str) -> bool:
+        """Whether it overrides "embed", "rotate", "bias" or "logits"."""
+        return getattr(type(self), hook) is not getattr(Position, hook)
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Token vectors [batch, length, d_model] with positions start, start + 1, ... added."""
         return tokens
 
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """Queries and keys [batch, heads, length, head_dim].
 
         The queries are the last positions of the keys.
@@ -122,78 +75,27 @@ class Position(nn.Module):
         """
         return None
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        causal: bool,
-        dropout: float = 0.0,
-        x: Tensor | None = None,
-    ) -> Tensor:
-        """Attention with this method: [batch, heads, query, head_dim]. `x` is as in `bias`.
-
-        Raises ValueError if the method is for decoders only and `causal` is False.
-        """
-        self.check_causal(causal)
-        if self.has_logits:
-            weights = self.weights(query, key, causal=causal, x=x).to(value.dtype)
-            queries_per_key = query.shape[1] // key.shape[1]
-            value = value.repeat_interleave(queries_per_key, dim=1)
-            return nn.functional.dropout(weights, dropout) @ value
-
-        query, key = self.transform(query, key)
-        query_length = query.shape[-2]
-        key_length = key.shape[-2]
-        mask = self.bias(query_length, key_length, x)
-        is_causal = False
-        if causal and mask is None and query_length == key_length:
-            # torch aligns the first query with the first key, so it needs equal lengths.
-            is_causal = True
-        elif causal:
-            visible = causal_mask(query_length, key_length, device=query.device)
-            mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
-        if mask is not None and mask.is_floating_point():
-            # torch's blockwise kernel on CPUs needs a mask with 4 axes. With 3, torch uses one that
-            # stores all weights.
-            if mask.ndim == 3:
-                mask = mask[None]
-            mask = mask.to(query.dtype)
-        return scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            dropout_p=dropout,
-            is_causal=is_causal,
-            enable_gqa=query.shape[1] != key.shape[1],
-        )
-
     def logits(self, query: Tensor, key: Tensor, *, causal: bool = True) -> Tensor:
         """The logits before the bias: float32 [batch, heads, query, key].
 
-        They are q . k / sqrt(head_dim) after `transform`, and -inf where the mask hides a key.
-        Override it only for what `transform` can't express: all weights are then stored.
+        They are q . k / sqrt(head_dim) after `rotate`, and -inf where the mask hides a key.
+        Override it only for what `rotate` can't express: all weights are then stored.
         """
-        query, key = self.transform(query, key)
+        query, key = self.rotate(query, key)
         return attention_trace(query, key, None, causal=causal).logits.float()
 
     def weights(
         self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
     ) -> Tensor:
-        """The attention weights that `attend` applies to the values.
-
-        Returns float32 [batch, heads, query, key].
+        """The attention weights with this method: float32 [batch, heads, query, key].
 
         >>> import torch
-        >>> from alibi_viz.models.positions.relative import Alibi
+        >>> from alibi_viz.models.positions.biases import Alibi
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
         >>> Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
         """
-        self.check_causal(causal)
         logits = self.logits(query, key, causal=causal)
         bias = self.bias(query.shape[-2], key.shape[-2], x)
         if bias is not None:

@@ -17,14 +17,13 @@ pair in training:
 """
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_choice, check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.models.positions.base import Config, Position
+from alibi_viz.models.positions.base import Position
 
 SCALING_RULES = ("plain", "pi", "ntk", "yarn")
 ROTARY_RULES = (*SCALING_RULES, "rerope")
@@ -55,8 +54,6 @@ class Rotary(Position):
     Source: Su et al. 2021.
     """
 
-    config_fields: ClassVar[tuple[str, ...]] = ("head_dim",)
-
     def __init__(
         self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0
     ) -> None:
@@ -71,7 +68,7 @@ class Rotary(Position):
         self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
-    def rotate(self, vectors: Tensor, positions: Tensor, end: int) -> Tensor:
+    def turn(self, vectors: Tensor, positions: Tensor, end: int) -> Tensor:
         """[..., length, head_dim] rotated by their integer positions [length], all below `end`."""
         cos_table, sin_table = self._cos_sin(end, positions.device)
         cos = cos_table[positions]
@@ -80,10 +77,10 @@ class Rotary(Position):
         rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
         return (rotated * self.scale).to(vectors.dtype)
 
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         end = key.shape[-2]
         query_positions, key_positions = right_aligned(query.shape[-2], end, device=query.device)
-        return self.rotate(query, query_positions, end), self.rotate(key, key_positions, end)
+        return self.turn(query, query_positions, end), self.turn(key, key_positions, end)
 
     def _cos_sin(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Cosine and sine of the angles at positions 0, 1, ....
@@ -166,8 +163,8 @@ class ScaledRotary(Rotary):
             scale=0.1 * math.log(s) + 1,
         )
 
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return Rotary.transform(self.for_length(key.shape[-2]), query, key)
+    def rotate(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return Rotary.rotate(self.for_length(key.shape[-2]), query, key)
 
 
 class RectifiedRotary(Rotary):
@@ -175,7 +172,7 @@ class RectifiedRotary(Rotary):
 
     Two tokens at a distance of L or more get the angles of distance L - 1, the largest in training.
     Up to the training length L, this is `Rotary`. Rotating each query and each key once, as
-    `transform` does, can't stop the angles. So `logits` computes a second product for far keys:
+    `rotate` does, can't stop the angles. So `logits` computes a second product for far keys:
     every query rotated as if at position L - 1, every key as if at 0.
 
     Args:
@@ -206,7 +203,7 @@ class RectifiedRotary(Rotary):
         distance = queries[:, None] - keys  # negative for later keys
         farthest = self.trained_length - 1
 
-        logits = _scaled_products(*self.transform(query, key))
+        logits = _scaled_products(*self.rotate(query, key))
         earlier = _scaled_products(self._rotated_to(farthest, query), key)
         logits = torch.where(distance > farthest, earlier, logits)
         if causal:
@@ -218,7 +215,7 @@ class RectifiedRotary(Rotary):
     def _rotated_to(self, position: int, vectors: Tensor) -> Tensor:
         """All vectors [..., length, head_dim] rotated as if at this position."""
         positions = torch.full(vectors.shape[-2:-1], position, device=vectors.device)
-        return self.rotate(vectors, positions, end=position + 1)
+        return self.turn(vectors, positions, end=position + 1)
 
 
 def _scaled_products(query: Tensor, key: Tensor) -> Tensor:
@@ -264,21 +261,17 @@ class Xpos(Rotary):
             [0.2857, 0.6429, 0.2857, 0.6429]])
     """
 
-    decoder_only = True
-    max_length: int
+    is_causal_only = True
+    longest: int
 
-    def __init__(self, head_dim: int, trained_length: int = 1024) -> None:
+    def __init__(self, head_dim: int, max_length: int = 1024) -> None:
         super().__init__(head_dim)
-        self.scale_base = trained_length / 2
-        self.max_length = 32 * trained_length
+        self.scale_base = max_length / 2
+        self.longest = 32 * max_length
 
-    @classmethod
-    def from_config(cls, config: Config) -> "Xpos":
-        return cls(config.head_dim, trained_length=config.max_length)
-
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        limit = self.max_length
+        limit = self.longest
         if query.dtype == torch.float16:
             limit //= 16
         end = len(keys)
@@ -287,8 +280,8 @@ class Xpos(Rotary):
                 f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {end}"
             )
         middle = end // 2
-        new_query = self.rotate(query, queries, end) * self.growth(queries - middle)
-        new_key = self.rotate(key, keys, end) * self.growth(middle - keys)
+        new_query = self.turn(query, queries, end) * self.growth(queries - middle)
+        new_key = self.turn(key, keys, end) * self.growth(middle - keys)
         return new_query.to(query.dtype), new_key.to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:

@@ -23,9 +23,8 @@ from traitlets import (
 )
 
 from alibi_viz import laws
-from alibi_viz.models import register_method
-from alibi_viz.models.positions.custom import LawFunction
-from alibi_viz.models.positions.registry import custom_method, method_names
+from alibi_viz.models.positions.methods import LawFunction, method_name
+from alibi_viz.widgets.core.own_methods import known_methods, remember_method
 
 LINEAR = "linear"  # the law of ALiBi itself
 
@@ -234,12 +233,10 @@ class LawChoice(State):
     default_value = LINEAR
 
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
-        """The names of the laws, then all functions that were used as a law or as a position
-        method."""
+        """The names of the laws, then all functions that an app was given."""
         own_laws = []
-        for name in method_names():
-            method = custom_method(name)
-            if method is None or isinstance(method, type):
+        for name, method in known_methods().items():
+            if isinstance(method, str | type):
                 continue  # a method of the library, or a subclass of Position
             if method is not getattr(laws, name, None):
                 own_laws.append(method)
@@ -251,7 +248,7 @@ class LawChoice(State):
         if isinstance(value, type) or not callable(value):
             self.error(obj, value, info="a name or a function law(distance, head, num_heads)")
 
-        name = getattr(value, "__name__", "")
+        name = method_name(value)
         if value is getattr(laws, name, None):
             return name
         if name == LINEAR:
@@ -260,7 +257,7 @@ class LawChoice(State):
                 "name"
             )
         with raising_bad_value():
-            register_method(value)
+            remember_method(value, getattr(obj, "num_heads", 4))
         return value
 
     def _law_of_name(self, obj: HasTraits, name: str) -> str | LawFunction:
@@ -277,4 +274,4 @@ def named_law(law: str | LawFunction) -> tuple[str, LawFunction]:
     """The name and the function of a law."""
     if isinstance(law, str):
         return law, getattr(laws, law)
-    return law.__name__, law
+    return method_name(law), law

@@ -1,7 +1,6 @@
 """LengthLab: train small models on short sequences, and test them on longer ones."""
 
 import importlib
-import inspect
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -24,12 +23,13 @@ from alibi_viz.formatting import in_prose
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import Axes, over_seeds
-from alibi_viz.models import LanguageModel, Position, register_method
-from alibi_viz.models.positions.registry import method_names, position_class
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.methods import Method, summary
 from alibi_viz.train.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
+from alibi_viz.widgets.core.own_methods import known_methods, remember_method
 from alibi_viz.widgets.core.traits import (
     BadValue,
     ChoiceFrom,
@@ -83,16 +83,14 @@ class Methods(Names):
         if not holds_methods:
             return super().validate(obj, value)  # which says what is expected
         with raising_bad_value():
-            names = [_name_of(method) for method in value]
+            names = [
+                method if isinstance(method, str) else remember_method(method) for method in value
+            ]
         return super().validate(obj, names)
 
     def set(self, obj: Any, value: Any) -> None:
         super().set(obj, value)
         obj.redraw_if_edited()
-
-
-def _name_of(method: Any) -> str:
-    return method if isinstance(method, str) else register_method(method)
 
 
 class TextSource(State):
@@ -117,7 +115,7 @@ class Guesses(State):
     info_text = f"{{method: {', '.join(captions.OUTCOMES)} or None}}"
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        if not isinstance(value, Mapping) or not set(value) <= set(method_names()):
+        if not isinstance(value, Mapping) or not set(value) <= set(known_methods()):
             self.error(obj, value)
         for guess in value.values():
             if not isinstance(guess, str | None) or guess not in (None, *captions.OUTCOMES):
@@ -197,7 +195,7 @@ class LengthLab(App):
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
         self._work: Background | None = None  # a race, or the measurements after it
         # {method: class} of the chosen methods when `draw` last drew them; empty before that
-        self._drawn_classes: dict[str, type[Position]] = {}
+        self._drawn_methods: dict[str, Method] = {}
         self._drawn_tests = 0  # of the race that was drawn last
         self._step: int | None = None  # of the test that the reader has gone back to
         self.texts: dict[str, lab.Text] = {}  # in the menu
@@ -215,7 +213,7 @@ class LengthLab(App):
     @property
     def known_methods(self) -> tuple[str, ...]:
         """What `methods` can be: those of the library, and your own that have been used."""
-        return tuple(method_names())
+        return tuple(known_methods())
 
     # The results of the race that the open question is about.
 
@@ -290,8 +288,8 @@ class LengthLab(App):
 
     def redraw_if_edited(self) -> None:
         """Draw again if a chosen name stands for another law by now, which no trait notices."""
-        for name, drawn_class in self._drawn_classes.items():
-            if position_class(name) is not drawn_class:
+        for name, drawn_method in self._drawn_methods.items():
+            if known_methods()[name] is not drawn_method:
                 self.refresh()
                 return
 
@@ -380,7 +378,7 @@ class LengthLab(App):
                 stacked=is_stacked,
             )
         self._drawn_tests = race.tests
-        self._drawn_classes = {name: position_class(name) for name in self.methods}
+        self._drawn_methods = {name: known_methods()[name] for name in self.methods}
 
         self._written.value = captions.written_html(race)
         # They are from the end of the race.
@@ -590,7 +588,7 @@ class LengthLab(App):
     def _add_method_boxes(self) -> None:
         """Add a checkbox for each position method that has been registered since."""
         offered = [box.description for box in self._methods.children]
-        new = [name for name in method_names() if name not in offered]
+        new = [name for name in known_methods() if name not in offered]
         boxes = self.boxes("methods", new, _describe)
         self._methods.children = [*self._methods.children, *boxes]
 
@@ -599,7 +597,7 @@ class LengthLab(App):
         for method in self.methods:
             if method not in self._guess_rows:
                 self._guess_rows[method] = self._guess_row(method)
-        known = [name for name in method_names() if name in self._guess_rows]
+        known = [name for name in known_methods() if name in self._guess_rows]
         rows = [self._guess_rows[name] for name in known]
         asks = bool(self.guesses) and self._question.task == "text"
 
@@ -758,5 +756,4 @@ def _with_plain_lengths(axes: Axes) -> Axes:
 
 def _describe(method: str) -> str:
     """What a position method does, for a tooltip."""
-    docstring = inspect.getdoc(position_class(method)) or "A position method of your own"
-    return docstring.partition("\n")[0]
+    return summary(known_methods()[method])

@@ -15,8 +15,8 @@ from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.questions import Question, main_question
 from alibi_viz.measure.table import TRAINING_LOSS, Row, results_table
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.registry import method_names, position_class
 from alibi_viz.train.race import Race
+from alibi_viz.widgets.core.own_methods import known_methods
 
 # Steps between two checkpoints. Evaluating a task takes longer.
 TEXT_STEPS = 50
@@ -74,7 +74,7 @@ class RaceState:
     made_of: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        methods = [position_class(name) for name in self.methods]
+        methods = [known_methods()[name] for name in self.methods]
         fingerprint = self.text.fingerprint if self.text else None
         self.made_of = (*methods, fingerprint)
 
@@ -130,7 +130,7 @@ class RaceState:
     def start(self) -> Iterator[None]:
         """Run the whole race. Raises ValueError at the call if it cannot be run."""
         if not self.methods:
-            names = ", ".join(method_names())
+            names = ", ".join(known_methods())
             raise ValueError(f"methods must be at least one of {names}, got none")
 
         if self.task in lab.TASKS:
@@ -140,10 +140,11 @@ class RaceState:
             self.source = self._text_or_built_in
             checkpoints = max(10, self.steps // TEXT_STEPS)
 
+        methods = {name: known_methods()[name] for name in self.methods}
         races = {}
         for seed in range(self.seed, self.seed + self.seeds):
             races[seed] = lab.race(
-                self.methods,
+                methods,
                 self.source,
                 length=self.length,
                 steps=self.steps,

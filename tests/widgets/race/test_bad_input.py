@@ -41,7 +41,7 @@ GUESSES = "guesses must be {method: holds, degrades, fails or None}"
         "no method": (
             "methods",
             ["alibi", None],
-            "a position method must be a name, a function or a subclass of Position, got None",
+            "methods must be a name, a function or a subclass of Position, got None",
         ),
         "a name instead of a list": ("methods", "alibi", f"{METHODS}, got 'alibi'"),
         "a number instead of a list": ("methods", 3, f"{METHODS}, got 3"),

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from alibi_viz.lab import load_text
-from alibi_viz.models import Position, register_method
+from alibi_viz.models import Position
 from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.core.own_methods import remember_method
 from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
 from tests.rows import each_case
@@ -57,8 +58,8 @@ def finished(small_models):
 @pytest.fixture
 def app_after_race(finished):
     """The same, with its own methods, which are forgotten after each test."""
-    register_method(root)
-    register_method(Offset)
+    remember_method(root)
+    remember_method(Offset)
     return finished
 
 
@@ -161,7 +162,7 @@ def test_caption_says_that_a_law_was_edited_since_the_race():
 
 def test_law_that_was_edited_elsewhere_makes_the_race_stale_when_it_is_chosen_again():
     app = trained(methods=[power_law(1)])
-    register_method(power_law(2))
+    remember_method(power_law(2))
     app.methods = ["edited"]
     assert "changed since" in app.caption
 

@@ -1,16 +1,16 @@
-"""Biases computed from the distance d = i - j: ALiBi, and others that are a curve per head."""
+"""Methods that add a bias: ALiBi, others that are a curve over the distance per head, and gates."""
 
 import math
-from typing import Any, ClassVar
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from alibi_viz.arguments import check_flag
-from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import alibi_bias, check_lengths, right_aligned
 from alibi_viz.cached_bias import AlibiBias
-from alibi_viz.models.positions.base import Config, Position
+from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
 
 
@@ -24,58 +24,44 @@ class Alibi(Position):
 
     Args:
         num_heads: number of heads.
-        learned: make the slopes trainable.
-        options: `scheme` or `slopes`, as in `AlibiBias`.
+        scheme, slopes: as in `AlibiBias`.
+        learned_slopes: make the slopes trainable.
     """
 
-    def __init__(self, num_heads: int, *, learned: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        scheme: str = "official",
+        slopes: Tensor | None = None,
+        learned_slopes: bool = False,
+    ) -> None:
         super().__init__()
-        check_flag("learned_slopes", learned)
+        check_flag("learned_slopes", learned_slopes)
         self.num_heads = num_heads
-        self.cached_bias = AlibiBias(num_heads, form="symmetric", **options)
-        self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
-
-    @classmethod
-    def from_config(cls, config: Config) -> "Alibi":
-        return cls(config.num_heads, slopes=config.slopes(), learned=config.learned_slopes)
+        self.cached_bias = AlibiBias(num_heads, scheme=scheme, form="symmetric", slopes=slopes)
+        self.learned = LearnedSlopes(self.cached_bias.slopes) if learned_slopes else None
 
     @property
     def slopes(self) -> Tensor:  # float32 [heads]
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
-    @property
-    def takes_alibi_options(self) -> bool:
-        return not self._changes_more_than_slopes
-
-    @property
-    def _changes_more_than_slopes(self) -> bool:
-        """Whether a subclass changes what `alibi_attention` would compute itself."""
-        has_own_bias = type(self).bias is not Alibi.bias
-        return has_own_bias or self.has_transform or self.has_logits
-
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         has_fixed_slopes = self.learned is None and type(self).slopes is Alibi.slopes
         if has_fixed_slopes:
             return self.cached_bias(query_length, key_length)
-        return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
+        return alibi_bias(self.slopes, query_length, key_length, form="symmetric")
 
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any
-    ) -> Tensor:
-        """Attention as in `Position.attend`.
 
-        The `options` are those of `alibi_attention`, such as `key_padding_mask`.
-        """
-        if self._changes_more_than_slopes:
-            return super().attend(query, key, value, x=x, **options)
-        return alibi_attention(query, key, value, self.slopes, **options)
+def is_plain_alibi(position: Position) -> TypeGuard[Alibi]:
+    """Whether `alibi_attention` with the method's slopes is all that it does."""
+    if not isinstance(position, Alibi) or type(position).bias is not Alibi.bias:
+        return False
+    return not position.uses("rotate") and not position.uses("logits")
 
 
 class Relative(Position):
     """A bias given by a curve over the distance |i - j|. Subclasses define `curve`."""
-
-    config_fields: ClassVar[tuple[str, ...]] = ("num_heads",)
-    num_heads: int
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
@@ -113,16 +99,12 @@ class T5Buckets(Relative):
     one at a few lengths, such as 128). Below 32, there are D buckets.
     """
 
-    def __init__(self, num_heads: int, trained_length: int) -> None:
+    def __init__(self, num_heads: int, max_length: int) -> None:
         super().__init__(num_heads)
-        self.max_distance = max(trained_length // 4, 2)
+        self.max_distance = max(max_length // 4, 2)
         self.num_buckets = min(32, self.max_distance)
         self.values = nn.Embedding(self.num_buckets, num_heads)
         nn.init.normal_(self.values.weight, std=0.02)
-
-    @classmethod
-    def from_config(cls, config: Config) -> "T5Buckets":
-        return cls(config.num_heads, trained_length=config.max_length)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
@@ -177,16 +159,12 @@ class Fire(Position):
     Source: Li et al. 2024, section 3.
     """
 
-    def __init__(self, num_heads: int, trained_length: int) -> None:
+    def __init__(self, num_heads: int, max_length: int) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
-        self.log_threshold = nn.Parameter(torch.tensor(max(trained_length / 4, 1.0)).log())
+        self.log_threshold = nn.Parameter(torch.tensor(max(max_length / 4, 1.0)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
-
-    @classmethod
-    def from_config(cls, config: Config) -> "Fire":
-        return cls(config.num_heads, trained_length=config.max_length)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
@@ -207,17 +185,50 @@ class Decay(Relative):
     multiplied before they are normalized.
     """
 
-    def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
+    def __init__(self, num_heads: int, max_length: int = 2048) -> None:
         super().__init__(num_heads)
         slopes = []
         for head in range(num_heads):
             log_gamma = math.log1p(-(2.0 ** (-5 - head)))
-            slopes.append(-log_gamma * 2048 / trained_length)
+            slopes.append(-log_gamma * 2048 / max_length)
         self.slopes = torch.tensor(slopes, device="cpu")  # no buffer, so they stay float32
-
-    @classmethod
-    def from_config(cls, config: Config) -> "Decay":
-        return cls(config.num_heads, trained_length=config.max_length)
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes.to(distance.device)[:, None] * distance.float()
+
+
+class Forget(Position):
+    """Sum of ln f_t over the tokens t from j + 1 to i, with a forget gate f_t (FoX).
+
+    The gate f_t = sigmoid(w . x_t + b) reads the input x of the layer. With a constant gate f =
+    e^-m the sum is -m (i - j), which is ALiBi. We start at exactly that (w = 0, and b from the
+    slopes), so that every difference from ALiBi is learned from the data; the paper starts w at
+    random. Each layer has its own gates. In an encoder, the sum runs over the tokens between i and
+    j, in either direction.
+
+    Source: Lin et al. 2025, equation 5.
+    """
+
+    reads_input = True
+
+    def __init__(self, d_model: int, slopes: Tensor) -> None:
+        super().__init__()
+        self.num_heads = len(slopes)
+        self.gate = nn.Linear(d_model, len(slopes))
+        nn.init.zeros_(self.gate.weight)
+        with torch.no_grad():  # sigmoid(b) = e^-m
+            self.gate.bias.copy_(-torch.expm1(slopes.double()).log())
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        """float32 [batch, heads, query, key].
+
+        Raises ValueError if x is None or does not cover every key.
+        """
+        if x is None or x.shape[1] != key_length:
+            axes = f"[batch, key={key_length}, d_model]"
+            got = "None" if x is None else f"shape {list(x.shape)}"
+            raise ValueError(f"a forget gate reads the layer's input, {axes}, got {got}")
+        # float64, because a bias between neighbors is a small difference of two long sums
+        total = logsigmoid(self.gate(x)).double().cumsum(1).transpose(1, 2)  # [batch, heads, key]
+        bias = total[:, :, key_length - query_length :, None] - total[:, :, None, :]
+        return -bias.float().abs()
