@@ -217,8 +217,8 @@ class LanguageModel(nn.Module):
             generator: random number generator for sampling.
 
         Raises TypeError for arguments of another type, and ValueError when a value is out of range,
-        when a cache is asked for that an encoder or the position method doesn't support, or when
-        more tokens must be read than have positions.
+        when a logit is NaN, when a cache is asked for that an encoder or the position method
+        doesn't support, or when more tokens must be read than have positions.
 
         >>> import torch
         >>> import alibi_viz as av
@@ -250,6 +250,11 @@ class LanguageModel(nn.Module):
         for _ in range(new_tokens):
             unread = tokens if cache is None else new
             logits = self(unread, cache, last=1)[:, -1]
+            if bool(logits.isnan().any()):  # argmax would choose one of them
+                raise ValueError(
+                    f"the model gives no number (NaN) after {tokens.shape[1]} tokens: its weights "
+                    "are damaged, or its training has diverged"
+                )
             if temperature > _SMALLEST_TEMPERATURE:
                 # A shift changes no probability. With the largest logit at 0, a small temperature
                 # cannot make one infinite.

@@ -467,8 +467,11 @@ def _asks_to_interpolate(slopes: object) -> bool:
 def _numbers_per_head(name: str, value: Any, heads: int, expected: str) -> tuple[float, ...]:
     """One number per head, from one for all or one for each.
 
-    Raises ValueError for other shapes, and if a number is negative or not finite.
+    Raises TypeError for True and False, and ValueError for other shapes, and if a number is
+    negative or not finite.
     """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be {expected}, got {value}")
     try:
         numbers = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, OverflowError):  # not numbers, or an integer beyond floats

@@ -86,7 +86,7 @@ def make_model(
     tensor([-1.0000, -0.8660, -0.7071, -0.5000])
     """
     arguments.check_seed(seed)
-    with _random_state(seed, torch.device("cpu")), torch.device("cpu"):
+    with _random_state(seed, torch.device("cpu")), torch.device("cpu"), _default_float32():
         common = LanguageModel(model_config("none", sizes))
         model = LanguageModel(model_config(position, sizes))
 
@@ -360,6 +360,11 @@ def _training_rows(
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"), seeded:
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
+        if not loss.requires_grad:
+            raise ValueError(
+                "training needs gradients: ask for its rows outside of torch.no_grad() and "
+                "torch.inference_mode(), and with parameters that require a gradient"
+            )
         bits = loss.item() / math.log(2)
         if not math.isfinite(bits):
             raise TrainingDiverged(
@@ -405,6 +410,17 @@ def _random_state(seed: int, device: torch.device) -> Iterator[None]:
     with _RANDOM_STATE, torch.random.fork_rng(gpus):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def _default_float32() -> Iterator[None]:
+    """Create parameters in float32 inside a `with` block: other dtypes draw other numbers."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 @contextmanager

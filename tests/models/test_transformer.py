@@ -302,3 +302,11 @@ def test_generate_reads_as_many_tokens_as_have_positions(use_cache):
     assert model.generate(PROMPT, 5, use_cache=use_cache).shape == (1, 9)
     with pytest.raises(ValueError, match="not defined beyond max_length=8, got length 9"):
         model.generate(PROMPT, 6, use_cache=use_cache)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_whose_logits_are_nan_writes_nothing(temperature):
+    model = small_model()
+    model.head.weight.data[65] = torch.nan
+    with pytest.raises(ValueError, match=r"the model gives no number \(NaN\) after 4 tokens"):
+        model.generate(PROMPT[:1, :4], 2, temperature=temperature)

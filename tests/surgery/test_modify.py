@@ -736,3 +736,8 @@ def test_a_number_out_of_range_is_named(name, change, message):
 def test_a_change_that_does_not_apply_is_refused(name, change, message):
     with pytest.raises(ValueError, match=message):
         lab.modify(model_of(name), **change)
+
+
+def test_true_is_no_factor():
+    with pytest.raises(TypeError, match=r"slopes must be .*, got True"):
+        lab.modify(model_of("alibi"), True)

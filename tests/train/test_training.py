@@ -375,3 +375,25 @@ def test_a_compiled_model_can_be_trained_and_tested():
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
     assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}
+
+
+def test_training_without_gradients_is_refused():
+    rows = lab.train(model_of(), TEXT, steps=1, length=8)
+    with torch.no_grad(), pytest.raises(ValueError, match=r"training needs gradients: .*no_grad"):
+        next(rows)
+
+
+def test_training_a_frozen_model_is_refused():
+    frozen = model_of().requires_grad_(False)
+    with pytest.raises(ValueError, match="with parameters that require a gradient"):
+        next(lab.train(frozen, TEXT, steps=1, length=8))
+
+
+def test_equal_seeds_make_equal_models_whatever_the_default_dtype_is():
+    expected = model_of("fire").state_dict()
+    torch.set_default_dtype(torch.float64)
+    try:
+        state = model_of("fire").state_dict()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(state[name], values) for name, values in expected.items())
