@@ -48,9 +48,10 @@ class KeyValueCache:
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add new tokens, and return all tokens so far, one tensor per argument.
 
-        Each tensor is [..., new tokens, channels]. The results are views of the cache. Raises
-        TypeError for no tensors or something else, and ValueError when the new tensors do not fit
-        the cached ones, or when they require a gradient.
+        Each tensor is [..., new tokens, channels]. The results are views of the cache: after some
+        tokens were removed, new ones overwrite them. Raises TypeError for no tensors or something
+        else, and ValueError when the new tensors do not fit the cached ones, or when they require a
+        gradient.
         """
         _check_tensors(new)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):

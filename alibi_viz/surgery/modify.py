@@ -119,8 +119,10 @@ def modify(
         num_heads = original.config.num_heads
         configured_length = original.config.max_length
     else:
-        num_heads = _num_heads(original)
-        _check_no_rotary_rule(rotary)
+        family = family_of(original)
+        num_heads = len(family.slopes(family.layers(original)[0]))
+        if rotary is not None:
+            raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
         configured_length = training_length(original)
 
     length: Any = trained_length
@@ -175,16 +177,12 @@ def _with_hooks(model: Model, change: "Change") -> Model:
     family = family_of(model)
     hook = _Hook(family, (*changes_of(model), change))
     for attention in family.layers(changed):
-        _remove_earlier_hook(attention)
+        # The new hook includes the changes of an earlier one.
+        for number, earlier in list(attention._forward_pre_hooks.items()):
+            if isinstance(earlier, _Hook):
+                del attention._forward_pre_hooks[number]
         attention.register_forward_pre_hook(hook, with_kwargs=True)
     return changed
-
-
-def _remove_earlier_hook(attention: nn.Module) -> None:
-    """Remove the hook of an earlier change, which the new one includes."""
-    for number, hook in list(attention._forward_pre_hooks.items()):
-        if isinstance(hook, _Hook):
-            del attention._forward_pre_hooks[number]
 
 
 def evaluation_variants(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
@@ -444,19 +442,6 @@ def _check_method(model: LanguageModel, slopes: object, sinks: int, rotary: str 
         problem = "sinks must be 0 where distances are not all in a bias"
     if problem is not None:
         raise ValueError(f"{problem}, got position method {method!r}")
-
-
-def _check_no_rotary_rule(rotary: str | None) -> None:
-    """Raise ValueError if a model of transformers should get a rule, because all have ALiBi."""
-    if rotary is not None:
-        raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
-
-
-def _num_heads(model: nn.Module) -> int:
-    """The heads of a model of transformers. Raises ValueError for another family."""
-    family = family_of(model)
-    first_layer = family.layers(model)[0]
-    return len(family.slopes(first_layer))
 
 
 def _asks_to_interpolate(slopes: object) -> bool:
