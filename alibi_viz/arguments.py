@@ -9,6 +9,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any
@@ -17,6 +18,10 @@ import torch
 from torch import Tensor
 
 LARGEST_INTEGER = 2**63 - 1  # of an int64 tensor
+# Also NumPy's, and those of a compiled graph for any length
+_INTEGERS: Any = (Integral, torch.SymInt)
+_PYTHONS_INTEGERS: Any = (int, torch.SymInt)
+_NUMBERS: Any = (Real, torch.SymFloat)
 # Installs everything beyond torch and NumPy.
 INSTALL = "pip install 'alibi-viz[lab]'"
 
@@ -53,56 +58,42 @@ def _kind(tensor: Tensor) -> str:
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Check for a floating-point tensor [heads] of finite numbers. Values on a GPU are not read."""
+    """Check for a floating-point tensor [heads] of finite numbers, where these can be read."""
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
-    # Reading values would make the CPU wait for a GPU, and would break a compiled graph.
-    if not slopes.is_cpu or torch.compiler.is_compiling():
+    if not can_be_read(slopes):
         return
-    with outside_transforms():
-        values = unwrapped(slopes)
-        # For so few numbers, this is faster than torch.
-        if not all(map(math.isfinite, values.flatten().tolist())):
-            raise ValueError(f"{name} must be finite, got {values.tolist()}")
+    values = slopes.tolist()
+    # For so few numbers, this is faster than torch.
+    if not all(map(math.isfinite, values)):
+        raise ValueError(f"{name} must be finite, got {values}")
 
 
-# torch 2.13 has no public name that tells whether `torch.func` has wrapped a tensor, nor for what
-# is inside. Without them, slopes that `vmap` maps could not be read, and the gradient of slopes
-# inside `torch.func.grad` would be overlooked.
-_functorch = torch._C._functorch
-# Up to torch 2.8, a transform wraps whatever is computed within it, even from an unwrapped tensor,
-# and what is wrapped cannot be read.
-outside_transforms = torch._C._DisableFuncTorch
+def can_be_read(tensor: Tensor) -> bool:
+    """Whether reading values neither waits for a GPU nor breaks a compiled graph or a transform."""
+    return tensor.is_cpu and not torch.compiler.is_compiling() and not is_transformed(tensor)
 
 
-def levels(tensor: Tensor) -> list[Tensor]:
-    """The tensor and what is inside the wrappers of `torch.func`, from the outermost inwards."""
-    tensors = [tensor]
+def is_transformed(tensor: Tensor) -> bool:
+    """Whether a transform of `torch.func`, such as `vmap` or `grad`, has wrapped this tensor.
+
+    `requires_grad` of such a tensor tells only of the innermost transform, so it may hide that an
+    outer one needs a gradient.
+    """
     if torch.compiler.is_compiling():
-        return tensors
-    while _functorch.is_functorch_wrapped_tensor(tensors[-1]):
-        tensors.append(_functorch.get_unwrapped(tensors[-1]))
-    return tensors
+        return False
+    try:
+        tensor.data_ptr()
+    except RuntimeError:  # a wrapper has no memory of its own
+        return True
+    return False
 
 
-def unwrapped(tensor: Tensor) -> Tensor:
-    """The innermost of the `levels`, whose values can be read; under `vmap` with the mapped
-    axis."""
-    return levels(tensor)[-1]
+def check_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Check for an integer from `low` to `high`, by default to the largest that torch can store.
 
-
-def is_mapped(tensor: Tensor) -> bool:
-    """Whether `vmap` maps an axis of this tensor."""
-    return bool(_functorch.is_batchedtensor(tensor))
-
-
-def inside_transform() -> bool:
-    """Whether this runs within `vmap`, `grad` or another transform of `torch.func`."""
-    return bool(torch._C._are_functorch_transforms_active())
-
-
-def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Check for an integer from `low` to `high`, by default to the largest that torch can store."""
-    if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
+    Returns it as Python's: one of NumPy has other methods.
+    """
+    if isinstance(value, bool) or not isinstance(value, _INTEGERS):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if high is not None and not low <= value <= high:
         raise ValueError(f"{name} must be between {low} and {high}, got {value}")
@@ -110,15 +101,16 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(f"{name} must be at least {low}, got {value}")
     if value > LARGEST_INTEGER:
         raise ValueError(f"{name} must be at most {LARGEST_INTEGER}, got {value}")
+    return value if isinstance(value, _PYTHONS_INTEGERS) else int(value)
 
 
 def check_positive_integers(**values: object) -> None:
     """Check that each of the values is an integer of at least 1."""
     for name, value in values.items():
         message = f"{name} must be an integer of at least 1, got {value!r}"
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(message)
-        if value < 1:
+        if int(value) < 1:
             raise ValueError(message)
 
 
@@ -132,24 +124,30 @@ def check_number(
     value: Any,
     expected: str = "a finite number",
     is_valid: Callable[[Any], bool] = math.isfinite,
-) -> None:
-    """Check for an int or a float that is valid; `expected` says in words which ones are."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
+) -> Any:
+    """Check for a real number that is valid; `expected` says in words which ones are.
+
+    Returns it as Python's: with one of NumPy, arithmetic could be in float32.
+    """
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         raise TypeError(f"{name} must be a number, got {value!r}")
     # Code that turns such an integer into a float would raise OverflowError.
     is_too_large = type(value) is int and abs(value) > sys.float_info.max
     if is_too_large or not is_valid(value):
         raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return value if isinstance(value, (int, float, torch.SymFloat)) else float(value)
 
 
-def check_positive(name: str, value: object) -> None:
-    """Check for a positive, finite number."""
-    check_number(name, value, "a positive, finite number", lambda number: 0 < number < math.inf)
+def check_positive(name: str, value: object) -> Any:
+    """Check for a positive, finite number, and return it as `check_number` does."""
+    return check_number(
+        name, value, "a positive, finite number", lambda number: 0 < number < math.inf
+    )
 
 
-def check_dropout(value: object) -> None:
-    """Check for a probability below 1."""
-    check_number("dropout", value, "at least 0 and below 1", lambda number: 0 <= number < 1)
+def check_dropout(value: object) -> Any:
+    """Check for a probability below 1, and return it as `check_number` does."""
+    return check_number("dropout", value, "at least 0 and below 1", lambda number: 0 <= number < 1)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -190,14 +188,6 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
     for value in values:
         if value not in known:
             raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")
-
-
-def check_options(options: Iterable[str], known: Iterable[str]) -> None:
-    """Check the names of the keyword arguments that a function takes as `options`."""
-    known = list(known)
-    for option in options:
-        if option not in known:
-            raise TypeError(f"options must be among {', '.join(known)}, got {option!r}")
 
 
 def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:

@@ -9,12 +9,11 @@ from torch.autograd.forward_ad import unpack_dual
 from torch.nn.functional import pad
 
 from alibi_viz.arguments import (
+    can_be_read,
     check_choice,
     check_flag,
     check_integer,
     check_slopes,
-    outside_transforms,
-    unwrapped,
 )
 from alibi_viz.bias import FORMS, alibi_bias, check_lengths, mask_future
 from alibi_viz.slopes import MAX_HEADS, alibi_slopes
@@ -30,7 +29,8 @@ class AlibiBias(nn.Module):
     all lengths.
 
     Cache and slopes are in no state dict. The slopes are fixed: others can't be assigned, and
-    `.half()` doesn't round them.
+    `.half()` doesn't round them. A module without a device ("meta") must be given one by
+    `to_empty`, also if its weights are loaded with `assign=True`.
 
     Args:
         num_heads: number of heads with a bias.
@@ -66,19 +66,17 @@ class AlibiBias(nn.Module):
         total_heads: int | None = None,
     ) -> None:
         super().__init__()
-        # Slopes have values even when the module is created on the meta device.
-        with torch.device("cpu"):
-            values = alibi_slopes(num_heads, scheme)
-        if slopes is not None:
-            check_slopes("slopes", slopes)
-            if len(slopes) != num_heads:
-                raise ValueError(
-                    f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}"
-                )
-            device = "meta" if slopes.is_meta else "cpu"
-            values = slopes.detach().to(device, torch.float32, copy=True)
+        if slopes is None:
+            with torch.device("cpu"):  # they have values also if the default device is "meta"
+                slopes = alibi_slopes(num_heads, scheme)
+        check_slopes("slopes", slopes)
+        if len(slopes) != num_heads:
+            raise ValueError(
+                f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}"
+            )
+        values = slopes.detach().to("cpu", torch.float32, copy=True)
         if total_heads is not None:
-            check_integer("total_heads", total_heads, num_heads, MAX_HEADS)
+            total_heads = check_integer("total_heads", total_heads, num_heads, MAX_HEADS)
             values = pad(values, (0, total_heads - num_heads))
         check_choice("form", form, FORMS)
         check_flag("causal", causal)
@@ -87,31 +85,20 @@ class AlibiBias(nn.Module):
 
         self.form = form
         self.causal = causal
-        # The slopes are no buffer: `.half()` would round a buffer, and `to_empty` and transformers
-        # would leave it without values. An empty buffer goes where the module goes, and the slopes
-        # follow it when they are next read.
-        self._given_slopes = values
-        self._slopes = values
+        # The slopes are no buffer, which `.half()` would round. An empty buffer goes where the
+        # module goes, and the slopes follow it.
+        self._values = values  # on the CPU
+        self._slopes = values  # on the device of the module
         self.register_buffer("_place", torch.empty(0), persistent=False)
-        self.register_load_state_dict_post_hook(_leave_meta_device)
-        self._cache: dict[torch.dtype, tuple[Tensor, ...]] = {}
+        self._cache: dict[tuple[Any, ...], Tensor] = {}
 
     @property
     def slopes(self) -> Tensor:
-        """float32 [heads], on the device of the module.
-
-        Raises ValueError where they have no values, because they were given on the meta device.
-        """
+        """float32 [heads], on the device of the module."""
         device = self._place.device
-        if self._slopes.device == device:
-            return self._slopes
-        if self._given_slopes.is_meta:
-            raise ValueError(
-                "slopes were given on the meta device and have no values: create them on the CPU"
-            )
-        with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-            self._slopes = self._given_slopes.to(device)
-        self._cache.clear()  # its biases are on the earlier device
+        if self._slopes.device != device:
+            with torch.inference_mode(False):  # autograd can't use tensors of inference mode
+                self._slopes = self._values.to(device)
         return self._slopes
 
     def forward(
@@ -124,44 +111,20 @@ class AlibiBias(nn.Module):
         key_length = check_lengths(query_length, key_length)
         if torch.compiler.is_compiling():
             return self._build(query_length, key_length, dtype)
+
         if self.form in ("key", "end"):  # these forms have a single row for all queries
             query_length = 1
-
-        bias = self._cached(query_length, key_length, dtype)
-        if bias is None:
-            bias = self._grow(query_length, key_length, dtype)
-        _, rows, columns = bias.shape
-        # The queries are the last keys, so slices end in the lower right corner; only "key" counts
-        # from the first key.
-        if columns != key_length:
-            first_key = 0 if self.form == "key" else columns - key_length
-            bias = bias.narrow(2, first_key, key_length)
-        if rows != query_length:
-            bias = bias.narrow(1, rows - query_length, query_length)
-        return bias
-
-    def _cached(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor | None:
-        """A cached bias of at least this size on the device of the slopes, if there is one."""
-        device = self.slopes.device
-        for bias in self._cache.get(dtype, ()):
-            is_here = bias.device == device
-            if is_here and bias.shape[1] >= query_length and bias.shape[2] >= key_length:
-                return bias
-        return None
-
-    def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
-        """Cache a bias of at least this size, and drop the cached ones that it contains."""
         rows = _next_power_of_two(query_length)
         columns = _next_power_of_two(key_length)
-        with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-            bias = self._build(rows, columns, dtype)
-        kept = []
-        for cached in self._cache.get(dtype, ()):
-            is_contained = cached.shape[1] <= rows and cached.shape[2] <= columns
-            if not is_contained:
-                kept.append(cached)
-        self._cache[dtype] = (*kept, bias)
-        return bias
+        size = (rows, columns, dtype, self._place.device)
+        if size not in self._cache:
+            with torch.inference_mode(False):
+                self._cache[size] = self._build(rows, columns, dtype)
+        # The queries are the last keys, so slices end in the lower right corner; only "key" counts
+        # from the first key.
+        first_key = 0 if self.form == "key" else columns - key_length
+        bias = self._cache[size].narrow(2, first_key, key_length)
+        return bias.narrow(1, bias.shape[1] - query_length, query_length)
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
         bias = alibi_bias(self.slopes, query_length, key_length, form=self.form, dtype=dtype)
@@ -172,17 +135,7 @@ class AlibiBias(nn.Module):
         return super().__getstate__() | {"_cache": {}}
 
     def extra_repr(self) -> str:
-        return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
-
-
-def _leave_meta_device(bias: AlibiBias, _keys: object) -> None:
-    """Move to the default device when the model around a bias without a device loads its weights.
-
-    `load_state_dict(..., assign=True)` replaces parameters that are on the meta device, but not
-    what is in no state dict.
-    """
-    if bias._place.is_meta and not bias._given_slopes.is_meta:
-        bias.to_empty(device=torch.get_default_device())
+        return f"{len(self._values)} heads, form={self.form!r}, causal={self.causal}"
 
 
 def _next_power_of_two(length: int) -> int:
@@ -195,16 +148,13 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     It is "relative" and masked if causal, otherwise "symmetric". Returns None for float64, and
     where reading the slopes would stall a GPU, break a graph or lose a derivative.
     """
-    if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+    if slopes.dtype == torch.float64 or not can_be_read(slopes):
         return None
     if slopes.requires_grad and torch.is_grad_enabled():
         return None
-    is_wrapped = unwrapped(slopes) is not slopes
-    if is_wrapped or unpack_dual(slopes).tangent is not None:
+    if unpack_dual(slopes).tangent is not None:
         return None
-    with outside_transforms():
-        values = tuple(slopes.tolist())
-    return _shared_bias(values, causal)
+    return _shared_bias(tuple(slopes.tolist()), causal)
 
 
 @lru_cache(maxsize=8)

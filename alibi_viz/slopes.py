@@ -57,8 +57,8 @@ def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 
     >>> av.alibi_slopes(4, bias_max=5.0)  # the flattest slope is the same
     tensor([0.4204, 0.1768, 0.0743, 0.0312])
     """
-    check_integer("num_heads", num_heads, 1, MAX_HEADS)
-    check_positive("bias_max", bias_max)
+    num_heads = check_integer("num_heads", num_heads, 1, MAX_HEADS)
+    bias_max = check_positive("bias_max", bias_max)
     check_choice("scheme", scheme, SCHEMES)
     if scheme == "official":
         slopes = _official(num_heads, bias_max)
@@ -125,7 +125,6 @@ def half_life(slopes: Tensor | float) -> Tensor:
     """
     if isinstance(slopes, Tensor):
         check_tensor("slopes", slopes, "floating-point or integer", "of any shape")
-    else:
-        check_number("slopes", slopes)
-        slopes = 1.0 * slopes  # torch's integers end at 2^63
-    return math.log(2) / torch.as_tensor(slopes)
+        return math.log(2) / slopes
+    number = float(check_number("slopes", slopes))  # torch's integers end at 2^63
+    return math.log(2) / torch.tensor(number, dtype=torch.float32)

@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import BloomConfig
 from transformers.models.bloom.modeling_bloom import BloomAttention
@@ -76,6 +77,11 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
     positions = AlibiPositionalBias(HEADS)
     flash = Attend(causal=True, flash=True)
     eager = Attend(causal=True, flash=False)
+    flex = torch.compile(flex_attention, dynamic=False)
+    past = create_block_mask(lambda b, h, i, j: j <= i, None, None, length, length, device="cpu")
+
+    def alibi(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return score - SLOPES[head] * (query - key)
 
     def mask_rebuilt() -> Tensor:
         mask = alibi_bias(SLOPES, length).masked_fill(hidden, float("-inf"))
@@ -84,7 +90,7 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
     return {
         "mask rebuilt": mask_rebuilt,
         "eager": lambda: alibi_attention(q, k, v, SLOPES, backend="eager"),
-        "flex, compiled": lambda: alibi_attention(q, k, v, SLOPES, backend="flex"),
+        "flex, compiled": lambda: flex(q, k, v, score_mod=alibi, block_mask=past),
         "x-transformers flash": lambda: flash(q, k, v, attn_bias=positions(length, length)),
         "x-transformers": lambda: eager(q, k, v, attn_bias=positions(length, length)),
     }

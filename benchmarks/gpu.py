@@ -17,10 +17,9 @@ from benchmarks.row import Row
 from benchmarks.timing import relative_times
 
 DEVICE = "cuda"
-BACKENDS = ("auto", "eager", "mask", "flex", "folded")
+BACKENDS = ("auto", "eager", "mask", "folded")
 # The largest errors allowed, relative to the largest element
 ERRORS = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-FLEX_ERROR = 1e-4  # in float32: it sums the gradient of the slopes in any order
 
 
 def inputs(length: int, head_dim: int, dtype: torch.dtype, *, batch: int = 1) -> list[Tensor]:
@@ -52,13 +51,10 @@ def errors(dtype: torch.dtype, length: int = 4096) -> list[Row]:
         for tensor, expected in zip(computed, exact, strict=True):
             difference = (tensor - expected).abs().max() / expected.abs().max()
             relative_errors.append(float(difference))
-        target = ERRORS[dtype]
-        if backend == "flex":
-            target = max(target, FLEX_ERROR)
         row = Row(
             name=f"{name_of(dtype)}, L={length} d=64: largest error of {backend}",
             figure=max(relative_errors),
-            target=target,
+            target=ERRORS[dtype],
             unit="x largest element",
         )
         result.append(row)

@@ -2,12 +2,11 @@
 
 Read in this order:
 
-- `inputs`: the arguments of a call, checked once, and the `Backend` record
-- `dispatch`: `alibi_attention`, and the table that chooses a backend
+- `inputs`: the arguments of a call, their checks, and the `Backend` record
+- `dispatch`: `alibi_attention`, `attend` for layers, and the order in which backends are tried
 - `dense`: every pair of query and key, step by step ("eager", and `attention_trace`, which shows
   the steps) or by torch's fused kernel ("mask")
 - `folded`: the bias as more coordinates of query and key ("folded")
-- `flex`: FlexAttention ("flex")
 - `skipping`: without the keys whose weight is negligible ("windowed")
 """
 

@@ -16,13 +16,12 @@ from bisect import bisect_left
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad
 
-from alibi_viz.arguments import check_number, check_options
+from alibi_viz.arguments import check_number
 from alibi_viz.attention.inputs import AttentionInputs, Backend, autocast_dtype
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future
 from alibi_viz.cached_bias import AlibiBias, shared_bias
@@ -34,8 +33,6 @@ _SHORT_KEYS = 512  # up to so many keys, smaller blocks are faster
 _SMALL_ROWS = 64  # queries per smaller block
 # heads * keys; the cached bias of the last queries then takes at most 32 MiB in float32
 _LARGEST_CACHED = 2**14
-# The keyword arguments of `alibi_attention` that change the steps up to the weights
-_TRACE_OPTIONS = ("causal", "key_padding_mask", "attn_mask", "positions", "scale")
 
 
 @dataclass(frozen=True)
@@ -96,12 +93,19 @@ class AttentionTrace:
 
 
 def attention_trace(
-    query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any
+    query: Tensor,
+    key: Tensor,
+    slopes: Tensor | None,
+    *,
+    causal: bool = True,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    scale: float | None = None,
 ) -> AttentionTrace:
     """Compute every step of attention from content to weights, for inspection.
 
-    The arguments are those of `alibi_attention`, also as `options`: `causal`, `key_padding_mask`,
-    `attn_mask`, `positions` and `scale`. Raises as it does.
+    The arguments are those of `alibi_attention`. Raises as it does.
 
     >>> import torch
     >>> import alibi_viz as av
@@ -111,8 +115,18 @@ def attention_trace(
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
-    check_options(options, _TRACE_OPTIONS)
-    return _trace(AttentionInputs.checked(query, key, key, slopes, **options))
+    inputs = AttentionInputs.checked(
+        query,
+        key,
+        key,
+        slopes,
+        causal=causal,
+        key_padding_mask=key_padding_mask,
+        attn_mask=attn_mask,
+        positions=positions,
+        scale=scale,
+    )
+    return _trace(inputs.cast().saveable())
 
 
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
@@ -185,35 +199,24 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
 
-    dtype = exact_dtype(inputs.query.dtype)
-    if inputs.on_gpu:  # only CPU kernels take a float32 mask with half-precision tensors
-        dtype = inputs.query.dtype
-    is_rounded = dtype.itemsize == 2
-    if is_rounded and inputs.has_mask:
-        # A row that sees far keys only would lose digits of its large bias.
-        return _largest_at_zero(_masked_bias(inputs)).to(dtype)
+    exact = exact_dtype(inputs.query.dtype)
+    # Only CPU kernels take a float32 mask with half-precision tensors.
+    dtype = inputs.query.dtype if inputs.on_gpu else exact
+    loses_digits = dtype.itemsize == 2 and inputs.has_mask  # of rows that see far keys only
+    cached = None if loses_digits else _cached_bias(inputs)
+    if cached is not None:
+        bias = cached(inputs.query_length, inputs.key_length, dtype=dtype)[None]
+        if not inputs.has_mask:  # the cached bias of causal attention already hides later keys
+            return bias
+        return bias.masked_fill(~inputs.visible(), float("-inf"))
 
-    cached_bias = _cached_bias(inputs)
-    if cached_bias is None:
-        return _masked_bias(inputs).to(dtype)
-    bias = cached_bias(inputs.query_length, inputs.key_length, dtype=dtype)[None]
-    if not inputs.has_mask:  # the cached bias of causal attention already hides later keys
-        return bias
-    return bias.masked_fill(~inputs.visible(), float("-inf"))
-
-
-def _masked_bias(inputs: AttentionInputs) -> Tensor:
-    """The bias in float32 or more, -inf where a key is masked."""
-    bias = inputs.bias(exact_dtype(inputs.query.dtype))
-    return bias.masked_fill(~inputs.visible(), float("-inf"))
-
-
-def _largest_at_zero(bias: Tensor) -> Tensor:
-    """The bias minus the largest of its row, which changes no weight."""
-    largest = bias.amax(-1, keepdim=True)
-    # In a fully masked row, -inf minus -inf would be NaN.
-    lowest_number = torch.finfo(bias.dtype).min
-    return bias - largest.clamp(min=lowest_number)
+    bias = inputs.bias(exact).masked_fill(~inputs.visible(), float("-inf"))
+    if loses_digits:
+        # Subtracting the largest of a row changes no weight, and leaves small numbers near it. In a
+        # fully masked row, -inf minus -inf would be NaN.
+        lowest_number = torch.finfo(exact).min
+        bias = bias - bias.amax(-1, keepdim=True).clamp(min=lowest_number)
+    return bias.to(dtype)
 
 
 def _cached_bias(inputs: AttentionInputs) -> AlibiBias | None:
@@ -234,7 +237,7 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     query = inputs.query
     slopes = inputs.slopes
     if slopes is None:
-        slopes = torch.zeros(1, device=query.device)
+        slopes = torch.zeros(1, dtype=torch.float32, device=query.device)
     shared_rows = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
     has_all_queries = inputs.query_length == shared_rows.shape[2]
     if has_all_queries and inputs.query_length <= _SMALL_ROWS:
@@ -242,11 +245,19 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
         return inputs.fused_attention(query, inputs.key, inputs.value, attn_mask=shared_rows)
 
     rows = _SMALL_ROWS if inputs.key_length <= _SHORT_KEYS else _ROWS
+    height, width = shared_rows.shape[-2:]
     end = inputs.key_length - inputs.query_length  # keys before the first query
     outputs = []
     for block in query.split(rows, dim=2):
         end += block.shape[2]  # keys that the last query of this block sees
-        output = _attend_block(inputs, block, end, shared_rows)
+        key = inputs.key
+        value = inputs.value
+        if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
+            key = key[:, :, :end]
+            value = value[:, :, :end]
+        # The lower right corner. With 3 axes instead of 4, torch takes a slow path.
+        bias = shared_rows[:, :, height - block.shape[2] :, width - end :]
+        output = inputs.fused_attention(block, key, value, attn_mask=bias)
         # The kernel's own layout, so that a model joins the heads without a copy.
         outputs.append(output.transpose(1, 2))
 
@@ -254,20 +265,6 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     if len(outputs) > 1:  # joining a single one would copy it
         joined = torch.cat(outputs, dim=1)
     return joined.transpose(1, 2)
-
-
-def _attend_block(inputs: AttentionInputs, block: Tensor, end: int, shared_rows: Tensor) -> Tensor:
-    """Causal attention of some queries, of which the last sees the keys before `end`."""
-    key = inputs.key
-    value = inputs.value
-    if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
-        key = key[:, :, :end]
-        value = value[:, :, :end]
-
-    # The lower right corner. With 3 axes instead of 4, torch takes a slow path.
-    height, width = shared_rows.shape[-2:]
-    bias = shared_rows[:, :, height - block.shape[2] :, width - end :]
-    return inputs.fused_attention(block, key, value, attn_mask=bias)
 
 
 def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:

@@ -1,36 +1,29 @@
-"""`alibi_attention`, and the table by which it chooses the fastest exact implementation.
+"""A call of attention: check the arguments, choose the fastest exact backend, compute.
 
-A call takes three steps: check the arguments (`AttentionInputs.checked`), find the first row of
-`RULES` that holds, and run its `Backend`.
+`alibi_attention` checks what a user gives it. Layers, whose arguments fit, call `attend`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_choice, check_options
+from alibi_viz.arguments import check_choice
 from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
-from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
 from alibi_viz.attention.inputs import AttentionInputs, KeyBall
-from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
-from alibi_viz.attention.skipping.windowed import WINDOWED
+from alibi_viz.attention.skipping.spans import share_left_out
+from alibi_viz.attention.skipping.windowed import WINDOWED, attend_within, found_spans
 
-BACKENDS = {backend.name: backend for backend in (EAGER, MASK, WINDOWED, FOLDED, FLEX)}
+BACKENDS = {backend.name: backend for backend in (EAGER, MASK, WINDOWED, FOLDED)}
 # With fewer queries, finding the spans costs more than they save, unless a key ball is given.
 _DECODING_BELOW = 64
-# The keyword arguments of `alibi_attention` on which the choice of a backend depends
-_OPTIONS = (
-    "causal",
-    "key_padding_mask",
-    "attn_mask",
-    "positions",
-    "scale",
-    "dropout",
-    "tolerance",
-    "key_ball",
+# Reasons that don't fit into the order below
+_SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
+_ROUND = "'folded' would round the gradient of the slopes in half precision and with far positions"
+_FOLD = (
+    "with so many queries, going without a [query, key] tensor is fastest, or on a GPU most exact"
 )
 
 
@@ -77,7 +70,6 @@ def alibi_attention(
             - "mask": torch's fused attention with the bias as a float mask
             - "windowed": head by head, without the keys whose weight is negligible
             - "folded": plain causal attention; the bias is two more coordinates of query and key
-            - "flex": FlexAttention, compiled
         tolerance: the largest share of a query's weights that "windowed" may leave out, which
             changes an output by at most twice this share of the largest value. By default half a
             unit in the last place of the inputs.
@@ -117,19 +109,31 @@ def alibi_attention(
     )
     check_choice("backend", backend, ("auto", *BACKENDS))
     if backend == "auto":
-        name = _choose(inputs).name
-        return BACKENDS[name].attend(inputs)
+        return attend(inputs)
 
+    inputs = inputs.cast().saveable()
     reason = BACKENDS[backend].unsupported_reason(inputs)
+    if backend != "eager" and inputs.transforms_bias:
+        reason = "torch.func transforms the slopes, the positions or a mask: use 'eager'"
     if reason is not None:
         raise ValueError(f"backend {backend!r} does not support this call: {reason}")
     return BACKENDS[backend].attend(inputs)
+
+
+def attend(inputs: AttentionInputs) -> Tensor:
+    """`alibi_attention` without checks, by the fastest backend: [batch, heads, query, head_dim]."""
+    inputs = inputs.cast().saveable()
+    choice = _choose(inputs)
+    if choice.spans is not None:
+        return attend_within(inputs, choice.spans)
+    return BACKENDS[choice.name].attend(inputs)
 
 
 if torch.__version__ < "2.13":
     # Earlier compilers fail at the methods of `AttentionInputs`. There, attention stays uncompiled,
     # between the graphs of a compiled model.
     alibi_attention = torch.compiler.disable(alibi_attention)
+    attend = torch.compiler.disable(attend)
 
 
 class Choice(NamedTuple):
@@ -160,183 +164,75 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     >>> f"{choice.left_out:.0%}"
     '65%'
     """
-    check_options(options, _OPTIONS)
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
-    choice = _choose(inputs)
-    if choice.name != "windowed":
-        return choice
-    spans = tuple(attention_spans(inputs).tolist())
-    return choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
-
-
-class AttentionCall(NamedTuple):
-    """What the choice depends on."""
-
-    kind: str  # see `_kind`
-    queries: int
-    keys: int
-    products: int  # batch * queries * keys * head_dim: multiplications of a head, per kernel call
-    mask_elements: int  # heads * queries * keys
-    key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # see `_kind_of_slopes`
-    shares_blocks: bool  # whether "mask" goes block by block
-
-    @classmethod
-    def of(cls, inputs: AttentionInputs) -> "AttentionCall":
-        batch, heads, queries, head_dim = inputs.query.shape
-        keys = inputs.key_length
-        return cls(
-            kind=_kind(inputs),
-            queries=queries,
-            keys=keys,
-            products=batch * queries * keys * head_dim,
-            mask_elements=heads * queries * keys,
-            key_elements=0 if inputs.key_ball is None else inputs.key.numel(),
-            slopes=_kind_of_slopes(inputs),
-            shares_blocks=shares_blocks(inputs),
-        )
-
-
-def _kind(inputs: AttentionInputs) -> str:
-    # Compiled code comes first: below, comparing lengths would compile a graph for each result.
-    if torch.compiler.is_compiling():
-        # A graph is exported for one length, or compiled for all.
-        # torch 2.6 doesn't say, and can't export attention either.
-        is_exporting = getattr(torch.compiler, "is_exporting", bool)
-        return "exported" if is_exporting() else "compiled"
-    if inputs.query_length < _DECODING_BELOW:
-        return "decoding"
-    if not inputs.causal:
-        return "encoder"
-    return "training" if inputs.needs_gradients else "inference"
-
-
-def _kind_of_slopes(inputs: AttentionInputs) -> str:
-    learned = inputs.slopes_need_gradients
-    if inputs.maps_bias and (inputs.on_gpu or learned):
-        return "mapped"  # by vmap
-    if learned:
-        folding_rounds = inputs.query.element_size() == 2 or inputs.positions is not None
-        return "learned, rounded" if folding_rounds else "learned"
-    return "none" if inputs.slopes is None else "fixed"
-
-
-class BackendRule(NamedTuple):
-    """A row of the table: a backend, why it is chosen, and for which calls."""
-
-    backend: str
-    why: str
-    measured: str  # the names of the rows of `make bench` that show it
-    condition: Callable[[AttentionCall], bool]
-
-
-_SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
-_BLOCKS = "on the CPU, blocks that share one bias are fastest"
-_ROW = "a single query needs only a single row of bias"
-_ROUND = "'folded' would round the gradient of the slopes in half precision and with far positions"
-_MAPPED = "torch's kernels fail with a mask that is mapped by vmap, or lose its gradient"
-_FOLD = (
-    "with so many queries, going without a [query, key] tensor is fastest, or on a GPU most exact"
-)
-# The first row is chosen whose condition holds and whose backend supports the call.
-RULES = (
-    BackendRule(
-        "eager",
-        _MAPPED,
-        measured="not a matter of speed",
-        condition=lambda call: call.slopes == "mapped",
-    ),
-    BackendRule(
-        "windowed",
-        _SKIP,
-        measured="decoded",
-        condition=lambda call: (
-            call.kind == "decoding" and call.keys >= 4096 and call.key_elements >= 2**23
-        ),
-    ),
-    BackendRule(
-        "windowed",
-        _SKIP,
-        measured="both directions",
-        # Up to 1024 keys, the mask is cached.
-        condition=lambda call: (
-            call.kind == "encoder" and call.keys > 1024 and call.mask_elements >= 2**23
-        ),
-    ),
-    BackendRule(
-        "windowed",
-        _SKIP,
-        measured="backward",
-        condition=lambda call: (
-            call.kind == "training" and call.keys >= 512 and call.products >= 2**27
-        ),
-    ),
-    BackendRule(
-        "windowed",
-        _SKIP,
-        measured="forward",
-        condition=lambda call: (
-            call.kind == "inference" and call.keys >= 1024 and call.products >= 2**28
-        ),
-    ),
-    BackendRule(
-        "mask",
-        _ROW,
-        measured="decoded",
-        condition=lambda call: call.queries == 1,
-    ),
-    BackendRule(
-        "mask",
-        _BLOCKS,
-        measured="forward, L=",
-        condition=lambda call: call.shares_blocks and call.slopes == "fixed",
-    ),
-    BackendRule(
-        "mask",
-        _BLOCKS,
-        measured="auto, no bias",
-        # Longer inputs without slopes are faster with torch's own causal attention.
-        condition=lambda call: call.shares_blocks and call.keys <= 2048,
-    ),
-    BackendRule(
-        "mask",
-        _ROUND,
-        measured="not a matter of speed",
-        condition=lambda call: call.slopes == "learned, rounded",
-    ),
-    BackendRule(
-        "folded",
-        _FOLD,
-        measured="learned slopes",
-        # No fused kernel computes the gradient of a mask.
-        condition=lambda call: call.slopes == "learned" and call.queries >= 192,
-    ),
-    BackendRule(
-        "folded",
-        _FOLD,
-        measured="padding",
-        condition=lambda call: call.kind == "inference" and call.queries >= 384,
-    ),
-    BackendRule(
-        "folded",
-        _FOLD,
-        measured="padding",
-        # From here on in training, too.
-        condition=lambda call: (
-            call.kind != "exported" and call.slopes != "learned" and call.queries >= 640
-        ),
-    ),
-)
+    return _choose(inputs.cast().saveable())
 
 
 def _choose(inputs: AttentionInputs) -> Choice:
-    """The fastest backend. Never FlexAttention, because its first call compiles for seconds."""
-    call = AttentionCall.of(inputs)
-    for rule in RULES:
-        if rule.condition(call) and BACKENDS[rule.backend].unsupported_reason(inputs) is None:
-            return Choice(rule.backend, rule.why)
+    """The first backend of the order that supports the call."""
+    for name, reason in _order(inputs):
+        if BACKENDS[name].unsupported_reason(inputs) is not None:
+            continue
+        if name != "windowed":
+            return Choice(name, reason)
+        spans = found_spans(inputs)
+        if spans is not None:
+            return Choice(name, reason, spans, share_left_out(inputs, spans))
+    raise AssertionError("'mask', the last of the order, supports every call")
+
+
+def _order(inputs: AttentionInputs) -> Iterator[tuple[str, str]]:
+    """The backends to try, the fastest first, each with the reason.
+
+    What is fastest was measured by `make bench ONLY=attention`.
+    """
+    if inputs.transforms_bias:
+        yield "eager", "torch.func transforms the bias, which the kernels of the others cannot see"
+    if not torch.compiler.is_compiling() and _may_skip(inputs):
+        yield "windowed", _SKIP
+
+    queries = inputs.query_length
+    if queries == 1:
+        yield "mask", "a single query needs only a single row of bias"
+    has_fixed_slopes = inputs.slopes is not None and not inputs.slopes_need_gradients
+    # Longer inputs without slopes are faster with torch's own causal attention.
+    if shares_blocks(inputs) and (has_fixed_slopes or inputs.key_length <= 2048):
+        yield "mask", "on the CPU, blocks that share one bias are fastest"
+
+    folding_rounds = inputs.query.element_size() == 2 or inputs.positions is not None
+    if inputs.slopes_need_gradients and folding_rounds:
+        yield "mask", _ROUND
+    if _may_fold(inputs):
+        yield "folded", _FOLD
 
     unsupported = FOLDED.unsupported_reason(inputs)
     if unsupported is None:
-        return Choice("mask", "with so few queries, a mask is faster than 'folded'")
-    return Choice("mask", f"'folded' does not support this call: {unsupported}")
+        yield "mask", "with so few queries, a mask is faster than 'folded'"
+    yield "mask", f"'folded' does not support this call: {unsupported}"
+
+
+def _may_skip(inputs: AttentionInputs) -> bool:
+    """Whether a call is so large that the keys it can skip may be worth finding."""
+    batch, heads, queries, head_dim = inputs.query.shape
+    keys = inputs.key_length
+    products = batch * queries * keys * head_dim  # multiplications per head
+    if queries < _DECODING_BELOW:
+        return inputs.key_ball is not None and keys >= 4096 and inputs.key.numel() >= 2**23
+    if not inputs.causal:
+        return keys > 1024 and heads * queries * keys >= 2**23  # up to 1024, the mask is cached
+    if inputs.needs_gradients:
+        return keys >= 512 and products >= 2**27
+    return keys >= 1024 and products >= 2**28
+
+
+def _may_fold(inputs: AttentionInputs) -> bool:
+    """Whether there are so many queries that a [query, key] tensor is slower than folding."""
+    queries = inputs.query_length
+    if inputs.slopes_need_gradients:
+        return queries >= 192  # no fused kernel computes the gradient of a mask
+    if torch.compiler.is_compiling():
+        # A graph is exported for one length, or compiled for all.
+        # torch 2.6 doesn't say which, and can't export attention either.
+        is_exporting = getattr(torch.compiler, "is_exporting", bool)
+        return not is_exporting() and queries >= 640
+    return queries >= (640 if inputs.needs_gradients else 384)

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import check_slopes, outside_transforms, unwrapped
+from alibi_viz.arguments import can_be_read, check_slopes
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import exact_dtype
 
@@ -177,10 +177,11 @@ def fold(
     to 1.5e-4.
 
     Raises as `alibi_attention`, and ValueError if the scale is not above 0, or if positions or
-    slopes (not read on a GPU) are too large for the dtype.
+    slopes (not read on a GPU, nor inside `torch.func`) are too large for the dtype.
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)
+    inputs = inputs.cast().saveable()
     reason = _inexact_reason(inputs)
     if reason is not None:
         raise ValueError(f"query and key cannot be folded: {reason}")
@@ -236,10 +237,9 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
             return f"{name} tells positions apart only up to {largest} with {head_dim} channels"
 
     slopes = inputs.slopes
-    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
+    if slopes is None or not can_be_read(slopes):
         return None
-    with outside_transforms():
-        steepest = float(unwrapped(slopes).detach().abs().max())
+    steepest = max(map(abs, slopes.tolist()))
     unit = _UNIT if dtype == torch.float16 else 1.0
     largest_coordinate = steepest / scale * max(1.0, largest_position / unit)
     if largest_coordinate > torch.finfo(dtype).max:
@@ -250,14 +250,11 @@ def _inexact_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911 - o
 def _largest_position(inputs: AttentionInputs) -> int:
     """The largest position in size; for positions that cannot be read, as if they had no gaps."""
     positions = inputs.positions
-    if positions is None or not positions.is_cpu or not positions.numel():
+    if positions is None or not can_be_read(positions) or not positions.numel():
         return inputs.key_length - 1
-    if torch.compiler.is_compiling():
-        return inputs.key_length - 1
-    with outside_transforms():
-        smallest, largest = unwrapped(positions).long().aminmax()
-        # As Python's integers: int64 has no 2^63, the size of its smallest number.
-        return max(-int(smallest), int(largest))
+    smallest, largest = positions.long().aminmax()
+    # As Python's integers: int64 has no 2^63, the size of its smallest number.
+    return max(-int(smallest), int(largest))
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:

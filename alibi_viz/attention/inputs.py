@@ -1,4 +1,4 @@
-"""The arguments of `alibi_attention`, checked once, and what all its implementations share."""
+"""The arguments of `alibi_attention`, their checks, and what all its implementations share."""
 
 import math
 from collections.abc import Callable
@@ -14,15 +14,12 @@ from alibi_viz.arguments import (
     check_number,
     check_slopes,
     check_tensor,
-    is_mapped,
-    levels,
+    is_transformed,
 )
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
 # The radius of a ball is larger by this share of its center's norm, to cover rounding in float32.
 ROUNDING = 1e-5
-# Torch computes matrix products in these. It only stores numbers in others, such as float8.
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class KeyBall(NamedTuple):
@@ -69,17 +66,11 @@ def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(device)
 
 
-def _cast(tensor: Tensor) -> Tensor:
-    return tensor.to(autocast_dtype(tensor) or tensor.dtype)
-
-
-def _saveable(tensor: Tensor) -> Tensor:
-    """Autograd cannot save tensors that were made in inference mode, but it can save a copy."""
-    return tensor.clone() if tensor.is_inference() else tensor
-
-
 class AttentionInputs(NamedTuple):
-    """The arguments of `alibi_attention`, which documents them. Make them with `checked`."""
+    """The arguments of `alibi_attention`, which documents them.
+
+    A call from outside is checked by `checked`; layers, whose arguments fit, make theirs without.
+    """
 
     query: Tensor
     key: Tensor
@@ -98,22 +89,50 @@ class AttentionInputs(NamedTuple):
     def checked(
         cls, query: Tensor, key: Tensor, value: Tensor, slopes: Tensor | None, **options: Any
     ) -> "AttentionInputs":
-        """Check the arguments, and cast query, key and value as torch's attention does."""
+        """Arguments of a user. Raises TypeError and ValueError as `alibi_attention` does."""
         inputs = cls(query, key, value, slopes, **options)
-        inputs._check()
+        _check_query_key_and_value(query, key, value)
+        _check_bias_and_mask(inputs)
 
-        inputs = inputs._replace(query=_cast(query), key=_cast(key), value=_cast(value))
-        if inputs.key is not key:  # the ball contains the keys before rounding
-            inputs = inputs._replace(key_ball=None)
-
-        if inputs.needs_gradients and not torch.compiler.is_compiling():
-            inputs = inputs._replace(
-                query=_saveable(inputs.query),
-                key=_saveable(inputs.key),
-                value=_saveable(inputs.value),
-                slopes=None if slopes is None else _saveable(slopes),
+        scale = inputs.scale
+        tolerance = inputs.tolerance
+        key_ball = inputs.key_ball
+        if scale is not None:
+            scale = check_number("scale", scale)
+        if tolerance is not None:
+            expected = "above 0 and below 1, or None"
+            tolerance = check_number("tolerance", tolerance, expected, lambda t: 0 < t < 1)
+        if not (key_ball is None or isinstance(key_ball, KeyBall) or callable(key_ball)):
+            raise TypeError(
+                f"key_ball must be a KeyBall, or return one, got {type(key_ball).__name__}"
             )
-        return inputs
+        dropout = check_dropout(inputs.dropout)
+        return inputs._replace(scale=scale, dropout=dropout, tolerance=tolerance)
+
+    def cast(self) -> "AttentionInputs":
+        """Query, key and value in the dtype of autocast, as torch's attention casts them."""
+        dtype = autocast_dtype(self.query)
+        if dtype is None:
+            return self
+        # The ball contains the keys before rounding.
+        key_ball = self.key_ball if self.key.dtype == dtype else None
+        return self._replace(
+            query=self.query.to(dtype),
+            key=self.key.to(dtype),
+            value=self.value.to(dtype),
+            key_ball=key_ball,
+        )
+
+    def saveable(self) -> "AttentionInputs":
+        """Copies of tensors that were made in inference mode, which autograd cannot save."""
+        if not self.needs_gradients or torch.compiler.is_compiling():
+            return self
+        tensors = {}
+        for name in ("query", "key", "value", "slopes"):
+            tensor = getattr(self, name)
+            if tensor is not None and tensor.is_inference():
+                tensors[name] = tensor.clone()
+        return self._replace(**tensors)
 
     @property
     def query_length(self) -> int:
@@ -152,25 +171,20 @@ class AttentionInputs(NamedTuple):
     @property
     def needs_gradients(self) -> bool:
         """Whether autograd records this call."""
-        if not torch.is_grad_enabled():
-            return False
-        has_learned_slopes = self.slopes is not None and self.slopes.requires_grad
-        return self.inputs_need_gradients or has_learned_slopes
+        return self.slopes_need_gradients or (
+            torch.is_grad_enabled() and self.inputs_need_gradients
+        )
 
     @property
     def slopes_need_gradients(self) -> bool:
-        """Whether autograd, or a transform of `torch.func`, records the slopes."""
-        if self.slopes is None or not torch.is_grad_enabled():
-            return False
-        return any(level.requires_grad for level in levels(self.slopes))
+        """Whether autograd records the slopes."""
+        return torch.is_grad_enabled() and self.slopes is not None and self.slopes.requires_grad
 
     @property
-    def maps_bias(self) -> bool:
-        """Whether `vmap` maps a tensor on which the bias or the mask depends."""
-        if torch.compiler.is_compiling():
-            return False
+    def transforms_bias(self) -> bool:
+        """Whether a transform of `torch.func` has wrapped what the bias or the mask depends on."""
         tensors = (self.slopes, self.positions, self.key_padding_mask, self.attn_mask)
-        return any(tensor is not None and is_mapped(tensor) for tensor in tensors)
+        return any(tensor is not None and is_transformed(tensor) for tensor in tensors)
 
     def ball(self) -> KeyBall:
         """The ball around the keys: the given one, or one that is computed from them."""
@@ -228,112 +242,94 @@ class AttentionInputs(NamedTuple):
             options["enable_gqa"] = True
         if autocast_dtype(query) is None:
             return scaled_dot_product_attention(query, key, value, **options)
-        # The tensors are cast already (`checked`), and casting a float32 mask would round the bias.
+        # The tensors are cast already (`cast`), and casting a float32 mask would round the bias.
         with torch.autocast(query.device.type, enabled=False):
             return scaled_dot_product_attention(query, key, value, **options)
 
-    def _check(self) -> None:
-        self._check_query_key_and_value()
-        batch, heads, queries, _ = self.query.shape
-        keys = self.key_length
 
-        of_query = f", with a query [batch, heads, query, head_dim] of {list(self.query.shape)}"
-        self._check_tensor("slopes", "floating-point", "[heads]", [heads], hint=of_query)
-        if self.slopes is not None:
-            check_slopes("slopes", self.slopes)
-        self._check_tensor("key_padding_mask", "bool", "[batch, key]", [batch, keys])
-        self._check_tensor("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
-        self._check_attn_mask([batch, heads, queries, keys])
-
-        check_flag("causal", self.causal)
-        check_dropout(self.dropout)
-        if self.scale is not None:
-            check_number("scale", self.scale)
-        if self.tolerance is not None:
-            expected = "above 0 and below 1, or None"
-            check_number("tolerance", self.tolerance, expected, lambda number: 0 < number < 1)
-        gives_ball = isinstance(self.key_ball, KeyBall) or callable(self.key_ball)
-        if self.key_ball is not None and not gives_ball:
+def _check_query_key_and_value(query: Tensor, key: Tensor, value: Tensor) -> None:
+    axes = "[batch, heads, length, head_dim]"
+    check_tensor("query", query, "floating-point", axes, ndim=4)
+    for name, tensor in (("key", key), ("value", value)):
+        check_tensor(name, tensor, "floating-point", axes, ndim=4)
+        dtypes = [autocast_dtype(tensor) or tensor.dtype for tensor in (query, tensor)]
+        if dtypes[0] != dtypes[1] or tensor.device != query.device:
             raise TypeError(
-                f"key_ball must be a KeyBall, or return one, got {type(self.key_ball).__name__}"
+                f"{name} must have the dtype and device of query, {query.dtype} on {query.device}, "
+                f"got {tensor.dtype} on {tensor.device}"
             )
 
-    def _check_query_key_and_value(self) -> None:
-        query = self.query
-        key = self.key
-        axes = "[batch, heads, length, head_dim]"
-        check_tensor("query", query, "floating-point", axes, ndim=4)
-        query_dtype = autocast_dtype(query) or query.dtype
-        if query_dtype not in _DTYPES:
-            raise TypeError(
-                f"query must be float64, float32, float16 or bfloat16, got {query.dtype}"
-            )
-        for name, tensor in (("key", key), ("value", self.value)):
-            check_tensor(name, tensor, "floating-point", axes, ndim=4)
-            dtype = autocast_dtype(tensor) or tensor.dtype
-            if dtype != query_dtype or tensor.device != query.device:
-                expected = f"{query.dtype} on {query.device}"
-                raise TypeError(
-                    f"{name} must have the dtype and device of query, {expected}, got "
-                    f"{tensor.dtype} on {tensor.device}"
-                )
+    batch, heads, queries, head_dim = query.shape
+    _, key_heads, keys, _ = key.shape
+    if heads < 1 or head_dim < 1:
+        raise ValueError(
+            f"query must have at least one head and one channel, got shape {list(query.shape)}"
+        )
+    if key.shape != (batch, key_heads, keys, head_dim) or key_heads < 1 or heads % key_heads:
+        expected = f"[{batch}, {heads} or a divisor of it, {keys}, {head_dim}]"
+        raise ValueError(
+            f"key must be [batch, heads, key, head_dim] = {expected}, got shape {list(key.shape)}"
+        )
+    if queries > keys:
+        raise ValueError(f"query length must be at most the key length {keys}, got {queries}")
+    if value.shape != key.shape:
+        expected = f"[batch, heads, key, head_dim] = {list(key.shape)}"
+        raise ValueError(f"value must be {expected}, got shape {list(value.shape)}")
 
-        batch, heads, queries, head_dim = query.shape
-        _, key_heads, keys, _ = key.shape
-        if heads < 1 or head_dim < 1:
-            raise ValueError(
-                f"query must have at least one head and one channel, got shape {list(query.shape)}"
-            )
-        if key.shape != (batch, key_heads, keys, head_dim) or key_heads < 1 or heads % key_heads:
-            expected = f"[{batch}, {heads} or a divisor of it, {keys}, {head_dim}]"
-            raise ValueError(
-                f"key must be [batch, heads, key, head_dim] = {expected}, got shape "
-                f"{list(key.shape)}"
-            )
-        if queries > keys:
-            raise ValueError(f"query length must be at most the key length {keys}, got {queries}")
-        if self.value.shape != key.shape:
-            expected = f"[batch, heads, key, head_dim] = {list(key.shape)}"
-            raise ValueError(f"value must be {expected}, got shape {list(self.value.shape)}")
 
-    def _check_tensor(
-        self, name: str, dtype: str, axes: str, *shapes: list[int], hint: str = ""
-    ) -> None:
-        """Check a tensor that is None or has one of the shapes, which the `hint` explains."""
-        tensor = getattr(self, name)
-        if tensor is None:
-            return
-        check_tensor(name, tensor, dtype, axes)
-        shape = list(tensor.shape)
-        # Compared one by one, because torch.compile doesn't look into `in`.
-        if all(shape != allowed for allowed in shapes):
-            expected = " or ".join(map(str, shapes))
-            raise ValueError(f"{name} must be {axes} = {expected}, got shape {shape}{hint}")
-        self._check_device(name, tensor)
+def _check_bias_and_mask(inputs: AttentionInputs) -> None:
+    batch, heads, queries, _ = inputs.query.shape
+    keys = inputs.key_length
+    check_flag("causal", inputs.causal)
+    if inputs.slopes is not None:
+        check_slopes("slopes", inputs.slopes)
+        # The most usual mistake
+        is_transposed = inputs.slopes.shape != (heads,) and inputs.slopes.shape == (queries,)
+        question = ": is it [batch, length, heads, head_dim]?" if is_transposed else ""
+        shape = f"[batch, heads, query, head_dim] of {list(inputs.query.shape)}{question}"
+        _check_shape(inputs, "slopes", "[heads]", [heads], hint=f", with a query {shape}")
+    if inputs.key_padding_mask is not None:
+        check_tensor("key_padding_mask", inputs.key_padding_mask, "bool", "[batch, key]")
+        _check_shape(inputs, "key_padding_mask", "[batch, key]", [batch, keys])
+    if inputs.positions is not None:
+        axes = "[key] or [batch, key]"
+        check_tensor("positions", inputs.positions, "integer", axes)
+        _check_shape(inputs, "positions", axes, [keys], [batch, keys])
 
-    def _check_attn_mask(self, full_shape: list[int]) -> None:
-        """Check that the mask is None or broadcasts: axes may be missing in front, or have size
-        1."""
-        mask = self.attn_mask
-        if mask is None:
-            return
+    mask = inputs.attn_mask
+    if mask is not None:
         axes = "[batch, heads, query, key]"
         check_tensor("attn_mask", mask, "bool", axes)
-        missing_axes = len(full_shape) - mask.ndim
-        sizes = [1] * missing_axes + list(mask.shape)
-        shape = [full if size == 1 else size for size, full in zip(sizes, full_shape, strict=False)]
-        if missing_axes < 0 or shape != full_shape:
+        # Axes may be missing in front, or have size 1.
+        full_shape = [batch, heads, queries, keys]
+        sizes = [1] * (4 - mask.ndim) + list(mask.shape)
+        of_each_axis = zip(sizes, full_shape, strict=False)
+        broadcast = [full if size == 1 else size for size, full in of_each_axis]
+        if len(sizes) > 4 or broadcast != full_shape:
             raise ValueError(
                 f"attn_mask must broadcast to {axes} = {full_shape}, got shape {list(mask.shape)}"
             )
-        self._check_device("attn_mask", mask)
+        _check_device(inputs, "attn_mask")
 
-    def _check_device(self, name: str, tensor: Tensor) -> None:
-        on_cpu = tensor.is_cpu and self.query.is_cpu  # faster than comparing devices
-        if not on_cpu and tensor.device != self.query.device:
-            raise ValueError(
-                f"{name} must be on the device of query, {self.query.device}, got {tensor.device}"
-            )
+
+def _check_shape(
+    inputs: AttentionInputs, name: str, axes: str, *shapes: list[int], hint: str = ""
+) -> None:
+    """Check for one of the shapes, which the `hint` explains, and for the device of the query."""
+    shape = list(getattr(inputs, name).shape)
+    # Compared one by one, because torch.compile doesn't look into `in`.
+    if all(shape != allowed for allowed in shapes):
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must be {axes} = {expected}, got shape {shape}{hint}")
+    _check_device(inputs, name)
+
+
+def _check_device(inputs: AttentionInputs, name: str) -> None:
+    device = getattr(inputs, name).device
+    if device != inputs.query.device:
+        raise ValueError(
+            f"{name} must be on the device of query, {inputs.query.device}, got {device}"
+        )
 
 
 def _supports_everything(inputs: AttentionInputs) -> str | None:

@@ -7,7 +7,6 @@ import torch
 from alibi_viz import alibi_attention
 from tests.reference import reference_attention
 
-# All but FlexAttention, which takes seconds to compile
 BACKENDS = ("auto", "eager", "mask", "windowed", "folded")
 # These support any padding and positions if attention is causal.
 MASKING = ("auto", "eager", "mask", "folded")

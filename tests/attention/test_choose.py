@@ -1,11 +1,9 @@
-"""The table by which "auto" selects a backend."""
+"""The order by which "auto" selects a backend."""
 
 import pytest
 import torch
-from torch.func import vmap
 
-from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.dispatch import RULES, AttentionCall
+from alibi_viz import alibi_attention, alibi_slopes, choose_backend
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.cached_bias import shared_bias
 from tests.attention.cases import qkv
@@ -68,114 +66,6 @@ def test_auto_selects_the_fastest_backend_for_the_call(call, name):
     assert chosen(**call) == name
 
 
-def first_rule(**facts):
-    """Backend and measurement of the first rule that holds; what isn't given, fits no rule."""
-    call = AttentionCall(
-        kind="",
-        queries=0,
-        keys=10**6,
-        products=0,
-        mask_elements=0,
-        key_elements=0,
-        slopes="",
-        shares_blocks=False,
-    )
-    call = call._replace(**facts)
-    for rule in RULES:
-        if rule.condition(call):
-            return rule.backend, rule.measured
-    return None
-
-
-DECODING = {"kind": "decoding", "keys": 4096, "key_elements": 2**23}
-ENCODER = {"kind": "encoder", "keys": 1025, "mask_elements": 2**23}
-TRAINING = {"kind": "training", "keys": 512, "products": 2**27}
-INFERENCE = {"kind": "inference", "keys": 1024, "products": 2**28}
-
-
-@each_case(
-    ("facts", "beyond", "rule"),
-    {
-        "slopes mapped by vmap": (
-            {"slopes": "mapped"},
-            {"slopes": "fixed"},
-            ("eager", "not a matter of speed"),
-        ),
-        "decoding": (DECODING, {"kind": ""}, ("windowed", "decoded")),
-        "decoding, keys": (DECODING, {"keys": 4095}, ("windowed", "decoded")),
-        "decoding, cache": (DECODING, {"key_elements": 2**23 - 1}, ("windowed", "decoded")),
-        "encoder": (ENCODER, {"kind": ""}, ("windowed", "both directions")),
-        "encoder, keys": (ENCODER, {"keys": 1024}, ("windowed", "both directions")),
-        "encoder, mask": (ENCODER, {"mask_elements": 2**23 - 1}, ("windowed", "both directions")),
-        "training": (TRAINING, {"kind": ""}, ("windowed", "backward")),
-        "training, keys": (TRAINING, {"keys": 511}, ("windowed", "backward")),
-        "training, products": (TRAINING, {"products": 2**27 - 1}, ("windowed", "backward")),
-        "inference": (INFERENCE, {"kind": ""}, ("windowed", "forward")),
-        "inference, keys": (INFERENCE, {"keys": 1023}, ("windowed", "forward")),
-        "inference, products": (INFERENCE, {"products": 2**28 - 1}, ("windowed", "forward")),
-        "one query": ({"queries": 1}, {"queries": 2}, ("mask", "decoded")),
-        "blocks": (
-            {"shares_blocks": True, "slopes": "fixed"},
-            {"shares_blocks": False},
-            ("mask", "forward, L="),
-        ),
-        "blocks, fixed slopes": (
-            {"shares_blocks": True, "slopes": "fixed"},
-            {"slopes": "none"},
-            ("mask", "forward, L="),
-        ),
-        "blocks without slopes": (
-            {"shares_blocks": True, "keys": 2048},
-            {"shares_blocks": False},
-            ("mask", "auto, no bias"),
-        ),
-        "blocks without slopes, keys": (
-            {"shares_blocks": True, "keys": 2048},
-            {"keys": 2049},
-            ("mask", "auto, no bias"),
-        ),
-        "learned slopes that folding rounds": (
-            {"slopes": "learned, rounded"},
-            {"slopes": "learned"},
-            ("mask", "not a matter of speed"),
-        ),
-        "learned slopes": (
-            {"slopes": "learned", "queries": 192},
-            {"slopes": "fixed"},
-            ("folded", "learned slopes"),
-        ),
-        "learned slopes, queries": (
-            {"slopes": "learned", "queries": 192},
-            {"queries": 191},
-            ("folded", "learned slopes"),
-        ),
-        "many queries in inference": (
-            {"kind": "inference", "queries": 384},
-            {"kind": "training"},
-            ("folded", "padding"),
-        ),
-        "many queries in inference, queries": (
-            {"kind": "inference", "queries": 384},
-            {"queries": 383},
-            ("folded", "padding"),
-        ),
-        "very many queries, unless exported": (
-            {"slopes": "none", "queries": 640},
-            {"kind": "exported"},
-            ("folded", "padding"),
-        ),
-        "very many queries": (
-            {"slopes": "none", "queries": 640},
-            {"queries": 639},
-            ("folded", "padding"),
-        ),
-    },
-)
-def test_a_rule_holds_up_to_its_edge(facts, beyond, rule):
-    assert first_rule(**facts) == rule
-    assert first_rule(**(facts | beyond)) != rule
-
-
 @pytest.fixture
 def pretended_gpu(monkeypatch):
     """Attention decides as if its tensors were on a GPU."""
@@ -196,19 +86,6 @@ def test_on_a_gpu_auto_selects_folded_or_a_mask(dtype, length, has_slopes, name)
     query = torch.zeros(1, 2, length, 32, dtype=dtype, device="meta")
     slopes = torch.ones(2, device="meta") if has_slopes else None
     assert choose_backend(query, query, slopes).name == name
-
-
-@pytest.mark.usefixtures("pretended_gpu")
-def test_on_a_gpu_mapped_slopes_need_eager():
-    query = torch.zeros(1, 2, 700, 32)
-    names = []
-
-    def record_choice(slopes):
-        names.append(choose_backend(query, query, slopes).name)
-        return slopes
-
-    vmap(record_choice)(FIXED[None])
-    assert names == ["eager"]
 
 
 @pytest.fixture
@@ -251,14 +128,6 @@ def test_the_reason_says_that_half_precision_would_round_the_gradient_of_slopes(
     query = torch.zeros(1, 2, 2049, 8).half()
     reason = choose_backend(query, query, LEARNED).reason
     assert reason.startswith("'folded' would round the gradient")
-
-
-def test_a_mask_for_both_directions_is_cached(monkeypatch):
-    q, k, v = qkv(1024, heads=8, dim=4, dtype=torch.float32)
-    alibi_attention(q, k, v, alibi_slopes(8), causal=False)
-    monkeypatch.setattr(AlibiBias, "_build", None)  # the second call uses the bias of the first
-    monkeypatch.setattr(AttentionInputs, "bias", None)
-    alibi_attention(q, k, v, alibi_slopes(8), causal=False)
 
 
 @torch.no_grad()

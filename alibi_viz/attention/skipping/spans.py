@@ -221,15 +221,25 @@ def _largest_excess(
 
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
     """The share of the visible pairs of query and key that lie outside the spans."""
-    position = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]
-    sides = [position]  # how many keys are before each query, [query, 1]
+    queries = inputs.query_length
+    before = inputs.key_length - queries  # keys before the first query
+    # Each query has so many keys before it and, if it sees them, after it.
+    sides = [range(before, inputs.key_length)]
     if not inputs.causal:
-        sides.append(inputs.key_length - 1 - position)  # and after it
+        sides.append(range(queries))
 
-    own_tokens = len(position) * len(spans)
+    own_tokens = queries * len(spans)
     visible = own_tokens
     within_spans = own_tokens
-    for keys in sides:
-        visible += len(spans) * int(keys.sum())
-        within_spans += int(torch.minimum(keys, torch.tensor(spans)).sum())
+    for side in sides:
+        visible += len(spans) * _sum_up_to(side, inputs.key_length)
+        within_spans += sum(_sum_up_to(side, span) for span in spans)
     return 1 - within_spans / max(visible, 1)
+
+
+def _sum_up_to(numbers: range, most: int) -> int:
+    """The sum of min(number, most) over consecutive numbers."""
+    # Those up to `most`, in pairs of the first and the last, and the rest
+    small = range(numbers.start, max(numbers.start, min(numbers.stop, most)))
+    sum_of_small = (small.start + small.stop - 1) * len(small) // 2
+    return sum_of_small + most * (len(numbers) - len(small))

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import inside_transform
+from alibi_viz.arguments import is_transformed
 from alibi_viz.attention.dense import MASK
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.attention.skipping.spans import attention_spans
@@ -63,10 +63,13 @@ class _Settings(NamedTuple):
 
 
 class _Windowed(torch.autograd.Function):
-    """Attention within the spans; the gradients leave out the same keys as the output."""
+    """Attention within the spans; the gradients leave out the same keys as the output.
+
+    Returns the output and its log sums, which only the gradients need.
+    """
 
     @staticmethod
-    def forward(ctx: Any, settings: _Settings, *tensors: Tensor) -> Tensor:
+    def forward(settings: _Settings, *tensors: Tensor) -> tuple[Tensor, Tensor]:
         query, key, value, slopes = tensors
         batch, num_heads, length, head_dim = query.shape
         # With this layout, a model joins the heads without a copy.
@@ -74,12 +77,17 @@ class _Windowed(torch.autograd.Function):
         log_sums = output.new_empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
         for head in _heads(settings, query, key, value, slopes):
             head.attend(output, log_sums)
-        ctx.settings = settings
-        ctx.save_for_backward(query, key, value, slopes, output, log_sums)
-        return output
+        return output, log_sums
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.settings, *tensors = inputs
+        attended, log_sums = output
+        ctx.mark_non_differentiable(log_sums)
+        ctx.save_for_backward(*tensors, attended, log_sums)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         slopes_need_gradients = ctx.needs_input_grad[-1]
         gradients = _Gradients.apply(
             ctx.settings, slopes_need_gradients, gradient, *ctx.saved_tensors
@@ -95,11 +103,7 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        settings: _Settings,
-        slopes_need_gradients: bool,
-        of_output: Tensor,
-        *saved: Tensor,
+        settings: _Settings, slopes_need_gradients: bool, of_output: Tensor, *saved: Tensor
     ) -> tuple[Tensor, ...]:
         query, key, value, slopes, output, log_sums = saved
         if of_output.stride(-1) != 1:  # sum().backward() expands a single number
@@ -122,6 +126,10 @@ class _Gradients(torch.autograd.Function):
             totals.value.to(value.dtype),
             of_slopes.to(slopes.dtype),
         )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> None:
@@ -399,29 +407,44 @@ def _with_contiguous_channels(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def _attend(inputs: AttentionInputs) -> Tensor:
+def found_spans(inputs: AttentionInputs) -> tuple[int, ...] | None:
+    """The attention spans of this call; None with NaN or inf, which tiles would spread."""
+    if inputs.key_length:
+        ball = inputs.ball()
+        if not bool(ball.radius.isfinite().all()):
+            return None
+        inputs = inputs._replace(key_ball=ball)
+    if not _is_decoding(inputs):
+        # Centered keys have both signs: with them, an infinite query has logits of NaN, also where
+        # in full attention all are -inf.
+        sum_of_queries = inputs.query.sum(dtype=exact_dtype(inputs.query.dtype))
+        if not bool(sum_of_queries.isfinite()):
+            return None
+    return tuple(attention_spans(inputs).tolist())
+
+
+def _is_decoding(inputs: AttentionInputs) -> bool:
+    return inputs.query_length == 1 and not inputs.needs_gradients
+
+
+def attend_within(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
+    """Attention to the keys within the spans: [batch, heads, query, head_dim]."""
     assert inputs.slopes is not None
     inputs = inputs._replace(
         query=_with_contiguous_channels(inputs.query),
         key=_with_contiguous_channels(inputs.key),
         value=_with_contiguous_channels(inputs.value),
     )
-    if inputs.key_length:
-        ball = inputs.ball()
-        if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread
-            return MASK.attend(inputs)
-        inputs = inputs._replace(key_ball=ball)
-
-    spans = tuple(attention_spans(inputs).tolist())
-    if inputs.query_length == 1 and not inputs.needs_gradients:
+    if _is_decoding(inputs):
         return _attend_one_query(inputs, spans)
-    # Centered keys have both signs: with them, an infinite query has logits of NaN, also where in
-    # full attention all are -inf.
-    sum_of_queries = inputs.query.sum(dtype=exact_dtype(inputs.query.dtype))
-    if not bool(sum_of_queries.isfinite()):
-        return MASK.attend(inputs)
     settings = _Settings(spans=spans, causal=inputs.causal, scale=inputs.scaling)
-    return _Windowed.apply(settings, inputs.query, inputs.key, inputs.value, inputs.slopes)
+    output, _ = _Windowed.apply(settings, inputs.query, inputs.key, inputs.value, inputs.slopes)
+    return output
+
+
+def _attend(inputs: AttentionInputs) -> Tensor:
+    spans = found_spans(inputs)
+    return MASK.attend(inputs) if spans is None else attend_within(inputs, spans)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
@@ -475,8 +498,8 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:  # noqa: PLR0911
         return "it uses torch's kernel for the CPU"
     if torch.compiler.is_compiling():
         return "the spans depend on values, which a compiled graph cannot read"
-    if inside_transform():
-        return "it has no rules for the transforms of torch.func"
+    if any(is_transformed(tensor) for tensor in (inputs.query, inputs.key, inputs.value)):
+        return "it reads values, which the transforms of torch.func may hide"
     if inputs.slopes is None:
         return "without slopes every key counts"
     if inputs.has_mask:
