@@ -29,8 +29,7 @@ class AlibiBias(nn.Module):
     all lengths.
 
     Cache and slopes are in no state dict. The slopes are fixed: others can't be assigned, and
-    `.half()` doesn't round them. A module without a device ("meta") must be given one by
-    `to_empty`, also if its weights are loaded with `assign=True`.
+    `.half()` doesn't round them. They are on the CPU as long as the module is on "meta".
 
     Args:
         num_heads: number of heads with a bias.
@@ -95,7 +94,8 @@ class AlibiBias(nn.Module):
     @property
     def slopes(self) -> Tensor:
         """float32 [heads], on the device of the module."""
-        device = self._place.device
+        # The weights of a model on "meta" may be loaded with `assign=True`, which doesn't move it.
+        device = self._values.device if self._place.is_meta else self._place.device
         if self._slopes.device != device:
             with torch.inference_mode(False):  # autograd can't use tensors of inference mode
                 self._slopes = self._values.to(device)
@@ -116,7 +116,7 @@ class AlibiBias(nn.Module):
             query_length = 1
         rows = _next_power_of_two(query_length)
         columns = _next_power_of_two(key_length)
-        size = (rows, columns, dtype, self._place.device)
+        size = (rows, columns, dtype, self.slopes.device)
         if size not in self._cache:
             with torch.inference_mode(False):
                 self._cache[size] = self._build(rows, columns, dtype)

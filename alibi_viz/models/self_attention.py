@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz import arguments
-from alibi_viz.attention import alibi_attention
-from alibi_viz.attention.inputs import autocast_dtype
+from alibi_viz.attention import dispatch
+from alibi_viz.attention.inputs import AttentionInputs, autocast_dtype
 from alibi_viz.bias import causal_mask
 from alibi_viz.models.cache import KeyValueCache, unchanged_on_error
 from alibi_viz.models.positions import Position
@@ -159,17 +159,18 @@ def attend(
     the keys, which are those of the cache if there is one. `x` is as in `Position.bias`.
     """
     if is_plain_alibi(position):
-        return alibi_attention(
+        inputs = AttentionInputs(
             query,
             key,
             value,
-            position.slopes,
+            position.slopes.to(query.device),
             causal=causal,
             dropout=dropout,
             key_padding_mask=key_padding_mask,
             # A function, since only one way of attention needs the ball, and it takes time.
             key_ball=None if cache is None else cache.key_ball,
         )
+        return dispatch.attend(inputs)
     if key_padding_mask is not None:
         name = type(position).__name__
         raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
@@ -270,5 +271,13 @@ class AlibiSelfAttention(SelfAttention):
             )
         if last is not None:
             arguments.check_positive_integers(last=last)
+        if key_padding_mask is not None:
+            length = x.shape[1] if cache is None else cache.length + x.shape[1]
+            axes = f"[batch, length] = {[len(x), length]}"
+            arguments.check_tensor("key_padding_mask", key_padding_mask, "bool", axes)
+            if key_padding_mask.shape != (len(x), length):
+                raise ValueError(
+                    f"key_padding_mask must be {axes}, got shape {list(key_padding_mask.shape)}"
+                )
         with nullcontext() if cache is None else unchanged_on_error([cache]):
             return super().forward(x, cache, key_padding_mask=key_padding_mask, last=last)

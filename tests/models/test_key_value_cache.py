@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
-from alibi_viz.attention import KeyBall
-from alibi_viz.models import self_attention
+from alibi_viz.attention import KeyBall, dispatch
 from tests.attention import cases
 from tests.rows import each_case
 
@@ -257,10 +256,10 @@ def test_an_emptied_cache_forgets_an_infinite_radius():
 # Decoding within the spans
 
 
-def attend_within_the_spans(*args, **options):
-    """`alibi_attention` that skips keys also where it doesn't pay off."""
-    assert "key_ball" in options, "decoding passes on the ball of the cache"
-    return alibi_attention(*args, **options, backend="windowed")
+def attend_within_the_spans(inputs):
+    """Attention that skips keys also where it doesn't pay off."""
+    assert inputs.key_ball is not None, "decoding passes on the ball of the cache"
+    return dispatch.BACKENDS["windowed"].attend(inputs)
 
 
 @pytest.mark.parametrize("key_heads", [1, 4])
@@ -271,7 +270,7 @@ def test_decoding_within_the_spans_equals_one_pass(key_heads, monkeypatch):
     with torch.no_grad():
         whole = attention(x)
 
-    monkeypatch.setattr(self_attention, "alibi_attention", attend_within_the_spans)
+    monkeypatch.setattr(dispatch, "attend", attend_within_the_spans)
     cache = KeyValueCache()
     modes = [torch.inference_mode, torch.no_grad]  # in turn, for one cache
     start = 0
@@ -293,7 +292,7 @@ def test_another_continuation_within_the_spans_equals_one_pass(
     with torch.no_grad():
         whole = attention(torch.cat((x[:, :1200], other), dim=1))
 
-    monkeypatch.setattr(self_attention, "alibi_attention", attend_within_the_spans)
+    monkeypatch.setattr(dispatch, "attend", attend_within_the_spans)
     cache = KeyValueCache()
     with torch.no_grad():
         attention(x, cache)
