@@ -323,9 +323,10 @@ def test_sizes_that_are_changed_afterwards_have_no_effect():
             {"device": "foo"},
             "device must be auto, cpu, cuda or another of torch's names, got 'foo'",
         ),
+        "a negative seed": ({"seed": -1}, "seed must be at least 0, got -1"),
         "a seed too large": (
             {"seed": 2**63},
-            f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}",
+            f"seed must be at most {2**63 - 1}, got {2**63}",
         ),
         "sizes that don't fit": ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
     },
