@@ -29,7 +29,7 @@ import torch
 # Loads av.lab and av.figures on first use: `check` needs only torch and NumPy.
 import alibi_viz as av
 from alibi_viz import check
-from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
+from alibi_viz.arguments import INSTALL, check_positive, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.methods import summary
@@ -106,8 +106,8 @@ def _run(options: argparse.Namespace) -> int:
     except ArithmeticError as error:  # training diverged
         message = error
         status = 1
-    except BrokenExecutor:
-        message = "a worker process died; finished runs are saved, call again for the rest"
+    except BrokenExecutor as error:  # a worker process died
+        message = error
         status = 1
     except ModuleNotFoundError as error:
         message = error
@@ -264,9 +264,8 @@ def _vectors(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     """Train position methods with several seeds and compare them: a table, a figure, verdicts."""
-    from alibi_viz.train.sweep import worker_pool  # noqa: PLC0415
+    from alibi_viz.train.results import worker_pool  # noqa: PLC0415
 
-    check_positive_integers(workers=options.workers)
     methods = _methods(options.methods)
     settings = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out)

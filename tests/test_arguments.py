@@ -206,8 +206,6 @@ FREE_ARGUMENTS = {
 }
 FREE_OF_FUNCTION = {
     ("bias_figure", "masked"),
-    ("load_run", "method"),
-    ("save_run", "path"),
     ("slope_figure", "name"),
 }
 

@@ -419,7 +419,10 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
             ["compare", "alibi_viz.laws:cubic"],
             "cannot load alibi_viz.laws:cubic: AttributeError",
         ),
-        "compare into a file": (["compare", "alibi", "--out", __file__], "File exists"),
+        "compare into a file": (
+            ["compare", "alibi", "--out", __file__],
+            "must be a folder, and is a file",
+        ),
     },
 )
 def test_bad_input_is_one_line_and_exits_with_2(
@@ -443,9 +446,9 @@ def test_bad_input_is_one_line_and_exits_with_2(
     ("error", "status", "message"),
     {
         "a worker is killed": (
-            BrokenProcessPool("killed"),
+            BrokenProcessPool("a worker process died; call again"),
             1,
-            "a worker process died; finished runs are saved",
+            "alibi-viz: a worker process died; call again",
         ),
         "diverged": (lab.TrainingDiverged("not a number"), 1, "not a number"),
         "Ctrl-C": (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),

@@ -12,7 +12,7 @@ import pandas as pd
 
 from alibi_viz.arguments import as_path, check_integer
 from alibi_viz.data.text import Text
-from alibi_viz.files import write
+from alibi_viz.files import create_folder, write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, learned_by_heart, quoted
 from alibi_viz.measure.table import (
@@ -25,10 +25,12 @@ from alibi_viz.measure.table import (
     over_seeds,
 )
 from alibi_viz.models.positions.methods import Method, named_methods
-from alibi_viz.train.results import create_folder, record_table
+from alibi_viz.train.results import record_table, sweep
 from alibi_viz.train.run import Run
-from alibi_viz.train.sweep import sweep
 
+# Verdicts on the difference of two methods, by its interval over seeds
+LOWER = "lower"
+HIGHER = "higher"
 UNDECIDED = "undecided"
 
 
@@ -214,7 +216,7 @@ def compare(
             if seed == 0:
                 run.new_model(source)  # a law that fails does so before anything is trained
 
-    records = list(sweep(runs, executor, path=out, progress=progress))
+    records = list(sweep(runs, executor, out=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["label"])))
     failures = []
     for record in records:

@@ -10,6 +10,7 @@ import pytest
 from alibi_viz import figures, lab, laws
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.train.compare import MethodComparison
+from alibi_viz.train.run import measure
 from tests.tables import AS_TRAINED, table
 
 TINY = {"length": 16, "steps": 3, "longest": 2, "progress": False}
@@ -136,7 +137,7 @@ def test_what_is_saved_is_read_back(comparison, tmp_path):
 def test_a_second_call_trains_only_what_is_missing(comparison, text, monkeypatch):
     out = text.parent / "deep" / "results"
     monkeypatch.setattr(
-        sys.modules["alibi_viz.train.sweep"], "measure", lambda run: pytest.fail(f"{run} again")
+        sys.modules["alibi_viz.train.results"], "measure", lambda run: pytest.fail(f"{run} again")
     )
     again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
@@ -147,7 +148,7 @@ def test_a_second_call_trains_only_what_is_missing(comparison, text, monkeypatch
 
 def test_a_seed_that_diverges_is_named_and_left_out(text, monkeypatch):
     def diverging(runs, *_, **__):
-        first, second, third = map(lab.measure, runs)
+        first, second, third = map(measure, runs)
         return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
 
     monkeypatch.setattr(
