@@ -29,7 +29,7 @@ def test_table_figure_and_verdicts_are_written(command, tmp_path, capsys):
     assert ">root<" in (out / "figure.svg").read_text()
 
     verdicts = (out / "verdicts.txt").read_text()
-    assert "alibi against root: undecided at 16" in verdicts
+    assert "alibi against root: no verdict with 2 seeds (3 are needed) at 16" in verdicts
     shown = capsys.readouterr()
     assert verdicts in shown.out
     assert "figure" not in shown.err

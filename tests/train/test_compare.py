@@ -103,8 +103,6 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval():
     [
         ([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], "lower"),
         ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], "higher"),
-        ([1.0, 1.1], [2.0, 2.1], "undecided"),
-        ([1.0], [2.0], "undecided"),
         ([2.0, 2.0, 2.0], [2.0, 2.0, 2.0], "undecided"),
         (
             [2.0, 1.0, 1.9],
@@ -125,6 +123,19 @@ def test_three_seeds_and_an_interval_without_zero_decide(first, second, verdict)
     ]
     (sentence,) = both.verdicts
     assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "verdict"),
+    [
+        (2, "no verdict with 2 seeds (3 are needed) at 64 (-1.000 ± 0.000)"),
+        (1, "no verdict with 1 seed (3 are needed) at 64 (-1.000)"),
+    ],
+)
+def test_with_fewer_than_three_seeds_there_is_no_verdict(seeds, verdict):
+    both = compared({"a": {64: [1.0, 1.5][:seeds]}, "b": {64: [2.0, 2.5][:seeds]}})
+    assert both.differences["verdict"].tolist() == ["no verdict"]
+    assert both.verdicts == [f"a against b: {verdict}."]
 
 
 def test_what_is_saved_is_read_back(comparison, tmp_path):
