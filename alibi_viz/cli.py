@@ -31,6 +31,7 @@ import alibi_viz as av
 from alibi_viz import check
 from alibi_viz.arguments import INSTALL, check_positive, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
+from alibi_viz.files import in_words
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.methods import summary
 
@@ -114,7 +115,10 @@ def _run(options: argparse.Namespace) -> int:
         if INSTALL not in str(error):
             message = f"{error}: {INSTALL}"
         status = 2
-    except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
+    except OSError as error:
+        message = in_words(error)
+        status = 2
+    except (ValueError, TypeError, ImportError, MemoryError) as error:
         message = error
         status = 2
     except KeyboardInterrupt:
@@ -272,21 +276,29 @@ def _compare(options: argparse.Namespace) -> int:
     with worker_pool(options.workers) as executor:
         comparison = av.lab.compare(methods, out=folder, executor=executor, **settings)
     print(*comparison.verdicts, sep="\n")
-    comparison.save(folder)
+    try:
+        comparison.save(folder)
+        _draw(comparison, folder)
+    except OSError as error:
+        raise OSError(
+            f"{in_words(error)}; the runs are saved, run the same command again"
+        ) from error
+    print(f"results are in {folder}")
+    return 1 if comparison.failures else 0
 
+
+def _draw(comparison: Any, folder: Path) -> None:
+    """Write the figure of a comparison; without a browser, say so."""
     drawn_methods = comparison.methods[: av.figures.MAX_METHODS]
     if len(comparison.methods) > len(drawn_methods):
         _complain(f"the figure shows the first {len(drawn_methods)} methods")
     rows = comparison.rows[comparison.rows["label"].isin(drawn_methods)]
     figure = av.figures.curve_figure(rows, comparison.axes, drawn_methods)
+    files = {folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")}
     try:
-        av.figures.save_images(
-            {folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")}
-        )
+        av.figures.save_images(files)
     except RuntimeError as error:  # no browser
         _complain(error)
-    print(f"results are in {folder}")
-    return 1 if comparison.failures else 0
 
 
 def _methods(names: list[str]) -> dict[str, Any]:

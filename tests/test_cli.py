@@ -375,7 +375,7 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
     ("arguments", "message"),
     {
         "unknown lesson": (["lab", "none.ipynb"], "lesson must be one of 00_start_here.ipynb, "),
-        "lab into a file": (["lab", "--out", __file__], "File exists"),
+        "lab into a file": (["lab", "--out", __file__], "file exists: "),
         "check of nothing": (["check"], "check needs a function"),
         "function without its module": (
             ["check", "no_colon"],
