@@ -166,6 +166,39 @@ def test_death_of_a_worker_ends_the_sweep_and_keeps_what_is_finished(measured, t
     assert record["run"] == tiny_run(0).settings()
 
 
+class OtherMachine(Executor):
+    """An executor whose worker doesn't see the folder of the caller."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def submit(self, task, /, *arguments, **options):
+        hidden = self.folder.rename(self.folder.with_name("hidden"))
+        future = Future()
+        future.set_result(task(*arguments, **options))
+        hidden.rename(self.folder)
+        return future
+
+
+def test_records_of_workers_without_the_folder_are_saved_by_the_caller(measured, tmp_path):
+    folder = tmp_path / "results"
+    records = list(lab.sweep(runs(2), OtherMachine(folder), out=folder, progress=False))
+    assert numbers(read_records(folder)) == numbers(records)
+
+
+@pytest.mark.weekly
+def test_dask_gives_the_same_numbers_bit_for_bit_and_saves_them(tmp_path):
+    distributed = pytest.importorskip("dask.distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path / "dask"
+    )
+    folder = tmp_path / "results"
+    with cluster, distributed.Client(cluster) as client:
+        records = sweep(*finite(), executor=client.get_executor(), out=folder)
+    assert numbers(records) == numbers(sweep(*finite()))
+    assert numbers(read_records(folder)) == numbers(records)
+
+
 def test_nothing_starts_before_the_first_record_is_asked_for(measured, tmp_path):
     folder = tmp_path / "deep" / "results"
     lab.sweep(runs(4), out=folder, progress=False)
