@@ -48,9 +48,9 @@ def create_folder(path: str | Path) -> Path:
     return folder
 
 
-def in_words(error: OSError) -> str:
-    """What the system says about which file, such as "is a directory: notes"."""
-    if error.strerror is None:  # our own words
+def in_words(error: Exception) -> str:
+    """The message of an error; of one from the system, such as "is a directory: notes"."""
+    if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     words = error.strerror.lower()
     return words if error.filename is None else f"{words}: {error.filename}"

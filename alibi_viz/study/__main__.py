@@ -31,11 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ArithmeticError as error:  # training diverged
         _complain(error)
         return 1
-    except OSError as error:
+    except (OSError, ValueError, TypeError) as error:
         _complain(in_words(error))
-        return 2
-    except (ValueError, TypeError) as error:
-        _complain(error)
         return 2
     except KeyboardInterrupt:
         _complain("stopped; finished runs are saved")
