@@ -48,7 +48,6 @@ UNTRIED_CLASSES = {
     "Term",
     "Text",
     "TrainingDiverged",
-    "Verdict",
 }
 
 

@@ -6,7 +6,6 @@ from alibi_viz.study.judge import (
     PAPERS,
     Claim,
     Term,
-    Verdict,
     judge,
     verdict_table,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "Claim",
     "Setting",
     "Term",
-    "Verdict",
     "conclusion",
     "history",
     "judge",
