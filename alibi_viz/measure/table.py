@@ -59,7 +59,6 @@ REACH_COLUMNS = (
     "open",
     "hangs_on",
     "reach",
-    "exceptions",
 )
 # The confidence level of all intervals.
 LEVEL = 0.95

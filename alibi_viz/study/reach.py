@@ -3,8 +3,8 @@
 import pandas as pd
 
 from alibi_viz.measure.sentences import join
-from alibi_viz.measure.table import LEVEL, REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
-from alibi_viz.study.judge import CANT_TELL, KNOWN, NOT_SEEN, OFFICIAL, SEEN
+from alibi_viz.measure.table import LEVEL, REACH_COLUMNS, VERDICT_COLUMNS, check_table
+from alibi_viz.study.judge import CANT_TELL, KNOWN, NOT_SEEN, SEEN
 
 SLOPES = "slopes"  # the factor that every setting has: ALiBi's slopes, official or scaled to L
 
@@ -13,8 +13,8 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each claim of a `verdict_table`: what became of it in all of its settings.
 
     Columns: claim, text, source, known, seen, not_seen and open (in how many settings, counted with
-    both kinds of slopes), hangs_on (a tuple of factors, such as ("heads", "slopes")), reach (in a
-    few words) and exceptions (the settings in which the verdict is another than in most).
+    both kinds of slopes), hangs_on (a tuple of factors, such as ("heads", "slopes")), and reach (in
+    a few words).
 
     A claim hangs on a factor if settings that differ only in this factor give opposite verdicts,
     "seen here" and "not seen here".
@@ -42,7 +42,6 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
                 "open": int(counts.get(CANT_TELL, 0)),
                 "hangs_on": factors,
                 "reach": _reach(counts, factors),
-                "exceptions": _exceptions(verdicts),
             }
         )
     return pd.DataFrame(rows, columns=list(REACH_COLUMNS))
@@ -85,30 +84,6 @@ def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
     return "open"
 
 
-def _exceptions(verdicts: pd.DataFrame) -> str:
-    """Where the verdict is another than in most settings, such as "can't tell: AdamW"."""
-    most = verdicts["verdict"].mode()[0]
-    parts = []
-    for verdict in (SEEN, NOT_SEEN, CANT_TELL):
-        others = verdicts[verdicts["verdict"] == verdict]
-        if verdict != most and not others.empty:
-            parts.append(f"{verdict}: {_places(others, verdicts)}")
-    return "; ".join(parts)
-
-
-def _places(some: pd.DataFrame, verdicts: pd.DataFrame) -> str:
-    """The settings of some verdicts on a claim in words."""
-    for slopes in (OFFICIAL, SCALED):
-        with_slopes = verdicts[verdicts["slopes"] == slopes]
-        if len(verdicts) > 2 and some.index.equals(with_slopes.index):
-            return f"slopes {slopes}"
-    names = []
-    for row in some.itertuples():
-        name = str(row.setting)
-        names.append(f"{name} with scaled slopes" if row.slopes == SCALED else name)
-    return join(names)
-
-
 def conclusion(table: pd.DataFrame) -> str:
     """What all verdicts of `verdict_table` say together, in a few sentences."""
     check_table("table", table, (*VERDICT_COLUMNS, "holm"))
@@ -121,17 +96,13 @@ def conclusion(table: pd.DataFrame) -> str:
     reach = reach_table(table)
     is_seen_in_all = reach["reach"] == "seen in all"
     is_hanging = reach["reach"].str.startswith("hangs on")
+    counts = reach["known"].value_counts()
+    known = join([f"{counts[words]} {words}" for words in KNOWN if words in counts])
     return (
         f"Of these {len(table)} intervals, {excluding.sum()} exclude their threshold, "
         f"{too_close.sum()} of them so narrowly that their verdict is open. After Holm's "
         f"correction for testing all of them at once, {survive.sum()} still exclude it.\n"
         f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
         f"{is_hanging.sum()} hang on one.\n"
-        f"What we knew of the results when we declared the settings: {_known_before(reach)}."
+        f"What we knew of the results when we declared the settings: {known}."
     )
-
-
-def _known_before(reach: pd.DataFrame) -> str:
-    """How many claims there are by what was known, such as "2 blind and 1 known before"."""
-    counts = reach["known"].value_counts()
-    return join([f"{counts[known]} {known}" for known in KNOWN if known in counts])

@@ -24,8 +24,8 @@ from alibi_viz.files import create_folder, write
 from alibi_viz.lab import load_text, sweep, tales_text
 from alibi_viz.measure.table import COLUMNS, results_table
 from alibi_viz.models import LanguageModel, TransformerConfig
-from alibi_viz.study.judge import CLAIMS, SCALED_ALIBI, THESE_RESULTS, Claim
-from alibi_viz.study.settings import MODELS, SETTINGS, Setting, setting_of
+from alibi_viz.study.judge import CLAIMS, SCALED_ALIBI, THESE_RESULTS
+from alibi_viz.study.settings import MODELS, SETTINGS, setting_of
 from alibi_viz.train.results import read_records, record_table
 from alibi_viz.train.run import Record, versions
 from alibi_viz.train.training import limited_threads
@@ -141,46 +141,35 @@ def retrain(
             raise ValueError(f"publish must be None for single claims, got {str(publish)!r}")
         create_folder(publish)  # now, rather than fail after the first setting is trained
 
-    chosen_claims = [claim for claim in CLAIMS if claim.name in claims]
-    labels = _labels(chosen_claims) if claims else None
+    # By default all models, in all settings
+    labels = None
+    names = settings or list(SETTINGS)
+    if claims:
+        chosen = [claim for claim in CLAIMS if claim.name in claims]
+        labels = set()
+        for claim in chosen:
+            labels |= claim.labels
+            if claim.with_scaled_slopes() is not None:
+                labels.add(SCALED_ALIBI)
+        if not settings:
+            tasks = {claim.task for claim in chosen}
+            mains = [setting for setting in SETTINGS.values() if not setting.factor]
+            names = [setting.name for setting in mains if setting.task in tasks]
+
     finished: list[Record] = []
-    for setting in _chosen_settings(chosen_claims, settings):
+    for name, setting in SETTINGS.items():
+        if name not in names:
+            continue
         runs = setting.runs(seeds, labels)
         order = [run.settings() for run in runs]
         records = list(sweep(runs, executor, out=out))
         records.sort(key=lambda record: order.index(record["run"]))
         if publish is not None:
-            write_records(records, Path(publish) / setting.file_name)
+            lines = "".join(f"{json.dumps(record)}\n" for record in records)
+            # Without a date, so that equal files stay equal
+            write(Path(publish) / setting.file_name, gzip.compress(lines.encode(), mtime=0))
         finished += records
     return table_by_setting(finished, Path(out).name, by_block=True)
-
-
-def _labels(claims: Iterable[Claim]) -> set[str]:
-    """The models that claims are about, with both kinds of ALiBi's slopes."""
-    labels: set[str] = set()
-    for claim in claims:
-        labels |= claim.labels
-        if claim.with_scaled_slopes() is not None:
-            labels.add(SCALED_ALIBI)
-    return labels
-
-
-def _chosen_settings(claims: Sequence[Claim], names: Sequence[str]) -> list[Setting]:
-    """The settings of these names; by default all, or the main ones of claims."""
-    if names:
-        return [setting for setting in SETTINGS.values() if setting.name in names]
-    if not claims:
-        return list(SETTINGS.values())
-    tasks = {claim.task for claim in claims}
-    return [
-        setting for setting in SETTINGS.values() if not setting.factor and setting.task in tasks
-    ]
-
-
-def write_records(records: Iterable[Record], file: Path) -> None:
-    """Write records into a compressed file, one line each."""
-    lines = "".join(f"{json.dumps(record)}\n" for record in records)
-    write(file, gzip.compress(lines.encode(), mtime=0))  # no date: equal files stay equal
 
 
 class PublishedModel(NamedTuple):
