@@ -202,3 +202,11 @@ def test_models_that_are_there_are_refused_before_any_training(folder_of_models,
     monkeypatch.setattr(records, "load_text", pytest.fail)
     with pytest.raises(FileExistsError, match="rotary"):
         study.train_published_models(folder_of_models)
+
+
+def test_a_model_that_would_be_loaded_as_another_one_is_refused(tmp_path):
+    model = lab.make_model("alibi", **SMALL)
+    model.transformer.position.slopes.mul_(2)  # what no file has
+    results = study.published_results().head(1)
+    with pytest.raises(ValueError, match="holds another model than the one that was trained"):
+        records.write_model(tmp_path / "alibi", records.PublishedModel(model, {}, results))

@@ -307,23 +307,11 @@ def test_sizes_that_are_changed_afterwards_have_no_effect():
             {"task": "needle", "path": "mine.txt"},
             "path must be None for task 'needle', got 'mine.txt'",
         ),
-        "unknown task": (
-            {"task": "juggle"},
-            "task must be one of text, python reference, needle, induction, got 'juggle'",
-        ),
         "unknown variant": (
             {"variants": ["linear"]},
             "variants must be among window, .*, got 'linear'",
         ),
-        "unknown device": (
-            {"device": "foo"},
-            "device must be auto, cpu, cuda or another of torch's names, got 'foo'",
-        ),
         "a negative seed": ({"seed": -1}, "seed must be at least 0, got -1"),
-        "a seed too large": (
-            {"seed": 2**63},
-            f"seed must be at most {2**63 - 1}, got {2**63}",
-        ),
         "sizes that don't fit": ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
     },
 )
@@ -379,17 +367,11 @@ COMPRESSED = gzip.compress(b"{}\n", mtime=0)
     ("name", "content", "message"),
     {
         "no JSON": ("notes.jsonl", b"my notes", "line 1 of .* is not a result of this version"),
-        "no record": ("old.jsonl", b'{"run": 1}\n', "line 1 of .* is not a result"),
         "JSON too deep to read": ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
         "no UTF-8": ("bytes.jsonl", b"\xff\n", "cannot read results from"),
         "a truncated gzip file": (
             "truncated.jsonl.gz",
             COMPRESSED[:-4],
-            "cannot read results from",
-        ),
-        "a damaged gzip file": (
-            "damaged.jsonl.gz",
-            COMPRESSED[:10] + b"\xff" * 20,
             "cannot read results from",
         ),
     },

@@ -279,14 +279,14 @@ OTHER_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(lab.Run) if field.init])
-def test_run_that_differs_in_one_setting_is_not_a_finished_one(name, measured, tmp_path):
+def test_runs_that_differ_in_one_setting_are_different_runs(measured, tmp_path):
+    assert OTHER_SETTINGS.keys() == {field.name for field in fields(lab.Run) if field.init}
     run = tiny_run()
-    other = replace(run, **{name: OTHER_SETTINGS[name]})
+    others = [replace(run, **{name: value}) for name, value in OTHER_SETTINGS.items()]
     sweep(run, out=tmp_path)
-    sweep(run, other, out=tmp_path)
-    assert measured == [run, other]
-    assert len(read_records(tmp_path)) == 2, "each in a file of its own"
+    sweep(run, *others, out=tmp_path)
+    assert measured == [run, *others]
+    assert len(read_records(tmp_path)) == 1 + len(others), "each in a file of its own"
 
 
 def test_own_law_with_another_text_is_not_a_finished_run(measured, tmp_path):
