@@ -6,10 +6,11 @@ from alibi_viz.study.judge import (
     PAPERS,
     Claim,
     Term,
+    conclusion,
     judge,
+    reach_table,
     verdict_table,
 )
-from alibi_viz.study.reach import conclusion, reach_table
 from alibi_viz.study.records import (
     PUBLISHED_MODELS,
     history,
