@@ -413,7 +413,7 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
             ["compare", "alibi", "--workers", "-1"],
             "workers must be an integer of at least 1, got -1",
         ),
-        "compare nothing": (["compare"], "methods must be one or more different names"),
+        "compare nothing": (["compare"], "methods must be one or more with different names"),
         "law of a missing file": (["compare", "no_file.py:law"], "there is no file no_file.py"),
         "law that isn't in its module": (
             ["compare", "alibi_viz.laws:cubic"],
