@@ -115,8 +115,8 @@ def check_positive_integers(**values: object) -> None:
 
 
 def check_seed(value: object) -> None:
-    """Check for an integer of the 64 bits that torch's seeds have."""
-    check_integer("seed", value, -(2**63), 2**63 - 1)
+    """Check for an integer of at least 0 that torch can store."""
+    check_integer("seed", value, 0)
 
 
 def check_number(

@@ -16,7 +16,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -29,8 +29,9 @@ import torch
 # Loads av.lab and av.figures on first use: `check` needs only torch and NumPy.
 import alibi_viz as av
 from alibi_viz import check
-from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
+from alibi_viz.arguments import INSTALL, check_positive, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
+from alibi_viz.files import in_words
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.methods import summary
 
@@ -39,24 +40,6 @@ GRACE = 10
 KINDS = ("attention", "bias", "slopes")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
-# {argument of the checker: option of the command}. What isn't given has the checker's default.
-CHECK_OPTIONS = {
-    "kind": "--kind",
-    "layout": "--layout",
-    "causal": "--causal",
-    "decoding": "--decoding",
-    "head_dim": "--head-dim",
-    "group_size": "--group-size",
-    "length": "--length",
-    "num_heads": "--heads",
-    "dtype": "--dtype",
-    "slopes": "--slopes",
-    "padding": "--padding",
-    "scale": "--scale",
-    "window": "--window",
-    "softcap": "--softcap",
-    "seconds": "--seconds",
-}
 # An argument of the checker in Python, as a report advises it: `decoding=False`, `num_heads=[8]`
 _ARGUMENT = re.compile(r"\b(?P<name>\w+)=(?P<value>True|False|\[\d+\]|'\w+'|[\d.]*\d|)")
 
@@ -67,16 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     By default the arguments are those of the command line.
     """
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
+    # Only what is given: all else has the defaults of the functions below and of the library.
+    options = vars(parser.parse_args(arguments))
+    command = options.pop("command", None)
+    if command is None:
         parser.print_help()
         return 0
-    if options.command is _check and arguments is None:
-        _run_and_leave(options)
-    return _run(options)
+    if command is _check and arguments is None:
+        _run_and_leave(command, options)
+    return _run(command, options)
 
 
-def _run_and_leave(options: argparse.Namespace) -> None:
+def _run_and_leave(command: Callable[..., int], options: dict[str, Any]) -> None:
     """Run a check, and end the process whatever the checked code has left behind."""
     leave = os._exit
     process = os.getpid()
@@ -88,42 +73,32 @@ def _run_and_leave(options: argparse.Namespace) -> None:
         leave(status)  # a process that the checked code has forked ends as ever
 
     os._exit = exit_as_exception  # type: ignore[assignment]
-    status = _run(options)
+    status = _run(command, options)
     sys.stdout.flush()
     leave(status)  # a function that hangs would keep torch from shutting down
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(command: Callable[..., int], options: dict[str, Any]) -> int:
     """Run a command; its errors become one line and an exit status."""
-    message: object
     try:
-        result: int = options.command(options)
+        status = command(**options)
         sys.stdout.flush()
-        return result
+        return status
     except BrokenPipeError:  # the process that reads our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except ArithmeticError as error:  # training diverged
-        message = error
-        status = 1
-    except BrokenExecutor:
-        message = "a worker process died; finished runs are saved, call again for the rest"
-        status = 1
+    except (ArithmeticError, BrokenExecutor) as error:  # training diverged, or a worker died
+        _complain(error)
+        return 1
     except ModuleNotFoundError as error:
-        message = error
-        if INSTALL not in str(error):
-            message = f"{error}: {INSTALL}"
-        status = 2
+        _complain(error if INSTALL in str(error) else f"{error}: {INSTALL}")
+        return 2
     except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
-        message = error
-        status = 2
+        _complain(in_words(error))
+        return 2
     except KeyboardInterrupt:
-        message = "stopped"
-        if options.command is _compare:
-            message = "stopped; finished runs are saved"
-        status = 130
-    _complain(message)
-    return status
+        _complain("stopped; finished runs are saved" if command is _compare else "stopped")
+        return 130
 
 
 def _complain(error: object) -> None:
@@ -131,7 +106,12 @@ def _complain(error: object) -> None:
     print(f"alibi-viz: {error}", file=sys.stderr)
 
 
-def _lab(options: argparse.Namespace) -> int:
+def _lab(
+    lesson: str = "00_start_here.ipynb",
+    out: str | None = None,
+    port: int | None = None,
+    no_browser: bool = False,
+) -> int:
     """Open the lessons in JupyterLab.
 
     They are those of a clone, or copies in a folder that never replace what you changed.
@@ -141,14 +121,14 @@ def _lab(options: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise ModuleNotFoundError("there is no JupyterLab")
     folder = lessons_folder()
-    if options.out or folder in INSTALLED:
-        folder = Path(options.out or "alibi_lessons")
+    if out or folder in INSTALLED:
+        folder = Path(out or "alibi_lessons")
         changed = copy_lessons(folder)
         message = f"the lessons are in {folder}"
         if changed:
             message += f"; left alone, because changed: {', '.join(changed)}"
         print(message)
-    if not (folder / options.lesson).is_file():
+    if not (folder / lesson).is_file():
         lessons = sorted(path.name for path in folder.glob("*.ipynb"))
         raise ValueError(f"lesson must be one of {', '.join(lessons)}")
 
@@ -157,13 +137,13 @@ def _lab(options: argparse.Namespace) -> int:
         "-m",
         "jupyterlab",
         str(folder),
-        f"--LabApp.default_url=/lab/tree/{options.lesson}",
+        f"--LabApp.default_url=/lab/tree/{lesson}",
         "--ip=127.0.0.1",
         "--allow-root",  # root is the usual user in a container
     ]
-    if options.port:
-        command.append(f"--port={options.port}")
-    if options.no_browser:
+    if port:
+        command.append(f"--port={port}")
+    if no_browser:
         command.append("--no-browser")
     with subprocess.Popen(command) as server:
         while server.poll() is None:
@@ -172,21 +152,21 @@ def _lab(options: argparse.Namespace) -> int:
     return server.returncode
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(function: str | None = None, vectors: str | None = None, **settings: Any) -> int:
     """Check a function, or a file of golden vectors; name the faults.
 
     The file of a function is run like any program.
     """
-    if (options.function is None) == (options.vectors is None):
+    if vectors is None and function is not None:
+        report = _check_function(function, **settings)
+    elif vectors is not None and function is None:
+        _refuse_unused(settings, accepted=[], context="--vectors")
+        report = check_vectors(vectors)
+    else:
         raise ValueError(
             "check needs a function such as package.module:function, or --vectors FILE, and not "
             "both"
         )
-    if options.vectors:
-        _refuse_unused(options, accepted=[], context="--vectors")
-        report = check_vectors(options.vectors)
-    else:
-        report = _check_function(options)
     print(_in_shell_words(str(report)))
     return 0 if report.ok else 1
 
@@ -194,23 +174,26 @@ def _check(options: argparse.Namespace) -> int:
 def _in_shell_words(report: str) -> str:
     """A report that advises options instead of arguments in Python."""
 
-    def option(argument: re.Match[str]) -> str:
+    def in_shell(argument: re.Match[str]) -> str:
         name, value = argument["name"], argument["value"].strip("[]'")
-        if name not in CHECK_OPTIONS:
+        if name not in inspect.signature(check.attention).parameters:
             return argument[0]
-        if value in ("True", "False"):
-            return CHECK_OPTIONS[name].replace("--", "--" if value == "True" else "--no-", 1)
-        return f"{CHECK_OPTIONS[name]} {value}".rstrip()
+        if value == "False":
+            return _option(name).replace("--", "--no-")
+        return f"{_option(name)} {value.removeprefix('True')}".rstrip()
 
-    return _ARGUMENT.sub(option, report)
+    return _ARGUMENT.sub(in_shell, report)
 
 
-def _check_function(options: argparse.Namespace) -> check.Report:
-    kind = options.kind or "attention"
+def _option(name: str) -> str:
+    """The option of the command for an argument of the checker."""
+    return "--heads" if name == "num_heads" else f"--{name.replace('_', '-')}"
+
+
+def _check_function(name: str, kind: str = "attention", **settings: Any) -> check.Report:
     checker = getattr(check, kind)
-    _, *accepted = inspect.signature(checker).parameters  # without the function
-    _refuse_unused(options, accepted=["kind", *accepted], context=f"--kind {kind}")
-    settings = _given(options, *accepted)
+    accepted = inspect.signature(checker).parameters
+    _refuse_unused(settings, accepted, context=f"--kind {kind}")
     if "dtype" in settings:
         settings["dtype"] = getattr(torch, settings["dtype"])
     if settings.get("padding") == "both":
@@ -219,7 +202,7 @@ def _check_function(options: argparse.Namespace) -> check.Report:
     check_positive("seconds", seconds)
 
     with _end_process_after(seconds):
-        function = load_function(options.function)
+        function = load_function(name)
 
     @wraps(function, updated=())
     def limited(*arguments: Any) -> Any:
@@ -227,15 +210,12 @@ def _check_function(options: argparse.Namespace) -> check.Report:
             return function(*arguments)
 
     limited.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
-    report: check.Report = checker(limited, **settings)
-    return report
+    return checker(limited, **settings)
 
 
-def _refuse_unused(options: argparse.Namespace, accepted: list[str], context: str) -> None:
+def _refuse_unused(settings: Iterable[str], accepted: Container[str], context: str) -> None:
     """Raise ValueError if an option of `check` was given that has no effect."""
-    unused = [
-        CHECK_OPTIONS[name] for name in _given(options, *CHECK_OPTIONS) if name not in accepted
-    ]
+    unused = [_option(name) for name in settings if name not in accepted]
     if unused:
         raise ValueError(f"{' and '.join(unused)} can't be used with {context}")
 
@@ -255,42 +235,50 @@ def _end_process_after(seconds: float) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _vectors(options: argparse.Namespace) -> int:
+def _vectors(file: str) -> int:
     """Write golden vectors for implementations in other languages."""
-    write_vectors(options.file)
-    print(f"wrote {options.file} ({Path(options.file).stat().st_size:,} bytes)")
+    write_vectors(file)
+    print(f"wrote {file} ({Path(file).stat().st_size:,} bytes)")
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(
+    methods: Sequence[str] = (), workers: int = 1, out: str = "results", **settings: Any
+) -> int:
     """Train position methods with several seeds and compare them: a table, a figure, verdicts."""
-    from alibi_viz.train.sweep import worker_pool  # noqa: PLC0415
+    from alibi_viz.train.results import worker_pool  # noqa: PLC0415
 
-    check_positive_integers(workers=options.workers)
-    methods = _methods(options.methods)
-    settings = _given(options, "seeds", "text", "length", "steps", "longest")
-    folder = Path(options.out)
-    with worker_pool(options.workers) as executor:
-        comparison = av.lab.compare(methods, out=folder, executor=executor, **settings)
+    folder = Path(out)
+    named = _named_methods(methods)
+    with worker_pool(workers) as executor:
+        comparison = av.lab.compare(named, out=folder, executor=executor, **settings)
     print(*comparison.verdicts, sep="\n")
-    comparison.save(folder)
+    try:
+        comparison.save(folder)
+        _draw(comparison, folder)
+    except OSError as error:
+        raise OSError(
+            f"{in_words(error)}; the runs are saved, run the same command again"
+        ) from error
+    print(f"results are in {folder}")
+    return 1 if comparison.failures else 0
 
+
+def _draw(comparison: Any, folder: Path) -> None:
+    """Write the figure of a comparison; without a browser, say so."""
     drawn_methods = comparison.methods[: av.figures.MAX_METHODS]
     if len(comparison.methods) > len(drawn_methods):
         _complain(f"the figure shows the first {len(drawn_methods)} methods")
     rows = comparison.rows[comparison.rows["label"].isin(drawn_methods)]
     figure = av.figures.curve_figure(rows, comparison.axes, drawn_methods)
+    files = {folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")}
     try:
-        av.figures.save_images(
-            {folder / f"figure{suffix}": figure for suffix in (".svg", ".pdf", ".png")}
-        )
+        av.figures.save_images(files)
     except RuntimeError as error:  # no browser
         _complain(error)
-    print(f"results are in {folder}")
-    return 1 if comparison.failures else 0
 
 
-def _methods(names: list[str]) -> dict[str, Any]:
+def _named_methods(names: Sequence[str]) -> dict[str, Any]:
     """{name: method}; a function from a file has the name that was typed after the colon."""
     methods = {}
     for typed in names:
@@ -301,28 +289,15 @@ def _methods(names: list[str]) -> dict[str, Any]:
     return methods
 
 
-def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options that were given; all others have the defaults of the library."""
-    given = {}
-    for name in names:
-        value = getattr(options, name, None)
-        if value is not None:
-            given[name] = value
-    return given
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "alibi-viz", description=str(__doc__).partition("\n")[0], allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
-    parser.set_defaults(command=None)
     commands = parser.add_subparsers(metavar="command")
 
     lab = _add_command(commands, "lab", _lab)
-    lab.add_argument(
-        "lesson", nargs="?", default="00_start_here.ipynb", help="the notebook to open"
-    )
+    lab.add_argument("lesson", nargs="?", help="the notebook to open")
     lab.add_argument("--out", metavar="FOLDER", help="where to copy the lessons")
     lab.add_argument(
         "--port", type=int, help="of JupyterLab; the next free one if it is in use (default: 8888)"
@@ -358,12 +333,8 @@ def _parser() -> argparse.ArgumentParser:
         help="tests are at L, 2L, 4L, ... up to this many times L (default: 16)",
     )
     compare.add_argument("--seeds", type=int, help="number of seeds, from 0 (default: 3)")
-    compare.add_argument(
-        "--workers", type=int, default=1, help="processes, one thread each (default: 1)"
-    )
-    compare.add_argument(
-        "--out", default="results", metavar="FOLDER", help="where to write (default: results)"
-    )
+    compare.add_argument("--workers", type=int, help="processes, one thread each (default: 1)")
+    compare.add_argument("--out", metavar="FOLDER", help="where to write (default: results)")
     return parser
 
 
@@ -420,9 +391,7 @@ def _add_check(commands: Any) -> None:
     command.add_argument("--seconds", type=float, help="time limit of a call (default: 60)")
 
 
-def _add_command(
-    commands: Any, name: str, function: Callable[[argparse.Namespace], int]
-) -> argparse.ArgumentParser:
+def _add_command(commands: Any, name: str, function: Callable[..., int]) -> argparse.ArgumentParser:
     """Add the command of a function, whose docstring is the help."""
     help_text = inspect.getdoc(function)
     command: argparse.ArgumentParser = commands.add_parser(
@@ -431,6 +400,7 @@ def _add_command(
         description=help_text,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # `--seed` must not be taken for `--seeds`
+        argument_default=argparse.SUPPRESS,  # what isn't given is no attribute
     )
     command.set_defaults(command=function)
     return command

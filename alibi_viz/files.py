@@ -9,8 +9,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EISDIR, ENOENT
 from pathlib import Path
+
+from alibi_viz.arguments import as_path
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -34,27 +35,53 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8")
 
 
+def create_folder(path: str | Path) -> Path:
+    """The path of a folder, created if missing. Raises OSError if it can't be made."""
+    folder = as_path("path", path)
+    if folder.is_file():
+        raise NotADirectoryError(f"{str(path)!r} must be a folder, and is a file")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise type(error)(f"{reason} while making the folder {str(path)!r}") from error
+    return folder
+
+
+def in_words(error: Exception) -> str:
+    """The message of an error; of one from the system, such as "is a directory: notes"."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    words = error.strerror.lower()
+    return words if error.filename is None else f"{words}: {error.filename}"
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A hidden file beside `path` to write to in a `with` block.
 
-    It replaces `path` if the block ends without an error.
+    It replaces `path` if the block ends without an error. Raises OSError that names `path`.
     """
     path = Path(path)
     if path.is_dir():
-        raise IsADirectoryError(EISDIR, "is a folder", str(path))
+        raise IsADirectoryError(f"{str(path)!r} is a folder")
     if path.exists() and not path.is_file():  # a pipe or a terminal
         yield path
         return
 
     target = Path(os.path.realpath(path))  # the file behind a link
     if not target.parent.is_dir():  # otherwise the error would name the hidden file
-        raise FileNotFoundError(ENOENT, "there is no folder", str(target.parent))
+        raise FileNotFoundError(f"there is no folder {str(target.parent)!r}")
     writer = f"{os.getpid()}-{threading.get_ident()}"
     scratch = target.with_name(f".{target.name[-40:]}.{writer}")
     try:
         yield scratch
         scratch.replace(target)
+    except OSError as error:
+        if error.strerror is None:  # not from the system
+            raise
+        # The hidden file is not named: nobody knows it.
+        raise type(error)(f"{error.strerror.lower()} while writing {str(path)!r}") from error
     finally:
         scratch.unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ The names come from four packages:
 
 - data: what models read (`load_text`, `python_text`, `tales_text`, `Text`, `TASKS`)
 - train: training, races and sweeps, and the files they leave (`make_model`, `train`, `race`, `Run`,
-  `measure`, `sweep`, `compare`, `summary`, `read_results`, `save_run`, `load_run`)
+  `sweep`, `compare`, `summary`, `read_results`)
 - measure: losses, questions and attention, and the table they are written to (`loss_by_length`,
   `loss_by_position`, `length_curve`, `accuracy`, `continuations`, `window_table`, `QUESTIONS`)
 - surgery: changing a trained model (`modify`)
@@ -35,10 +35,8 @@ from alibi_viz.surgery.modify import modify
 # Training them, and keeping the results
 from alibi_viz.train.compare import compare, summary
 from alibi_viz.train.race import race
-from alibi_viz.train.results import read_results
-from alibi_viz.train.run import Run, measure
-from alibi_viz.train.saved_models import load_run, save_run
-from alibi_viz.train.sweep import sweep
+from alibi_viz.train.results import read_results, sweep
+from alibi_viz.train.run import Run
 from alibi_viz.train.training import TrainingDiverged, make_model, train
 
 __all__ = [
@@ -55,17 +53,14 @@ __all__ = [
     "evaluation_lengths",
     "find_question",
     "length_curve",
-    "load_run",
     "load_text",
     "loss_by_length",
     "loss_by_position",
     "make_model",
-    "measure",
     "modify",
     "python_text",
     "race",
     "read_results",
-    "save_run",
     "summary",
     "sweep",
     "tales_text",

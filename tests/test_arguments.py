@@ -48,7 +48,6 @@ UNTRIED_CLASSES = {
     "Term",
     "Text",
     "TrainingDiverged",
-    "Verdict",
 }
 
 
@@ -206,8 +205,6 @@ FREE_ARGUMENTS = {
 }
 FREE_OF_FUNCTION = {
     ("bias_figure", "masked"),
-    ("load_run", "method"),
-    ("save_run", "path"),
     ("slope_figure", "name"),
 }
 
@@ -297,9 +294,8 @@ def test_an_argument_of_a_wrong_type_is_named_at_the_call(function, argument):
 
 @pytest.mark.parametrize(("function", "argument"), number_arguments())
 def test_a_number_below_its_range_is_named_at_the_call(function, argument):
-    wrong = -(2**63) - 1 if argument == "seed" else -1  # seeds have 64 bits
-    with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*{wrong}"):
-        call_with(function, **{argument: wrong})
+    with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*-1"):
+        call_with(function, **{argument: -1})
 
 
 def float_arguments():

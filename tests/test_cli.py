@@ -375,7 +375,7 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
     ("arguments", "message"),
     {
         "unknown lesson": (["lab", "none.ipynb"], "lesson must be one of 00_start_here.ipynb, "),
-        "lab into a file": (["lab", "--out", __file__], "File exists"),
+        "lab into a file": (["lab", "--out", __file__], "file exists: "),
         "check of nothing": (["check"], "check needs a function"),
         "function without its module": (
             ["check", "no_colon"],
@@ -413,13 +413,16 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
             ["compare", "alibi", "--workers", "-1"],
             "workers must be an integer of at least 1, got -1",
         ),
-        "compare nothing": (["compare"], "methods must be one or more different names"),
+        "compare nothing": (["compare"], "methods must be one or more with different names"),
         "law of a missing file": (["compare", "no_file.py:law"], "there is no file no_file.py"),
         "law that isn't in its module": (
             ["compare", "alibi_viz.laws:cubic"],
             "cannot load alibi_viz.laws:cubic: AttributeError",
         ),
-        "compare into a file": (["compare", "alibi", "--out", __file__], "File exists"),
+        "compare into a file": (
+            ["compare", "alibi", "--out", __file__],
+            "must be a folder, and is a file",
+        ),
     },
 )
 def test_bad_input_is_one_line_and_exits_with_2(
@@ -443,9 +446,9 @@ def test_bad_input_is_one_line_and_exits_with_2(
     ("error", "status", "message"),
     {
         "a worker is killed": (
-            BrokenProcessPool("killed"),
+            BrokenProcessPool("a worker process died; call again"),
             1,
-            "a worker process died; finished runs are saved",
+            "alibi-viz: a worker process died; call again",
         ),
         "diverged": (lab.TrainingDiverged("not a number"), 1, "not a number"),
         "Ctrl-C": (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),

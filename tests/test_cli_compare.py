@@ -1,5 +1,7 @@
 """`alibi-viz compare`: the files it writes, and how it continues."""
 
+import errno
+import os
 from unittest.mock import Mock
 
 import pytest
@@ -29,7 +31,7 @@ def test_table_figure_and_verdicts_are_written(command, tmp_path, capsys):
     assert ">root<" in (out / "figure.svg").read_text()
 
     verdicts = (out / "verdicts.txt").read_text()
-    assert "alibi against root: undecided at 16" in verdicts
+    assert "alibi against root: no verdict with 2 seeds (3 are needed) at 16" in verdicts
     shown = capsys.readouterr()
     assert verdicts in shown.out
     assert "figure" not in shown.err
@@ -47,6 +49,15 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
     assert (tmp_path / "out" / "results.csv").exists()
     assert (tmp_path / "out" / "verdicts.txt").exists()
+
+
+def test_what_keeps_files_from_being_written_is_said_in_words(command, capsys, monkeypatch):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere/.figure.png.123")
+    monkeypatch.setattr("alibi_viz.figures.save_images", Mock(side_effect=full))
+    assert main([*command, "--seeds", "1"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("alibi-viz: no space left on device")
+    assert last.endswith("; the runs are saved, run the same command again")
 
 
 NAN_LAW = """

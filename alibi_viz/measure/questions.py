@@ -1,7 +1,7 @@
 """The questions that the lab asks of trained models, and how each is measured.
 
 `questions.toml` describes them in words, `_MEASURES` says which function answers which. A question
-that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps and the
+that is added to `QUESTIONS` is measured by sweeps, and shown by apps and the
 command line.
 """
 

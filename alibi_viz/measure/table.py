@@ -6,6 +6,7 @@ Training, races and questions yield its rows; captions, figures, judges and file
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -58,7 +59,6 @@ REACH_COLUMNS = (
     "open",
     "hangs_on",
     "reach",
-    "exceptions",
 )
 # The confidence level of all intervals.
 LEVEL = 0.95
@@ -70,6 +70,10 @@ Row = dict[str, Any]
 
 def check_table(name: str, value: Any, columns: Iterable[str] = COLUMNS) -> None:
     """Check for a table with these columns, by default those of `COLUMNS`."""
+    if isinstance(value, str | Path):
+        raise TypeError(
+            f"{name} must be a table, got {value!r}: lab.read_results reads that of a folder"
+        )
     check_instance(name, value, pd.DataFrame)
     missing = [column for column in columns if column not in value]
     if missing:

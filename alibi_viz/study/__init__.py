@@ -6,11 +6,11 @@ from alibi_viz.study.judge import (
     PAPERS,
     Claim,
     Term,
-    Verdict,
+    conclusion,
     judge,
+    reach_table,
     verdict_table,
 )
-from alibi_viz.study.reach import conclusion, reach_table
 from alibi_viz.study.records import (
     PUBLISHED_MODELS,
     history,
@@ -30,7 +30,6 @@ __all__ = [
     "Claim",
     "Setting",
     "Term",
-    "Verdict",
     "conclusion",
     "history",
     "judge",

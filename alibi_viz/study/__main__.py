@@ -11,17 +11,13 @@ training diverged, 2 for bad input, and 130 after Ctrl-C.
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from alibi_viz import study
-from alibi_viz.arguments import check_positive_integers
-from alibi_viz.measure.table import SCALED
-from alibi_viz.study.judge import THESE_RESULTS
+from alibi_viz.files import in_words
 from alibi_viz.study.records import table_by_setting
-from alibi_viz.train.results import finished_records
-from alibi_viz.train.sweep import worker_pool
+from alibi_viz.train.results import read_records, worker_pool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(error)
         return 1
     except (OSError, ValueError, TypeError) as error:
-        _complain(error)
+        _complain(in_words(error))
         return 2
     except KeyboardInterrupt:
-        _complain("stopped")
+        _complain("stopped; finished runs are saved")
         return 130
     return 0
 
@@ -50,7 +46,6 @@ def _complain(error: object) -> None:
 
 
 def _retrain(options: argparse.Namespace) -> None:
-    check_positive_integers(workers=options.workers)
     with worker_pool(options.workers) as executor:
         results = study.retrain(
             options.claim,
@@ -63,19 +58,11 @@ def _retrain(options: argparse.Namespace) -> None:
     _print_verdicts(results, options.claim)
 
 
-def _models(options: argparse.Namespace) -> None:
-    study.train_published_models(options.out)
-
-
-def _report(options: argparse.Namespace) -> None:
-    study.write_report(options.out)
-
-
 def _claims(options: argparse.Namespace) -> None:
     if options.results is None:
         _print_verdicts(study.published_results(by_block=True))
         return
-    records = finished_records(options.results)
+    records = read_records(options.results)
     _print_verdicts(table_by_setting(records, options.results, by_block=True))
     for record in records:
         if record["error"]:
@@ -84,7 +71,7 @@ def _claims(options: argparse.Namespace) -> None:
 
 
 def _print_verdicts(results: pd.DataFrame, claims: Sequence[str] = ()) -> None:
-    """A line for each verdict on these claims, by default on all, and what they say together."""
+    """The table of verdicts on these claims, by default on all, and what they say together."""
     table = study.verdict_table(results)
     if claims:
         table = table[table["claim"].isin(claims)]
@@ -94,17 +81,14 @@ def _print_verdicts(results: pd.DataFrame, claims: Sequence[str] = ()) -> None:
             "these results are about another text than the published ones: "
             + ", ".join(sorted(other_texts))
         )
-    for row in table.itertuples():
-        print(f"- {_setting_in_words(row)}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
-    for row in study.reach_table(table).itertuples():
-        print(f"= {row.claim}: {row.reach}.")
+    reach = study.reach_table(table)
+    for shown in (
+        table[["setting", "slopes", "claim", "verdict", "numbers"]],
+        reach[["claim", "reach"]],
+    ):
+        if not shown.empty:
+            print(shown.to_string(index=False), end="\n\n")
     print(study.conclusion(table))
-
-
-def _setting_in_words(row: Any) -> str:
-    """Such as "AdamW, slopes scaled to L"."""
-    setting = "your runs" if row.setting == THESE_RESULTS else row.setting
-    return f"{setting}, slopes {row.slopes}" if row.slopes == SCALED else setting
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -139,11 +123,11 @@ def _parser() -> argparse.ArgumentParser:
 
     models = commands.add_parser("models", help="train the models that ship with the package again")
     models.add_argument("--out", metavar="FOLDER", default="models", help="default: models")
-    models.set_defaults(command=_models)
+    models.set_defaults(command=lambda options: study.train_published_models(options.out))
 
     report = commands.add_parser("report", help="write report.md about the published results")
     report.add_argument("--out", metavar="FOLDER", default=".", help="default: this folder")
-    report.set_defaults(command=_report)
+    report.set_defaults(command=lambda options: study.write_report(options.out))
 
     claims = commands.add_parser("claims", help="print a verdict on each of our claims")
     claims.add_argument(

@@ -1,4 +1,4 @@
-"""Test claims against results. Verdicts are computed from the results, never typed in.
+"""Test claims against results, and say how far each reaches. Verdicts are computed, never typed in.
 
 A claim says that a number, computed from the runs of one seed, is at least or at most a threshold.
 By its 95% interval in one setting:
@@ -18,9 +18,9 @@ it reaches.
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,10 +29,12 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import as_list, check_choice, check_known
 from alibi_viz.lab import TASKS, find_question
+from alibi_viz.measure.sentences import join
 from alibi_viz.measure.table import (
     AS_TRAINED,
     FEWEST_SEEDS,
     LEVEL,
+    REACH_COLUMNS,
     SCALED,
     VERDICT_COLUMNS,
     check_table,
@@ -53,6 +55,8 @@ RESOLUTION = 0.005
 ALIBI = "alibi"
 SCALED_ALIBI = "alibi, scaled slopes"
 OFFICIAL = "official"
+# The factor that every setting has: official or scaled to L
+SLOPES = "slopes"
 
 # The setting of results that don't name theirs
 THESE_RESULTS = "these results"
@@ -141,6 +145,13 @@ class Claim:
         assert self.at_most is not None
         return self.at_most
 
+    @property
+    def slopes(self) -> str:
+        """Those of ALiBi that it is about: "official", "scaled to L", or "" without ALiBi."""
+        if ALIBI in self.labels:
+            return OFFICIAL
+        return SCALED if SCALED_ALIBI in self.labels else ""
+
     def margin(self, number: float) -> float:
         """By how much the claim holds for a number; negative if it doesn't."""
         if self.at_least is not None:
@@ -153,33 +164,10 @@ def _scaled(terms: Sequence[Term]) -> list[Term]:
     return [replace(term, label=SCALED_ALIBI) if term.label == ALIBI else term for term in terms]
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """A claim, its number with the 95% interval, and what that says.
-
-    Attributes:
-        claim: what is judged.
-        values: float64 [seeds, blocks], the number in each; empty without results.
-        verdict: "seen here", "not seen here" or "can't tell", as explained in this module.
-        numbers: the mean, its interval and the threshold in words; or which results are missing.
-        mean, low, high: the number and its interval; NaN without results.
-        p: two-sided, of a true number at the threshold; 1 without results.
-    """
-
-    claim: Claim
-    values: NDArray[np.float64] = field(repr=False)
-    verdict: str
-    numbers: str
-    mean: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    p: float = 1.0
-
-
 def judge(
     results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setting: str = MAIN
-) -> list[Verdict]:
-    """Compute a verdict on each claim from a table of results.
+) -> pd.DataFrame:
+    """The verdict on each claim by the results of one setting, a row for each.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`, and "block" if values are means of
@@ -188,7 +176,8 @@ def judge(
             trained on.
         setting: which rows to judge if the table has a column "setting", as published results have.
 
-    Raises TypeError and ValueError for other arguments.
+    The columns are those of `verdict_table`, without "holm". Raises TypeError and ValueError for
+    other arguments.
 
     >>> from alibi_viz import study
     >>> claim = study.Claim(
@@ -199,11 +188,11 @@ def judge(
     ...     minus=[study.Term("rotary", 1)],
     ...     at_least=0.5,
     ... )
-    >>> study.judge(study.published_results(), [claim])[0].verdict
+    >>> study.judge(study.published_results(), [claim])["verdict"].item()
     'seen here'
     >>> no_results = study.published_results().head(0)
-    >>> {verdict.verdict for verdict in study.judge(no_results)}
-    {"can't tell"}
+    >>> study.judge(no_results)["verdict"].unique().tolist()
+    ["can't tell"]
     """
     check_table("results", results)
     if "setting" in results:
@@ -212,10 +201,33 @@ def judge(
     if claims is None:
         claims = _claims_of(setting)
     claims = as_list("claims", claims, "Claim objects", Claim)
+    return pd.DataFrame(_verdicts(results, claims, setting), columns=list(VERDICT_COLUMNS))
+
+
+def _verdicts(
+    results: pd.DataFrame, claims: Iterable[Claim], setting: str
+) -> Iterator[dict[str, Any]]:
+    """The verdict on each claim by the results of one setting, by column."""
     if "block" not in results:
         results = results.assign(block=0)
-    asked = _Results(results)
-    return [_verdict(claim, asked) for claim in claims]
+    questions: dict[str, _Answers] = {}
+    for claim in claims:
+        try:
+            if claim.question not in questions:
+                questions[claim.question] = _answers(claim.question, results)
+            outcome = _outcome(claim, _values(claim, questions[claim.question]))
+        except LookupError as error:
+            outcome = {"p": 1.0, "verdict": CANT_TELL, "numbers": str(error.args[0])}
+        yield {
+            "setting": setting,
+            "factor": SETTINGS[setting].factor if setting in SETTINGS else "",
+            "slopes": claim.slopes,
+            "claim": claim.name,
+            "text": claim.text,
+            "source": claim.source,
+            "known": claim.known,
+            **outcome,
+        }
 
 
 def _claims_of(setting: str) -> list[Claim]:
@@ -227,36 +239,8 @@ def _claims_of(setting: str) -> list[Claim]:
     return [claim for claim in CLAIMS if claim.task == kind]
 
 
-class _Results:
-    """Results in which claims look up their answers. Many claims share them: each is found once."""
-
-    def __init__(self, results: pd.DataFrame) -> None:
-        self._results = results
-        self._rows: dict[str, pd.DataFrame] = {}
-        self._answers: dict[tuple[str, Term], pd.DataFrame] = {}
-
-    def rows(self, question: str) -> pd.DataFrame:
-        """The results on a question. Raises LookupError if no claim can be judged by them."""
-        if question not in self._rows:
-            self._rows[question] = _rows_on(question, self._results)
-        return self._rows[question]
-
-    def answers(self, question: str, term: Term) -> pd.DataFrame:
-        """The answers of a term: a row for each seed, a column for each block.
-
-        Raises LookupError if they are missing.
-        """
-        if (question, term) not in self._answers:
-            self._answers[question, term] = _answers(self.rows(question), term)
-        return self._answers[question, term]
-
-
-def _verdict(claim: Claim, results: _Results) -> Verdict:
-    try:
-        values = _values(claim, results)
-    except LookupError as error:
-        return Verdict(claim, np.empty((0, 0)), CANT_TELL, str(error.args[0]))
-
+def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
+    """What the numbers of a claim, [seeds, blocks], say about it."""
     mean = float(values.mean())
     seeds = len(values)
     error_of_mean = standard_error(values)
@@ -280,21 +264,32 @@ def _verdict(claim: Claim, results: _Results) -> Verdict:
     else:
         p = float(2 * stdtr(seeds - 1, -distance / error_of_mean))
 
-    interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
-    numbers = f"{mean:+z.3f}, {interval}, {_needs(claim)}"
-    return Verdict(claim, values, verdict, numbers, mean, low, high, p)
-
-
-def _needs(claim: Claim) -> str:
-    """The threshold of a claim in words."""
     side = "at least" if claim.at_least is not None else "at most"
     has_two_digits = round(claim.threshold, 2) == claim.threshold
     threshold = f"{claim.threshold:+z.2f}" if has_two_digits else f"{claim.threshold:+}"
-    return f"needs {side} {threshold}"
+    interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
+    return {
+        "margin": claim.margin(mean),
+        "low": worst,
+        "high": best,
+        "p": p,
+        "verdict": verdict,
+        "numbers": f"{mean:+z.3f}, {interval}, needs {side} {threshold}",
+    }
 
 
-def _rows_on(question: str, results: pd.DataFrame) -> pd.DataFrame:
-    """The results on a question. Raises LookupError if there are none, or several for one run."""
+class _Answers(NamedTuple):
+    """The results on one question, in which claims look up their terms."""
+
+    length: int  # the shortest training length
+    # A row for each label, variant, x and seed; a column for each block
+    values: pd.DataFrame
+    # Whether a label, variant and x has several steps or training lengths
+    is_mixed: pd.Series
+
+
+def _answers(question: str, results: pd.DataFrame) -> _Answers:
+    """The results on a question. Raises LookupError if no claim can be judged by them."""
     rows = results[results["question"] == question].dropna(subset="value")
     if rows.empty:
         raise LookupError(f"no results on {question!r}")
@@ -303,45 +298,41 @@ def _rows_on(question: str, results: pd.DataFrame) -> pd.DataFrame:
         raise LookupError(f"the results are about {texts} different texts")
     if rows.duplicated(["label", "variant", "seed", "x", "block"]).any():
         raise LookupError("there are several results for a label, seed and x")
-    return rows
+
+    # No seed has two values for a block, so nothing is to be averaged.
+    values = rows.set_index(["label", "variant", "x", "seed", "block"])["value"].unstack()
+    models = rows.groupby(["label", "variant", "x"])[["step", "length"]].nunique()
+    return _Answers(int(rows["length"].min()), values, (models > 1).any(axis=1))
 
 
-def _values(claim: Claim, results: _Results) -> NDArray[np.float64]:
+def _values(claim: Claim, answers: _Answers) -> NDArray[np.float64]:
     """The number of the claim, float64 [seeds, blocks].
 
     Raises LookupError, and says why, if results are missing.
     """
-    added = [results.answers(claim.question, term) for term in claim.plus]
-    subtracted = [-results.answers(claim.question, term) for term in claim.minus]
-    answers = added + subtracted
-    numbers_of_blocks = {answer.shape[1] for answer in answers}
-    if len(numbers_of_blocks) > 1:
-        # Sequences of some length make fewer blocks: take the means of the seeds.
-        answers = [answer.mean(axis=1).to_frame() for answer in answers]
+    signed: list[pd.DataFrame] = []
+    for term in (*claim.plus, *claim.minus):
+        key = (term.label, term.variant, term.times * answers.length)
+        if key not in answers.is_mixed:
+            changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
+            raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
+        if answers.is_mixed[key]:
+            raise LookupError(
+                f"{term.label} has several steps or training lengths: label the models apart"
+            )
+        # Sequences of some length make fewer blocks.
+        values = answers.values.loc[key].dropna(axis="columns", how="all")
+        signed.append(values if len(signed) < len(claim.plus) else -values)
+    if len({values.shape[1] for values in signed}) > 1:
+        signed = [values.mean(axis=1).to_frame() for values in signed]
 
-    number: Any = sum(answers)
+    number: Any = sum(signed)
     number = number.dropna()  # leaves the seeds that all terms have
     if len(number) < FEWEST_SEEDS:
         raise LookupError(
             f"too few seeds have all results: {len(number)} of at least {FEWEST_SEEDS}"
         )
     return np.asarray(number).round(5)
-
-
-def _answers(rows: pd.DataFrame, term: Term) -> pd.DataFrame:
-    """The answers of a term: a row for each seed, a column for each block."""
-    x = term.times * int(rows["length"].min())
-    is_of_model = (rows["label"] == term.label) & (rows["variant"] == term.variant)
-    rows_of_term = rows[is_of_model & (rows["x"] == x)]
-    if rows_of_term.empty:
-        changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
-        raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
-    if (rows_of_term[["step", "length"]].nunique() > 1).any():
-        raise LookupError(
-            f"{term.label} has several steps or training lengths: label the models apart"
-        )
-    # No seed has two values for a block, so nothing is to be averaged.
-    return rows_of_term.set_index(["seed", "block"])["value"].unstack()
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
@@ -381,48 +372,20 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     declared = [name for name in SETTINGS if name in in_table]
     others = [name for name in in_table if name not in SETTINGS]
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for setting in [*declared, *others]:
-        rows += list(_rows(results[results["setting"] == setting], setting))
+        of_setting = results[results["setting"] == setting]
+        labels = set(of_setting["label"])
+        claims = []
+        for claim in _claims_of(setting):
+            claims.append(claim)
+            scaled = claim.with_scaled_slopes()
+            if scaled is not None and SCALED_ALIBI in labels:
+                claims.append(scaled)
+        rows.extend(_verdicts(of_setting, claims, setting))
     table = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
     p_values = table["p"][table["low"].notna()]
     return table.assign(holm=pd.Series(holm(p_values), p_values.index))
-
-
-def _rows(results: pd.DataFrame, setting: str) -> Iterator[dict[str, Any]]:
-    """The verdicts of one setting, by column."""
-    labels = set(results["label"])
-    claims = []
-    slopes = []  # of each claim
-    for claim in _claims_of(setting):
-        claims.append(claim)
-        slopes.append(OFFICIAL if ALIBI in claim.labels else "")
-        scaled = claim.with_scaled_slopes()
-        if scaled is not None and SCALED_ALIBI in labels:
-            claims.append(scaled)
-            slopes.append(SCALED)
-    for of_claim, verdict in zip(slopes, judge(results, claims, setting=setting), strict=True):
-        yield _row(setting, of_claim, verdict)
-
-
-def _row(setting: str, slopes: str, verdict: Verdict) -> dict[str, Any]:
-    claim = verdict.claim
-    low, high = sorted([claim.margin(verdict.low), claim.margin(verdict.high)])
-    return {
-        "setting": setting,
-        "factor": SETTINGS[setting].factor if setting in SETTINGS else "",
-        "slopes": slopes,
-        "claim": claim.name,
-        "text": claim.text,
-        "source": claim.source,
-        "known": claim.known,
-        "margin": claim.margin(verdict.mean),
-        "low": low,
-        "high": high,
-        "p": verdict.p,
-        "verdict": verdict.verdict,
-        "numbers": verdict.numbers,
-    }
 
 
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
@@ -441,6 +404,111 @@ def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
     tests_left = np.arange(len(order), 0, -1)
     corrected = np.maximum.accumulate(p_values[order] * tests_left)
     return corrected.clip(max=1)[rank]
+
+
+# How far each claim reaches
+
+
+def reach_table(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each claim of a `verdict_table`: what became of it in all of its settings.
+
+    Columns: claim, text, source, known, seen, not_seen and open (in how many settings, counted with
+    both kinds of slopes), hangs_on (a tuple of factors, such as ("heads", "slopes")), and reach (in
+    a few words).
+
+    A claim hangs on a factor if settings that differ only in this factor give opposite verdicts,
+    "seen here" and "not seen here".
+
+    >>> from alibi_viz import study
+    >>> table = study.verdict_table(study.published_results(by_block=True))
+    >>> reach = study.reach_table(table).set_index("claim")["reach"]
+    >>> reach["Sinusoidal falls apart"]
+    'seen in all'
+    """
+    check_table("table", table, VERDICT_COLUMNS)
+    rows = []
+    for claim, verdicts in table.dropna(subset="low").groupby("claim", sort=False):
+        counts = verdicts["verdict"].value_counts()
+        factors = _deciding_factors(verdicts)
+        first = verdicts.iloc[0]
+        rows.append(
+            {
+                "claim": claim,
+                "text": first["text"],
+                "source": first["source"],
+                "known": first["known"],
+                "seen": int(counts.get(SEEN, 0)),
+                "not_seen": int(counts.get(NOT_SEEN, 0)),
+                "open": int(counts.get(CANT_TELL, 0)),
+                "hangs_on": factors,
+                "reach": _reach(counts, factors),
+            }
+        )
+    return pd.DataFrame(rows, columns=list(REACH_COLUMNS))
+
+
+def _deciding_factors(verdicts: pd.DataFrame) -> tuple[str, ...]:
+    """The factors of which one alone turns a verdict on a claim into its opposite."""
+    factors = []
+    for factor in verdicts["factor"].unique():
+        # The main setting has no factor: all else is equal to it.
+        differing = verdicts[verdicts["factor"].isin(["", factor])]
+        if factor and _any_opposite(differing, by="slopes"):
+            factors.append(factor)
+    if _any_opposite(verdicts, by="setting"):
+        factors.append(SLOPES)
+    return tuple(factors)
+
+
+def _any_opposite(verdicts: pd.DataFrame, by: str) -> bool:
+    """Whether there are opposite verdicts among those that agree in this column."""
+    opposites = {SEEN, NOT_SEEN}
+    return any(opposites <= set(group["verdict"]) for _, group in verdicts.groupby(by))
+
+
+def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
+    """How far a claim reaches, in a few words."""
+    total = counts.sum()
+    seen = counts.get(SEEN, 0)
+    not_seen = counts.get(NOT_SEEN, 0)
+    if seen == total:
+        return "seen in all"
+    if not_seen == total:
+        return "seen in none"
+    if seen and not_seen:
+        return f"hangs on the {join(factors)}" if factors else "hangs on the setting"
+    if seen:
+        return f"seen in {seen} of {total}, else open"
+    if not_seen:
+        return f"not seen in {not_seen} of {total}, else open"
+    return "open"
+
+
+def conclusion(table: pd.DataFrame) -> str:
+    """What all verdicts of `verdict_table` say together, in a few sentences."""
+    check_table("table", table, (*VERDICT_COLUMNS, "holm"))
+    table = table.dropna(subset="low")  # without an interval: a claim that has too few results
+    if table.empty:
+        return "There are no results on any claim."
+    excluding = table["p"] < 1 - LEVEL
+    too_close = excluding & (table["verdict"] == CANT_TELL)
+    survive = excluding & (table["holm"] < 1 - LEVEL)
+    reach = reach_table(table)
+    is_seen_in_all = reach["reach"] == "seen in all"
+    is_hanging = reach["reach"].str.startswith("hangs on")
+    counts = reach["known"].value_counts()
+    known = join([f"{counts[words]} {words}" for words in KNOWN if words in counts])
+    return (
+        f"Of these {len(table)} intervals, {excluding.sum()} exclude their threshold, "
+        f"{too_close.sum()} of them so narrowly that their verdict is open. After Holm's "
+        f"correction for testing all of them at once, {survive.sum()} still exclude it.\n"
+        f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
+        f"{is_hanging.sum()} hang on one.\n"
+        f"What we knew of the results when we declared the settings: {known}."
+    )
+
+
+# The files of this folder
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -4,10 +4,14 @@ import gzip
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
+import torch
+from safetensors.torch import load_model, save_model
 
 from alibi_viz.arguments import (
     as_list,
@@ -16,16 +20,21 @@ from alibi_viz.arguments import (
     check_integer,
     check_known,
 )
-from alibi_viz.files import write
-from alibi_viz.lab import load_run, load_text, save_run, sweep, tales_text
-from alibi_viz.measure.table import results_table
-from alibi_viz.study.judge import CLAIMS, SCALED_ALIBI, THESE_RESULTS, Claim
-from alibi_viz.study.settings import MODELS, SETTINGS, Setting, setting_of
-from alibi_viz.train.results import Record, check_new, create_folder, read_records, record_table
-from alibi_viz.train.saved_models import SavedRun
+from alibi_viz.files import create_folder, write
+from alibi_viz.lab import load_text, sweep, tales_text
+from alibi_viz.measure.table import COLUMNS, results_table
+from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.study.judge import CLAIMS, SCALED_ALIBI, THESE_RESULTS
+from alibi_viz.study.settings import MODELS, SETTINGS, setting_of
+from alibi_viz.train.results import read_records, record_table
+from alibi_viz.train.run import Record, versions
 from alibi_viz.train.training import limited_threads
 
 PUBLISHED = Path(__file__).parent / "published"
+# A published model is a folder with its weights, in a format that cannot contain code, and a file
+# with everything else.
+WEIGHTS_FILE = "weights.safetensors"
+SETTINGS_FILE = "run.json"
 LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
 PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 
@@ -112,7 +121,7 @@ def retrain(
         claims: names in claims.toml: train the models that they are about. By default all models.
         settings: names in settings.toml. By default all; for `claims`, the main setting of what
             their models are trained on.
-        executor, out: as in `sweep`; `out` is its results folder.
+        executor, out: as in `sweep`.
         seeds: how many, from 0, instead of the published number.
         publish: a folder, created if missing, for a compressed file with the records of each
             setting, one line each.
@@ -132,49 +141,52 @@ def retrain(
             raise ValueError(f"publish must be None for single claims, got {str(publish)!r}")
         create_folder(publish)  # now, rather than fail after the first setting is trained
 
-    chosen_claims = [claim for claim in CLAIMS if claim.name in claims]
-    labels = _labels(chosen_claims) if claims else None
+    # By default all models, in all settings
+    labels = None
+    names = settings or list(SETTINGS)
+    if claims:
+        chosen = [claim for claim in CLAIMS if claim.name in claims]
+        labels = set()
+        for claim in chosen:
+            labels |= claim.labels
+            if claim.with_scaled_slopes() is not None:
+                labels.add(SCALED_ALIBI)
+        if not settings:
+            tasks = {claim.task for claim in chosen}
+            mains = [setting for setting in SETTINGS.values() if not setting.factor]
+            names = [setting.name for setting in mains if setting.task in tasks]
+
     finished: list[Record] = []
-    for setting in _chosen_settings(chosen_claims, settings):
+    for name, setting in SETTINGS.items():
+        if name not in names:
+            continue
         runs = setting.runs(seeds, labels)
         order = [run.settings() for run in runs]
-        records = list(sweep(runs, executor, path=out))
+        records = list(sweep(runs, executor, out=out))
         records.sort(key=lambda record: order.index(record["run"]))
         if publish is not None:
-            write_records(records, Path(publish) / setting.file_name)
+            lines = "".join(f"{json.dumps(record)}\n" for record in records)
+            # Without a date, so that equal files stay equal
+            write(Path(publish) / setting.file_name, gzip.compress(lines.encode(), mtime=0))
         finished += records
     return table_by_setting(finished, Path(out).name, by_block=True)
 
 
-def _labels(claims: Iterable[Claim]) -> set[str]:
-    """The models that claims are about, with both kinds of ALiBi's slopes."""
-    labels: set[str] = set()
-    for claim in claims:
-        labels |= claim.labels
-        if claim.with_scaled_slopes() is not None:
-            labels.add(SCALED_ALIBI)
-    return labels
+class PublishedModel(NamedTuple):
+    """A trained model that ships with the package.
+
+    Attributes:
+        model: on the CPU, with its `config`.
+        settings: how it was trained, as in `lab.Run`.
+        results: what was measured, with the columns of `lab.COLUMNS`; the origin is its name.
+    """
+
+    model: LanguageModel
+    settings: dict[str, Any]
+    results: pd.DataFrame
 
 
-def _chosen_settings(claims: Sequence[Claim], names: Sequence[str]) -> list[Setting]:
-    """The settings of these names; by default all, or the main ones of claims."""
-    if names:
-        return [setting for setting in SETTINGS.values() if setting.name in names]
-    if not claims:
-        return list(SETTINGS.values())
-    tasks = {claim.task for claim in claims}
-    return [
-        setting for setting in SETTINGS.values() if not setting.factor and setting.task in tasks
-    ]
-
-
-def write_records(records: Iterable[Record], file: Path) -> None:
-    """Write records into a compressed file, one line each."""
-    lines = "".join(f"{json.dumps(record)}\n" for record in records)
-    write(file, gzip.compress(lines.encode(), mtime=0))  # no date: equal files stay equal
-
-
-def published_model(name: str) -> SavedRun:
+def published_model(name: str) -> PublishedModel:
     """A model trained on the tales, with its settings and results.
 
     `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000
@@ -184,12 +196,21 @@ def published_model(name: str) -> SavedRun:
     that is no string, and ValueError for an unknown one.
 
     >>> from alibi_viz import study
-    >>> saved = study.published_model("alibi")
-    >>> saved.settings["steps"], saved.model.config.position
+    >>> published = study.published_model("alibi")
+    >>> published.settings["steps"], published.model.config.position
     (400, 'alibi')
     """
     check_choice("name", name, PUBLISHED_MODELS)
-    return load_run(PUBLISHED / "models" / name)
+    return read_model(PUBLISHED / "models" / name)
+
+
+def read_model(folder: Path) -> PublishedModel:
+    """A model that `write_model` has saved in this folder."""
+    content = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+    model = LanguageModel(TransformerConfig(**content["config"]))
+    load_model(model, folder / WEIGHTS_FILE)
+    rows = pd.DataFrame(**content["results"]).assign(origin=folder.name)
+    return PublishedModel(model, content["settings"], results_table(rows.to_dict("records")))
 
 
 def train_published_models(folder: str | Path) -> None:
@@ -200,7 +221,8 @@ def train_published_models(folder: str | Path) -> None:
     """
     folder = create_folder(folder)
     for run in MODELS:
-        check_new(folder / run.label)
+        if (folder / run.label).exists():
+            raise FileExistsError(f"{str(folder / run.label)!r} exists already: remove it first")
     for run in MODELS:
         text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = run.new_model(text)
@@ -208,4 +230,27 @@ def train_published_models(folder: str | Path) -> None:
             *_, last_row = run.train(model, text)
         answers = {"rows": run.test(model, text, last_row)}
         results = record_table([answers], run.label)
-        save_run(folder / run.label, model, settings=run.settings(), results=results)
+        write_model(folder / run.label, PublishedModel(model, run.settings(), results))
+
+
+def write_model(folder: Path, published: PublishedModel) -> None:
+    """Save a model in a new folder. Raises ValueError if it would be loaded as another one."""
+    # The origin is the folder's name. JSON has no NaN.
+    results = published.results[[name for name in COLUMNS if name != "origin"]]
+    results = results.astype({"value": object})
+    results = results.where(results.notna(), None)
+    content = {
+        "config": asdict(published.model.config) | {"position": published.model.config.method},
+        "settings": published.settings,
+        "results": results.to_dict("split", index=False),
+        "made_with": versions(),
+    }
+    folder.mkdir()
+    save_model(published.model, str(folder / WEIGHTS_FILE))
+    write(folder / SETTINGS_FILE, json.dumps(content, indent=1, allow_nan=False))
+
+    model = published.model.cpu().eval()
+    tokens = torch.arange(32)[None]
+    with torch.inference_mode():
+        if not torch.equal(read_model(folder).model.eval()(tokens), model(tokens)):
+            raise ValueError(f"{str(folder)!r} holds another model than the one that was trained")

@@ -8,15 +8,14 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from alibi_viz.files import write
+from alibi_viz.files import create_folder, write
 from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.measure.questions import SAMPLES, Question
 from alibi_viz.measure.table import LEVEL
-from alibi_viz.study.judge import FOLDER, PAPERS, RESOLUTION, verdict_table
-from alibi_viz.study.reach import conclusion, reach_table
+from alibi_viz.study.judge import FOLDER, PAPERS, RESOLUTION, conclusion, reach_table, verdict_table
 from alibi_viz.study.records import history, published_records, table_by_setting
 from alibi_viz.study.settings import SETTINGS, TARGETS, setting_of
-from alibi_viz.train.results import Record, create_folder
+from alibi_viz.train.run import Record
 
 LENGTH = 64  # L, in bytes or tokens
 

@@ -79,11 +79,11 @@ def _key(run: Mapping[str, Any]) -> str:
     return settings_key({name: value for name, value in run.items() if name != "seed"})
 
 
-def _setting(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> Setting:
+def _setting(entry: Mapping[str, Any]) -> Setting:
     """A setting of settings.toml."""
     common = {"targets": TARGETS, "variants": (), **entry["run"]}
     models = []
-    for model in lists[entry["models"]]:
+    for model in _DECLARED["models"][entry["models"]]:
         sizes = {**common.get("model", {}), **model.get("model", {})}
         models.append(Run(**{**common, **model, "model": sizes}))
     return Setting(
@@ -95,14 +95,10 @@ def _setting(entry: Mapping[str, Any], lists: Mapping[str, Any]) -> Setting:
     )
 
 
-def _settings() -> dict[str, Setting]:
-    settings = [_setting(entry, _DECLARED["models"]) for entry in _DECLARED["setting"]]
-    return {setting.name: setting for setting in settings}
-
-
 _FILE = Path(__file__).parent / "settings.toml"
 _DECLARED = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-SETTINGS = _settings()  # {name: setting}, in the order of settings.toml
+# {name: setting}, in the order of settings.toml
+SETTINGS = {entry["name"]: _setting(entry) for entry in _DECLARED["setting"]}
 MAIN = "main"
 # The runs of the models that ship with the package.
 MODELS = tuple(Run(**model) for model in _DECLARED["published_model"])

@@ -12,7 +12,7 @@ import pandas as pd
 
 from alibi_viz.arguments import as_path, check_integer
 from alibi_viz.data.text import Text
-from alibi_viz.files import write
+from alibi_viz.files import create_folder, write
 from alibi_viz.measure.questions import find_question, main_question
 from alibi_viz.measure.sentences import join, learned_by_heart, quoted
 from alibi_viz.measure.table import (
@@ -25,11 +25,14 @@ from alibi_viz.measure.table import (
     over_seeds,
 )
 from alibi_viz.models.positions.methods import Method, named_methods
-from alibi_viz.train.results import create_folder, record_table
+from alibi_viz.train.results import record_table, sweep
 from alibi_viz.train.run import Run
-from alibi_viz.train.sweep import sweep
 
+# Verdicts on the difference of two methods, by its interval over seeds
+LOWER = "lower"
+HIGHER = "higher"
 UNDECIDED = "undecided"
+NO_VERDICT = "no verdict"  # too few seeds for an interval to be trusted
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,8 @@ class MethodComparison:
         """The difference between every two methods at each length, paired by seed.
 
         Columns: "first", "second", "x", "mean" (of first minus second), "half_width", "seeds" and
-        "verdict": "lower" or "higher" if the interval is on one side of zero, else "undecided", as
-        with fewer than three seeds.
+        "verdict": "lower" or "higher" if the interval is on one side of zero, else "undecided"; and
+        "no verdict" with fewer than three seeds.
         """
         values = self.rows[["label", "seed", "x", "value"]]
         pairs = values.merge(values, on=["seed", "x"], suffixes=("_first", "_second"))
@@ -117,10 +120,11 @@ class MethodComparison:
         pairs = pairs.dropna(subset="value")
 
         table = over_seeds(pairs, ["first", "second", "x"]).reset_index()
-        has_interval = table["seeds"] >= FEWEST_SEEDS
-        is_lower = has_interval & (table["high"] < 0)
-        is_higher = has_interval & (table["low"] > 0)
-        verdict = np.select([is_lower, is_higher], ["lower", "higher"], UNDECIDED)
+        verdict = np.select(
+            [table["seeds"] < FEWEST_SEEDS, table["high"] < 0, table["low"] > 0],
+            [NO_VERDICT, LOWER, HIGHER],
+            UNDECIDED,
+        )
         return table.drop(columns=["low", "high"]).assign(verdict=verdict)
 
     @property
@@ -135,7 +139,12 @@ class MethodComparison:
                 for row in group.itertuples():
                     difference = _cell(row, number_format="+z.3f")
                     lengths.append(f"{row.x:,} ({difference})")
-                clauses.append(f"{verdict} at {join(lengths)}")
+                words = verdict
+                if verdict == NO_VERDICT:
+                    seeds = group["seeds"].max()
+                    with_seeds = "1 seed" if seeds == 1 else f"{seeds} seeds"
+                    words = f"no verdict with {with_seeds} ({FEWEST_SEEDS} are needed)"
+                clauses.append(f"{words} at {join(lengths)}")
             sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
         return sentences
 
@@ -144,10 +153,6 @@ class MethodComparison:
         folder = create_folder(folder)
         write(folder / "results.csv", self.table.to_csv(index=False))
         write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
-
-
-# The old name, for code that has it in its annotations
-Comparison = MethodComparison
 
 
 def compare(
@@ -189,7 +194,7 @@ def compare(
     >>> comparison
     MethodComparison(methods=('none', 'alibi'), text='tales', failures=())
     >>> print(comparison.verdicts[0])
-    none against alibi: undecided at 16 (...) and 32 (...).
+    none against alibi: no verdict with 1 seed (3 are needed) at 16 (...) and 32 (...).
     """
     methods = named_methods(methods)
     names = list(methods)
@@ -214,7 +219,7 @@ def compare(
             if seed == 0:
                 run.new_model(source)  # a law that fails does so before anything is trained
 
-    records = list(sweep(runs, executor, path=out, progress=progress))
+    records = list(sweep(runs, executor, out=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["label"])))
     failures = []
     for record in records:

@@ -26,14 +26,14 @@ from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.models.positions.methods import Method, method_name, source_text
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from alibi_viz.train import training
-from alibi_viz.train.results import Record
 
+Record = dict[str, Any]  # one finished run as JSON, see `lab.sweep`
 # A record keeps this many points of the training loss, each the mean of the steps since the last.
 CURVE_POINTS = 60
 SOURCES = ("text", "python reference", *TASKS)  # what to train on
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """The settings of one training run and its tests.
 
@@ -89,40 +89,31 @@ class Run:
             targets=self.targets,
             threads=self.threads,
         )
-        variants = None
-        if self.variants is not None:
-            variants = tuple(arguments.as_list("variants", self.variants, "names"))
-            arguments.check_known("variants", variants, VARIANTS)
-        learning_rate = training.checked_rate(self.optimizer, self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
         training.choose_device(self.device)
-        path = None
+        self.device = str(self.device)
+        self.learning_rate = training.checked_rate(self.optimizer, self.learning_rate)
+        if self.variants is not None:
+            self.variants = tuple(arguments.as_list("variants", self.variants, "names"))
+            arguments.check_known("variants", self.variants, VARIANTS)
         if self.path is not None:
-            arguments.as_path("path", self.path)  # raises TypeError for what is no path
-            path = str(self.path)
+            self.path = str(arguments.as_path("path", self.path))
             if self.task != "text":
-                raise ValueError(f"path must be None for task {self.task!r}, got {path!r}")
-        arguments.check_instance("model", self.model, dict)
+                raise ValueError(f"path must be None for task {self.task!r}, got {self.path!r}")
 
+        arguments.check_instance("model", self.model, dict)
         # Raises for what is no method, and for fields that don't fit.
         training.model_config(self.position, self.model)
+        self.model = {**self.model}
         name = method_name(self.position)
-        normalized: dict[str, Any] = {
-            "position": name,
-            "learning_rate": learning_rate,
-            "variants": variants,
-            "path": path,
-            "device": str(self.device),
-            "model": {**self.model},
-            "label": str(self.label or name),
-        }
-        if name not in POSITIONS:
+        self.label = str(self.label or name)
+        self.source_code = ""
+        if name in POSITIONS:
+            self.position = name
+        else:
             # The text now, because a worker process or an edited file would have another.
-            normalized["position"] = self.position
-            normalized["source_code"] = source_text(self.position)
-        for field_name, value in normalized.items():
-            object.__setattr__(self, field_name, value)  # the usual way in a frozen dataclass
+            self.source_code = source_text(self.position)
 
     def settings(self) -> dict[str, Any]:
         """All settings as JSON-serializable values, equal for equal runs.
@@ -229,49 +220,38 @@ def _rounded(value: float | list[float]) -> float | list[float]:
 def measure(run: Run, *, progress: bool = False) -> Record:
     """Train one model, evaluate it on every question of its task, and return the record.
 
-    The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task),
-    "error" (None, or how training diverged), "seconds", "made_with" (versions) and "rows" with the
-    columns of `lab.COLUMNS`. Losses on longer sequences and on the same targets are also there as
-    means of up to sixteen "blocks" of the text. With `progress`, standard error shows the steps of
-    training and then the answers. Raises ValueError, before any training, if the text is too short
-    to test on.
+    The record is that of `lab.sweep`. Losses on longer sequences and on the same targets are also
+    there as means of up to sixteen "blocks" of the text. With `progress`, a terminal shows the
+    steps of training. Raises ValueError, before any training, if the text is too short to test on.
 
     >>> from alibi_viz import lab
-    >>> record = lab.measure(lab.Run("none", length=16, steps=5, longest=2))
+    >>> from alibi_viz.train.run import measure
+    >>> record = measure(lab.Run("none", length=16, steps=5, longest=2))
     >>> questions = {row["question"] for row in record["rows"]}
     >>> questions >= {"training loss", "longer sequences", "same targets"}
     True
     """
-    arguments.check_instance("run", run, Run)
     started = time.perf_counter()
     source = run.source()
-    name = f"{run.label}, seed {run.seed}"
     steps: list[Row] = []
     answers: list[Row] = []
     error = None
     with training.limited_threads(run.threads):
         model = run.new_model(source)
+        bar = tqdm(
+            run.train(model, source),
+            f"train {run.label}, seed {run.seed}",
+            run.steps,
+            leave=False,
+            unit="step",
+            disable=None if progress else True,  # None: unless it is a terminal
+        )
         try:
-            for row in tqdm(
-                run.train(model, source),
-                f"train {name}",
-                run.steps,
-                leave=False,
-                unit="step",
-                disable=not progress,
-            ):
+            for row in bar:  # those before a divergence are kept
                 steps.append(row)
-            for row in tqdm(
-                run.test(model, source, steps[-1]),
-                f"test {name}",
-                leave=False,
-                unit=" answers",
-                disable=not progress,
-            ):
-                answers.append(row)
+            answers = list(run.test(model, source, steps[-1]))
         except training.TrainingDiverged as reason:
             error = str(reason)
-            answers = []
     return {
         "run": run.settings(),
         "text": getattr(source, "fingerprint", ""),

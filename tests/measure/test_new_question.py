@@ -6,6 +6,7 @@ from alibi_viz import lab
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.table import Scale
 from alibi_viz.train.results import record_table
+from alibi_viz.train.run import measure
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.tables import SMALL
 from tests.widgets.race.small_race import control, points, wait_for_end
@@ -37,7 +38,7 @@ def toy():
 
 
 def test_a_new_question_is_in_records_and_in_comparison_explorer(toy):
-    record = lab.measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
+    record = measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
     (row,) = [row for row in record["rows"] if row["question"] == toy.name]
     assert row["x"] == 8
     assert row["unit"] == "norm"

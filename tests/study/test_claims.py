@@ -1,5 +1,6 @@
 """Every claim has a source, a date and a threshold, and the published results can tell of it."""
 
+import math
 import re
 
 import pytest
@@ -33,11 +34,8 @@ def published():
 
 @each_case("setting", {setting.name: setting for setting in study.SETTINGS.values()})
 def test_published_results_can_tell_of_every_claim_in_every_setting(published, setting):
-    for verdict in study.judge(published, setting=setting.name):
-        seeds, blocks = verdict.values.shape
-        assert seeds == setting.seeds, verdict
-        # A task has no text to cut into blocks.
-        assert blocks == (1 if verdict.claim.task == "needle" else 16), verdict
+    for verdict in study.judge(published, setting=setting.name).itertuples():
+        assert not math.isnan(verdict.low), verdict
 
 
 def test_earlier_editions_are_as_they_were_published():

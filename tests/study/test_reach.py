@@ -110,28 +110,6 @@ def test_verdicts_are_counted():
     assert (row.seen, row.not_seen, row.open) == (2, 1, 1)
 
 
-def test_exceptions_name_the_settings_that_differ_from_most():
-    row = reach_of(
-        MAIN_SEEN,
-        SCALED_SEEN,
-        ("AdamW", "optimizer", "official", SEEN),
-        ("AdamW", "optimizer", "scaled to L", OPEN),
-        ("2 heads", "heads", "official", NOT_SEEN),
-    )
-    assert row.exceptions == ("not seen here: 2 heads; can't tell: AdamW with scaled slopes")
-
-
-def test_exceptions_with_all_scaled_slopes_are_said_in_short():
-    row = reach_of(
-        MAIN_SEEN,
-        ("main", "", "scaled to L", NOT_SEEN),
-        ("AdamW", "optimizer", "official", SEEN),
-        ("AdamW", "optimizer", "scaled to L", NOT_SEEN),
-        ("2 heads", "heads", "official", SEEN),
-    )
-    assert row.exceptions == "not seen here: slopes scaled to L"
-
-
 def test_a_verdict_without_results_counts_for_nothing():
     table = pd.concat([verdicts(MAIN_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)])
     (row,) = study.reach_table(table).itertuples()

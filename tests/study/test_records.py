@@ -116,7 +116,7 @@ def test_records_are_published_in_a_file_for_each_setting(tmp_path):
 @pytest.mark.usefixtures("tiny_study")
 def test_a_second_call_trains_nothing_again(tmp_path, monkeypatch):
     first = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
-    monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
+    monkeypatch.setattr("alibi_viz.train.results.measure", pytest.fail)
     second = study.retrain(settings=["tiny"], out=tmp_path, seeds=2)
     pd.testing.assert_frame_equal(second, first)
 
@@ -134,7 +134,7 @@ def test_a_second_call_trains_nothing_again(tmp_path, monkeypatch):
     },
 )
 def test_bad_arguments_are_refused_before_any_training(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.setattr("alibi_viz.train.sweep.measure", pytest.fail)
+    monkeypatch.setattr("alibi_viz.train.results.measure", pytest.fail)
     with pytest.raises(ValueError, match=message):
         study.retrain(**arguments, out=tmp_path)
     assert not list(tmp_path.iterdir())
@@ -178,7 +178,7 @@ def folder_of_models(tmp_path_factory):
 
 
 def test_a_model_is_trained_with_its_settings(folder_of_models):
-    saved = lab.load_run(folder_of_models / "rotary")
+    saved = records.read_model(folder_of_models / "rotary")
     expected = lab.make_model("rotary", max_length=64, **SMALL)
     for _ in lab.train(expected, lab.load_text(), steps=5):
         pass
@@ -189,12 +189,12 @@ def test_a_model_is_trained_with_its_settings(folder_of_models):
 
 
 def test_a_model_is_tested_up_to_its_longest_length(folder_of_models):
-    saved = lab.load_run(folder_of_models / "rotary")
+    saved = records.read_model(folder_of_models / "rotary")
     assert losses(saved).index.tolist() == [64, 128]
 
 
 def test_a_model_is_tested_after_its_last_step(folder_of_models):
-    saved = lab.load_run(folder_of_models / "rotary")
+    saved = records.read_model(folder_of_models / "rotary")
     assert set(saved.results["step"]) == {5}
 
 
@@ -202,3 +202,11 @@ def test_models_that_are_there_are_refused_before_any_training(folder_of_models,
     monkeypatch.setattr(records, "load_text", pytest.fail)
     with pytest.raises(FileExistsError, match="rotary"):
         study.train_published_models(folder_of_models)
+
+
+def test_a_model_that_would_be_loaded_as_another_one_is_refused(tmp_path):
+    model = lab.make_model("alibi", **SMALL)
+    model.transformer.position.slopes.mul_(2)  # what no file has
+    results = study.published_results().head(1)
+    with pytest.raises(ValueError, match="holds another model than the one that was trained"):
+        records.write_model(tmp_path / "alibi", records.PublishedModel(model, {}, results))

@@ -10,6 +10,7 @@ import pytest
 from alibi_viz import figures, lab, laws
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.train.compare import MethodComparison
+from alibi_viz.train.run import measure
 from tests.tables import AS_TRAINED, table
 
 TINY = {"length": 16, "steps": 3, "longest": 2, "progress": False}
@@ -102,8 +103,6 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval():
     [
         ([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], "lower"),
         ([2.0, 2.1, 2.2], [1.0, 1.1, 1.2], "higher"),
-        ([1.0, 1.1], [2.0, 2.1], "undecided"),
-        ([1.0], [2.0], "undecided"),
         ([2.0, 2.0, 2.0], [2.0, 2.0, 2.0], "undecided"),
         (
             [2.0, 1.0, 1.9],
@@ -126,6 +125,19 @@ def test_three_seeds_and_an_interval_without_zero_decide(first, second, verdict)
     assert re.match(rf"a against b: {verdict} at 64 \([+-]\d\.\d\d\d", sentence)
 
 
+@pytest.mark.parametrize(
+    ("seeds", "verdict"),
+    [
+        (2, "no verdict with 2 seeds (3 are needed) at 64 (-1.000 ± 0.000)"),
+        (1, "no verdict with 1 seed (3 are needed) at 64 (-1.000)"),
+    ],
+)
+def test_with_fewer_than_three_seeds_there_is_no_verdict(seeds, verdict):
+    both = compared({"a": {64: [1.0, 1.5][:seeds]}, "b": {64: [2.0, 2.5][:seeds]}})
+    assert both.differences["verdict"].tolist() == ["no verdict"]
+    assert both.verdicts == [f"a against b: {verdict}."]
+
+
 def test_what_is_saved_is_read_back(comparison, tmp_path):
     comparison.save(tmp_path)
     read = pd.read_csv(tmp_path / "results.csv", keep_default_na=False, na_values={"value": [""]})
@@ -136,7 +148,7 @@ def test_what_is_saved_is_read_back(comparison, tmp_path):
 def test_a_second_call_trains_only_what_is_missing(comparison, text, monkeypatch):
     out = text.parent / "deep" / "results"
     monkeypatch.setattr(
-        sys.modules["alibi_viz.train.sweep"], "measure", lambda run: pytest.fail(f"{run} again")
+        sys.modules["alibi_viz.train.results"], "measure", lambda run: pytest.fail(f"{run} again")
     )
     again = lab.compare(["rotary", "alibi", laws.square_root], seeds=3, text=text, out=out, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
@@ -147,7 +159,7 @@ def test_a_second_call_trains_only_what_is_missing(comparison, text, monkeypatch
 
 def test_a_seed_that_diverges_is_named_and_left_out(text, monkeypatch):
     def diverging(runs, *_, **__):
-        first, second, third = map(lab.measure, runs)
+        first, second, third = map(measure, runs)
         return [third, second, {**first, "rows": [], "error": "the loss became nan"}]
 
     monkeypatch.setattr(

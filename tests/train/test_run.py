@@ -4,6 +4,7 @@ and reading."""
 import gzip
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +19,8 @@ from alibi_viz import lab
 from alibi_viz.measure.losses import shared_losses
 from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.train import training
-from alibi_viz.train.results import Record, record_table
+from alibi_viz.train.results import record_table
+from alibi_viz.train.run import Record, measure
 from alibi_viz.train.training import limited_threads
 from tests.custom_laws import root, steep
 from tests.rows import each_case
@@ -52,7 +54,7 @@ def by_hand():
 @pytest.fixture(scope="module")
 def rows():
     """The table of the run above."""
-    record = lab.measure(lab.Run("rotary", longest=4, model=SMALL, **BY_HAND))
+    record = measure(lab.Run("rotary", longest=4, model=SMALL, **BY_HAND))
     return record_table([record], "mine")
 
 
@@ -129,7 +131,7 @@ def saved(request, tmp_path_factory):
     """A run on each task."""
     folder = tmp_path_factory.mktemp("saved")
     run = tiny_run(task=request.param, batch_size=2)
-    (record,) = lab.sweep([run], path=folder, progress=False)
+    (record,) = lab.sweep([run], out=folder, progress=False)
     return Saved(run, record, folder)
 
 
@@ -173,25 +175,19 @@ def test_nothing_is_answered_twice(saved):
 
 def test_equal_settings_give_equal_numbers():
     run = tiny_run(position="kerple-log")
-    assert lab.measure(run)["rows"] == lab.measure(run)["rows"]
+    assert measure(run)["rows"] == measure(run)["rows"]
 
 
 def test_run_without_tests_has_its_training_loss_only():
     run = tiny_run()
-    of_training = [row for row in lab.measure(run)["rows"] if row["question"] == TRAINING_LOSS]
-    assert lab.measure(replace(run, longest=0))["rows"] == of_training
+    of_training = [row for row in measure(run)["rows"] if row["question"] == TRAINING_LOSS]
+    assert measure(replace(run, longest=0))["rows"] == of_training
 
 
-def test_sweep_shows_no_progress_unless_asked(capsys):
-    list(lab.sweep([tiny_run(longest=0)], progress=False))
+def test_a_run_shows_no_progress_unless_asked(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    measure(tiny_run(longest=0))
     assert capsys.readouterr().err == ""
-
-
-def test_progress_of_training_and_tests_is_shown(capsys):
-    list(lab.sweep([tiny_run()]))
-    shown = capsys.readouterr().err
-    assert "train alibi, seed 3:" in shown
-    assert "test alibi, seed 3:" in shown
 
 
 @pytest.fixture
@@ -203,14 +199,14 @@ def own_text(tmp_path):
 
 
 def test_record_has_the_fingerprint_of_an_own_text(own_text):
-    record = lab.measure(tiny_run(path=own_text, longest=0))
+    record = measure(tiny_run(path=own_text, longest=0))
     assert record["text"] == lab.load_text(own_text).fingerprint
 
 
 def test_own_text_is_read_once(own_text, monkeypatch):
     read = Mock(return_value=own_text.read_bytes())
     monkeypatch.setattr(Path, "read_bytes", read)
-    lab.measure(tiny_run(path=own_text))
+    measure(tiny_run(path=own_text))
     read.assert_called_once()
 
 
@@ -219,7 +215,7 @@ def test_own_text_that_is_too_short_is_refused_before_training(own_text, monkeyp
     monkeypatch.setattr(training, "train", train)
     message = r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes"
     with pytest.raises(ValueError, match=message):
-        lab.measure(tiny_run(path=own_text, longest=256))
+        measure(tiny_run(path=own_text, longest=256))
     train.assert_not_called()
 
 
@@ -243,7 +239,7 @@ def in_blocks():
         list(run.train(model, TEXT))
         losses = lab.loss_by_length(model, TEXT, [16, 32, 64], targets=2048)
         ((_, bits),) = shared_losses(model, TEXT, [16], targets=2048)
-    record = lab.measure(run)
+    record = measure(run)
     means = record_table([record], "mine")
     blocks = record_table([record], "mine", by_block=True)
     return Blocks(
@@ -311,22 +307,11 @@ def test_sizes_that_are_changed_afterwards_have_no_effect():
             {"task": "needle", "path": "mine.txt"},
             "path must be None for task 'needle', got 'mine.txt'",
         ),
-        "unknown task": (
-            {"task": "juggle"},
-            "task must be one of text, python reference, needle, induction, got 'juggle'",
-        ),
         "unknown variant": (
             {"variants": ["linear"]},
             "variants must be among window, .*, got 'linear'",
         ),
-        "unknown device": (
-            {"device": "foo"},
-            "device must be auto, cpu, cuda or another of torch's names, got 'foo'",
-        ),
-        "a seed too large": (
-            {"seed": 2**63},
-            f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}",
-        ),
+        "a negative seed": ({"seed": -1}, "seed must be at least 0, got -1"),
         "sizes that don't fit": ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
     },
 )
@@ -339,7 +324,7 @@ def test_run_that_would_fail_later_is_refused(settings, message):
 
 
 def training_losses(run):
-    return [row["value"] for row in lab.measure(run)["rows"]]
+    return [row["value"] for row in measure(run)["rows"]]
 
 
 def test_runs_with_different_laws_of_one_name_train_their_own_law():
@@ -382,17 +367,11 @@ COMPRESSED = gzip.compress(b"{}\n", mtime=0)
     ("name", "content", "message"),
     {
         "no JSON": ("notes.jsonl", b"my notes", "line 1 of .* is not a result of this version"),
-        "no record": ("old.jsonl", b'{"run": 1}\n', "line 1 of .* is not a result"),
         "JSON too deep to read": ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
         "no UTF-8": ("bytes.jsonl", b"\xff\n", "cannot read results from"),
         "a truncated gzip file": (
             "truncated.jsonl.gz",
             COMPRESSED[:-4],
-            "cannot read results from",
-        ),
-        "a damaged gzip file": (
-            "damaged.jsonl.gz",
-            COMPRESSED[:10] + b"\xff" * 20,
             "cannot read results from",
         ),
     },
@@ -414,7 +393,7 @@ def test_file_in_a_folder_that_holds_no_result_is_named(tmp_path):
 @pytest.fixture(scope="module")
 def line():
     """The record of a method that is not defined beyond the training length, as JSON."""
-    return json.dumps(lab.measure(tiny_run(position="learned")))
+    return json.dumps(measure(tiny_run(position="learned")))
 
 
 def test_file_with_a_record_per_line_is_read(tmp_path, line):

@@ -39,7 +39,7 @@ def sweep(*runs, **options):
 
 def untrained_record(run):
     text = getattr(run.source(), "fingerprint", "")
-    return {"run": run.settings(), "text": text, "error": None, "rows": []}
+    return {"run": run.settings(), "text": text, "error": None, "rows": [], "seconds": 0}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def measured(monkeypatch):
         done.append(run)
         return untrained_record(run)
 
-    monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
+    monkeypatch.setattr("alibi_viz.train.results.measure", measure)
     return done
 
 
@@ -61,7 +61,7 @@ SCRIPT = """
 import signal
 
 from alibi_viz import lab
-from alibi_viz.train.sweep import worker_pool
+from alibi_viz.train.results import worker_pool
 from tests.train.tiny_runs import endless, finite
 
 if __name__ == "__main__":
@@ -69,7 +69,7 @@ if __name__ == "__main__":
         # Two at once, so that both workers start at once.
         handlers = [pool.submit(signal.getsignal, signal.SIGINT) for _ in range(2)]
         print(repr(handlers[0].result()), flush=True)
-        for record in lab.sweep([*finite(), *endless()], pool, path={folder!r}, progress=False):
+        for record in lab.sweep([*finite(), *endless()], pool, out={folder!r}, progress=False):
             print("saved", flush=True)
 """
 
@@ -124,7 +124,7 @@ def test_workers_run_methods_with_a_name_and_own_functions(killed_sweep):
 
 def test_runs_that_workers_have_finished_are_not_repeated(killed_sweep, measured):
     saved = read_records(killed_sweep.folder)
-    records = sweep(*finite(), path=killed_sweep.folder)
+    records = sweep(*finite(), out=killed_sweep.folder)
     assert measured == []
     assert numbers(records) == numbers(saved)
 
@@ -134,7 +134,7 @@ def test_killed_sweep_resumes_with_the_runs_that_it_has_not_finished(
 ):
     for file in killed_sweep.folder.iterdir():  # a copy, because the sweep adds to it
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    sweep(*finite(), *endless(), path=tmp_path)
+    sweep(*finite(), *endless(), out=tmp_path)
     assert measured == endless()
     assert len(read_records(tmp_path)) == len(finite()) + len(endless())
 
@@ -159,21 +159,55 @@ class SecondWorkerDies(Executor):
 
 
 def test_death_of_a_worker_ends_the_sweep_and_keeps_what_is_finished(measured, tmp_path):
-    with pytest.raises(BrokenProcessPool):
-        list(lab.sweep(runs(4), SecondWorkerDies(), path=tmp_path, progress=False))
+    message = "a worker process died; finished runs are saved, call again for the rest"
+    with pytest.raises(BrokenProcessPool, match=message):
+        list(lab.sweep(runs(4), SecondWorkerDies(), out=tmp_path, progress=False))
     (record,) = read_records(tmp_path)
     assert record["run"] == tiny_run(0).settings()
 
 
+class OtherMachine(Executor):
+    """An executor whose worker doesn't see the folder of the caller."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def submit(self, task, /, *arguments, **options):
+        hidden = self.folder.rename(self.folder.with_name("hidden"))
+        future = Future()
+        future.set_result(task(*arguments, **options))
+        hidden.rename(self.folder)
+        return future
+
+
+def test_records_of_workers_without_the_folder_are_saved_by_the_caller(measured, tmp_path):
+    folder = tmp_path / "results"
+    records = list(lab.sweep(runs(2), OtherMachine(folder), out=folder, progress=False))
+    assert numbers(read_records(folder)) == numbers(records)
+
+
+@pytest.mark.weekly
+def test_dask_gives_the_same_numbers_bit_for_bit_and_saves_them(tmp_path):
+    distributed = pytest.importorskip("dask.distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path / "dask"
+    )
+    folder = tmp_path / "results"
+    with cluster, distributed.Client(cluster) as client:
+        records = sweep(*finite(), executor=client.get_executor(), out=folder)
+    assert numbers(records) == numbers(sweep(*finite()))
+    assert numbers(read_records(folder)) == numbers(records)
+
+
 def test_nothing_starts_before_the_first_record_is_asked_for(measured, tmp_path):
     folder = tmp_path / "deep" / "results"
-    lab.sweep(runs(4), path=folder, progress=False)
+    lab.sweep(runs(4), out=folder, progress=False)
     assert measured == []
     assert list(folder.iterdir()) == []
 
 
 def test_each_record_is_saved_when_it_is_yielded(measured, tmp_path):
-    stream = lab.sweep(runs(4), path=tmp_path, progress=False)
+    stream = lab.sweep(runs(4), out=tmp_path, progress=False)
     first = next(stream)
     assert read_records(tmp_path) == [first]
 
@@ -192,9 +226,9 @@ def test_closed_stream_measures_no_further(measured):
 
 
 def test_next_sweep_measures_only_the_missing_runs(measured, tmp_path):
-    sweep(*runs(2), path=tmp_path)
+    sweep(*runs(2), out=tmp_path)
     measured.clear()
-    records = sweep(*runs(4), path=tmp_path)
+    records = sweep(*runs(4), out=tmp_path)
     assert len(records) == 4
     assert measured == runs(4)[2:]
 
@@ -211,9 +245,9 @@ def test_closing_cancels_waiting_runs_and_saves_those_begun(tmp_path, monkeypatc
             assert closed.wait(DEADLINE)
         return untrained_record(run)
 
-    monkeypatch.setattr("alibi_viz.train.sweep.measure", measure)
+    monkeypatch.setattr("alibi_viz.train.results.measure", measure)
     with ThreadPoolExecutor(1) as pool:
-        stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
+        stream = lab.sweep(runs(6), pool, out=tmp_path, progress=False)
         next(stream)
         assert second_has_started.wait(DEADLINE)
         stream.close()
@@ -245,14 +279,14 @@ OTHER_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(lab.Run) if field.init])
-def test_run_that_differs_in_one_setting_is_not_a_finished_one(name, measured, tmp_path):
+def test_runs_that_differ_in_one_setting_are_different_runs(measured, tmp_path):
+    assert OTHER_SETTINGS.keys() == {field.name for field in fields(lab.Run) if field.init}
     run = tiny_run()
-    other = replace(run, **{name: OTHER_SETTINGS[name]})
-    sweep(run, path=tmp_path)
-    sweep(run, other, path=tmp_path)
-    assert measured == [run, other]
-    assert len(read_records(tmp_path)) == 2, "each in a file of its own"
+    others = [replace(run, **{name: value}) for name, value in OTHER_SETTINGS.items()]
+    sweep(run, out=tmp_path)
+    sweep(run, *others, out=tmp_path)
+    assert measured == [run, *others]
+    assert len(read_records(tmp_path)) == 1 + len(others), "each in a file of its own"
 
 
 def test_own_law_with_another_text_is_not_a_finished_run(measured, tmp_path):
@@ -261,8 +295,8 @@ def test_own_law_with_another_text_is_not_a_finished_run(measured, tmp_path):
 
     first = replace(tiny_run(), position=steep(0.25), label="mine")
     second = replace(tiny_run(), position=law, label="mine")
-    sweep(first, path=tmp_path)
-    sweep(first, second, path=tmp_path)
+    sweep(first, out=tmp_path)
+    sweep(first, second, out=tmp_path)
     assert measured == [first, second]
 
 
@@ -286,7 +320,7 @@ def test_equal_runs_are_executed_once(measured):
 @pytest.fixture
 def diverged(tmp_path):
     """The record of a run whose loss became NaN."""
-    (record,) = sweep(tiny_run(learning_rate=1e30), path=tmp_path)
+    (record,) = sweep(tiny_run(learning_rate=1e30), out=tmp_path)
     return record
 
 
@@ -309,30 +343,38 @@ def test_other_errors_end_a_sweep_and_keep_what_is_finished(measured, tmp_path):
     missing = replace(first, path=str(tmp_path / "gone.txt"))
     folder = tmp_path / "results"
     with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
-        sweep(first, missing, last, path=folder)
+        sweep(first, missing, last, out=folder)
     (record,) = read_records(folder)
     assert record["run"] == first.settings()
 
 
-def test_progress_is_shown_on_standard_error(measured, capsys):
-    list(lab.sweep(runs(2)))
+def test_progress_is_a_line_on_standard_error_for_each_finished_run(capsys):
+    list(lab.sweep(runs(2, longest=0)))
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "2/2" in shown.err
+    first, second = shown.err.splitlines()
+    assert first.startswith("1 of 2: alibi, seed 3 (")
+    assert second.startswith("2 of 2: none, seed 3 (")
+
+
+def test_a_terminal_shows_the_run_in_progress(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(lab.sweep(runs(1, longest=0)))
+    assert "train alibi, seed 3:" in capsys.readouterr().err
 
 
 def test_unfinished_and_other_files_in_the_folder_are_ignored(measured, tmp_path):
     (tmp_path / "README.md").write_text("my results")
     unfinished = tmp_path / ".text-alibi.json.123-456"  # of a killed sweep
     unfinished.write_text('{"run": {')
-    assert len(sweep(*runs(2), path=tmp_path)) == 2
+    assert len(sweep(*runs(2), out=tmp_path)) == 2
 
 
 def test_json_that_is_no_result_is_refused_and_kept(tmp_path):
     notes = tmp_path / "notes.json"
     notes.write_text("my notes")
     with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
-        lab.sweep(runs(3), path=tmp_path)
+        lab.sweep(runs(3), out=tmp_path)
     assert notes.read_text() == "my notes"
 
 
@@ -346,7 +388,7 @@ def test_json_that_is_no_result_is_refused_and_kept(tmp_path):
 def test_path_at_which_no_folder_can_be_made_is_refused(tmp_path, path):
     (tmp_path / "README.md").write_text("my results")
     with pytest.raises(OSError, match=r"README\.md"):
-        lab.sweep(runs(3), path=tmp_path / path)
+        lab.sweep(runs(3), out=tmp_path / path)
 
 
 def own_text(sentence):
@@ -361,13 +403,13 @@ def saved_on_own_text(measured, tmp_path):
     text.write_text(own_text("to be or not to be, that is question"))
     folder = tmp_path / "results"
     run = tiny_run(path=str(text))
-    sweep(run, path=folder)
+    sweep(run, out=folder)
     return run, folder
 
 
 def test_run_on_an_own_text_is_resumed(saved_on_own_text, measured):
     run, folder = saved_on_own_text
-    sweep(run, path=folder)
+    sweep(run, out=folder)
     assert measured == [run], "and only once"
 
 
@@ -375,4 +417,4 @@ def test_text_that_has_changed_since_is_refused(saved_on_own_text):
     run, folder = saved_on_own_text
     Path(run.path).write_text(own_text("something else, and more of it than"))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
-        lab.sweep([run], path=folder)
+        lab.sweep([run], out=folder)

@@ -291,7 +291,8 @@ def test_a_loss_that_is_not_finite_raises_after_the_valid_rows():
 
 def test_a_run_that_diverges_is_recorded_with_the_reason():
     run = lab.Run("t5", length=16, steps=6, batch_size=2, learning_rate=1e30, longest=2, targets=16)
-    assert "the loss became nan at step 2" in lab.measure(run)["error"]
+    (record,) = lab.sweep([run], progress=False)
+    assert "the loss became nan at step 2" in record["error"]
 
 
 @each_case(

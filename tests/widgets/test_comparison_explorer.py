@@ -324,7 +324,10 @@ def test_there_are_no_claims_on_results_of_your_own():
 @each_case(
     ("results", "message"),
     {
-        "not a table": ("results", "results must be an instance of DataFrame, got str"),
+        "not a table": (
+            "results",
+            "results must be a table, got .*: lab.read_results reads that of a folder",
+        ),
         "no rows": (
             RESULTS.head(0),
             "results must answer a question out of longer sequences, .*, got none",

@@ -16,7 +16,7 @@ from alibi_viz.measure.attention_statistics import (
 )
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
-from alibi_viz.train.saved_models import SavedRun
+from alibi_viz.study.records import PublishedModel
 from alibi_viz.widgets import SlopeSurgery, slope_surgery
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.slope_surgery import texts_html
@@ -483,7 +483,7 @@ def test_a_factor_is_a_number(alibi):
 def small_published_model(name):
     """In place of a published model: a small one, with eight heads."""
     model = make_small(name.removesuffix("-large"), num_heads=8)
-    return SavedRun(model, settings={"length": TRAINED}, results=pd.DataFrame())
+    return PublishedModel(model, settings={"length": TRAINED}, results=pd.DataFrame())
 
 
 def test_a_head_that_another_model_lacks_is_no_longer_dropped(monkeypatch, alibi):
