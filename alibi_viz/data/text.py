@@ -4,6 +4,7 @@ Each has a training part and a validation part.
 """
 
 import hashlib
+import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ YOURS = "your text"
 # A text of your own is divided into stretches of at least so many bytes. The last tenth of each is
 # for validation.
 STRETCH = 160_000
+# Such as "words.txt": a single word with an ending.
+FILE_NAME = re.compile(r"\S{1,200}\.\w{1,5}")
 # `Text.repeats` looks up about so many pieces of so many bytes.
 MAX_PIECES = 512
 REPEAT = 64
@@ -148,8 +151,9 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
         content: the text itself, a string or bytes, or the `pathlib.Path` of a file. Bytes are
             UTF-8, or UTF-16 with a byte order mark. By default the built-in text.
 
-    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or in
-    another encoding, and OSError for a file that does not exist or cannot be read.
+    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB, in
+    another encoding or only the name of a file, and OSError for a file that does not exist or
+    cannot be read.
 
     >>> from alibi_viz import lab
     >>> lab.load_text()
@@ -176,7 +180,12 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
         _check_size(name, content.stat().st_size)
         data = content.read_bytes()
     elif isinstance(content, str):
-        data = content.encode("utf-8", "replace")  # an unpaired surrogate becomes "?"
+        if FILE_NAME.fullmatch(content):
+            raise ValueError(
+                f"a string must be the text itself, got {content!r}; if that is a file, give "
+                f"pathlib.Path({content!r})"
+            )
+        data = encode(content, name)
     elif isinstance(content, bytes | bytearray | memoryview):
         data = bytes(content)
     else:
@@ -274,15 +283,36 @@ def find_built_in(fingerprint: str) -> Text | None:
     return tales if tales.fingerprint == fingerprint else None
 
 
+def encode(content: str, name: str) -> bytes:
+    """The text in UTF-8. Raises ValueError, with the place, for half of a surrogate pair."""
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} cannot be encoded: {content[error.start]!r} at position {error.start:,} is "
+            "half of a surrogate pair"
+        ) from None
+
+
+def check_long_enough(text: Text, needed: int, purpose: str) -> None:
+    """Raise ValueError if the validation part has fewer than `needed` bytes.
+
+    `purpose` says in words what they are needed for, such as "to test at length 1,024".
+    """
+    if len(text.validation) < needed:
+        # A tenth of a text is for validation, or a bit less, see `_boundary`.
+        in_all = (needed + 3) * 100 // 9 + 1
+        raise ValueError(
+            f"{text.name} is too short {purpose}: its validation part has "
+            f"{len(text.validation):,} bytes and {needed:,} are needed, so a text of your own must "
+            f"have {in_all:,} bytes in all"
+        )
+
+
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models can be tested on sequences of `longest` bytes of the text."""
-    needed = longest + 2  # the byte that follows the longest sequence, and one to spare
-    if len(text.validation) < needed:
-        hint = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
-        raise ValueError(
-            f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {needed:,} are needed{hint}"
-        )
+    # The byte that follows the longest sequence, and one to spare
+    check_long_enough(text, longest + 2, f"to test at length {longest:,}")
     if text.repeats == 1:
         raise ValueError(
             f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also "

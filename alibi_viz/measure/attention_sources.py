@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_choice, check_instance
+from alibi_viz.data.text import encode
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.biases import is_plain_alibi
@@ -113,7 +114,7 @@ class Words:
         total = len(tokens)
         tokens = tokens[:longest]
 
-        vectors = torch.tensor([_vector(token) for token in tokens])
+        vectors = torch.tensor([_vector(token) for token in tokens], dtype=torch.float32)
         if content == "equal":
             vectors = torch.zeros_like(vectors)
         vectors = vectors.expand(1, num_heads, len(tokens), HEAD_DIM)
@@ -231,7 +232,7 @@ class ByteModel(ModelSource):
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
     def run(self, text: str, longest: int) -> LayerInputs:
-        data = text.encode("utf-8", "replace")
+        data = encode(text, "text")
         if not data:
             raise ValueError("text must have at least one byte, got ''")
         read = list(data[:longest])

@@ -13,7 +13,7 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
-from alibi_viz.data.text import Text
+from alibi_viz.data.text import Text, check_long_enough
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source, readings
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
@@ -80,11 +80,7 @@ def attention_stats(
     check_positive_integers(
         length=length, trained=trained, windows=windows, queries=queries, spacing=spacing
     )
-    if windows * spacing > len(text.validation):
-        has = f"the validation part of {text.name} has {len(text.validation):,}"
-        raise ValueError(
-            f"{windows} sequences of {spacing} bytes need {windows * spacing:,}; {has}"
-        )
+    check_long_enough(text, windows * spacing, f"for {windows} sequences of {spacing:,} bytes")
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
 

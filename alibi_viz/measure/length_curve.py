@@ -92,13 +92,10 @@ def length_curve(
     limit = longest_context(model) or math.inf
     longest = max((length for length in lengths if length <= limit), default=0)
     if not cut or len(context) < longest:
-        hint = ""
-        if isinstance(text, str):
-            hint = "; a string is the text itself, for a file give a pathlib.Path"
         raise ValueError(
             f"the text is too short: sequences of {longest:,} tokens are needed before the "
             f"{targets:,} bytes to predict, and {source.name} has {len(context):,} there; choose "
-            f"shorter lengths or fewer targets{hint}"
+            "shorter lengths or fewer targets"
         )
 
     tokens = torch.cat((context, predicted))

@@ -122,7 +122,7 @@ def test_sequences_must_not_overlap(text):
 
 
 def test_a_text_that_is_too_short_is_named(text):
-    message = "8 sequences of 1000 bytes need 8,000; the validation part of noise has 4,096"
+    message = "noise is too short for 8 sequences of 1,000 bytes: its validation part has 4,096"
     with pytest.raises(ValueError, match=message):
         attention_stats(lab.make_model(), text, 1000, trained=32)
 

@@ -338,7 +338,7 @@ def test_a_text_that_is_too_short_is_refused_with_what_is_there():
 
 
 def test_the_name_of_a_file_in_a_string_is_refused_with_a_hint():
-    message = "has 0 there; .*; a string is the text itself, for a file give a pathlib.Path"
+    message = r"a string must be the text itself, got 'mine.txt'; .* give pathlib.Path"
     with pytest.raises(ValueError, match=message):
         lab.length_curve(model_of("bloom"), in_bytes, "mine.txt", [1], targets=20)
 
