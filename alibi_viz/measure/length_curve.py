@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_integer, check_positive_integers, positive_integers
 from alibi_viz.data.text import Text, load_text, read_text
 from alibi_viz.measure.losses import evaluating, target_losses
-from alibi_viz.measure.questions import SLIDING_WINDOWS
+from alibi_viz.measure.questions import find_question
 from alibi_viz.measure.table import AS_TRAINED, results_table
 from alibi_viz.models.pretrained import longest_context, token_ids
 from alibi_viz.surgery.modify import changes_of
@@ -105,6 +105,7 @@ def length_curve(
     changes = [str(change) for change in changes_of(model)]
     label = ", ".join([name, *filter(None, changes)])
 
+    question = find_question("sliding windows")
     rows = []
     for length in lengths:
         value = math.nan
@@ -122,10 +123,10 @@ def length_curve(
                 "seed": 0,
                 "length": trained,
                 "step": 0,
-                "question": SLIDING_WINDOWS.name,
+                "question": question.name,
                 "x": length,
                 "value": value,
-                "unit": SLIDING_WINDOWS.unit,
+                "unit": question.unit,
                 "count": predicted_bytes,
                 "text": source.fingerprint,
             }
