@@ -8,7 +8,6 @@ import math
 import os
 import random
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from reprlib import repr as short
@@ -194,21 +193,6 @@ class ModelSource:
             total=inputs.total,
             note=f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}.",
         )
-
-
-def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -> Iterator[Reading]:
-    """The reading of each content of a source, in order.
-
-    A model runs only once for all its layers.
-    """
-    if not isinstance(source, ModelSource):
-        for content in source.contents:
-            yield source.read(text, content, num_heads, longest)
-        return
-
-    inputs = source.run(text, longest)
-    for layer in range(len(source.contents)):
-        yield source.reading(inputs, layer)
 
 
 class ByteModel(ModelSource):

@@ -14,7 +14,12 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
 from alibi_viz.data.text import Text, check_long_enough
-from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source, readings
+from alibi_viz.measure.attention_sources import (
+    AttentionSource,
+    ModelSource,
+    Reading,
+    as_source,
+)
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
@@ -100,8 +105,9 @@ def attention_stats(
         for batch in tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
             model(batch, last=queries)
 
+    # [layers, 3, heads]
     means = [torch.cat(stats[layer :: len(layers)]).mean(0) for layer in range(len(layers))]
-    return _as_attention_stats(torch.stack(means))
+    return AttentionStats(*torch.stack(means).unbind(1))
 
 
 def pretrained_stats(
@@ -133,7 +139,7 @@ def pretrained_stats(
 
     with hooked(family.layers(model), measure), evaluating(model):
         base_model(model)(input_ids, use_cache=False)
-    return _as_attention_stats(torch.stack(stats).cpu().mean(1))
+    return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
@@ -149,12 +155,6 @@ def weight_stats(weights: Tensor, trained: int) -> Tensor:
     beyond = (weights * (distance >= trained)).sum(-1)
     denominator_bits = -weights.amax(-1).log2()
     return torch.stack((mean_distance, beyond, denominator_bits), dim=1).mean(-1)
-
-
-def _as_attention_stats(means: Tensor) -> AttentionStats:
-    """From the means of `weight_stats` in each layer, [layers, 3, heads]."""
-    distance, beyond, denominator_bits = means.unbind(1)
-    return AttentionStats(distance, beyond, denominator_bits)
 
 
 def window_table(
@@ -192,10 +192,15 @@ def window_table(
     if source.num_heads is not None:
         num_heads = source.num_heads
 
+    # One reading at a time, because those of a large model need much memory.
+    if isinstance(source, ModelSource):
+        inputs = source.run(text, longest)  # once for all layers
+        readings = (source.reading(inputs, layer) for layer in range(len(source.contents)))
+    else:
+        readings = (source.read(text, name, num_heads, longest) for name in source.contents)
+
     tables = []
-    # One reading at a time: those of a large model need much memory.
-    all_readings = readings(source, text, num_heads, longest)
-    for content, reading in zip(source.contents, all_readings, strict=True):
+    for content, reading in zip(source.contents, readings, strict=True):
         table = head_spans(reading)
         table.insert(0, "content", content)
         tables.append(table)

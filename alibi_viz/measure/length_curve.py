@@ -84,7 +84,11 @@ def length_curve(
         raise ValueError(f"stride must be at most the shortest length, {shortest}, got {stride}")
 
     source, data = evaluated_bytes(text)
-    cut = _start_of_targets(data, targets)
+    # The targets start up to 3 bytes earlier, with a whole character.
+    cut = max(0, len(data) - targets)
+    while cut and data[cut] & 0xC0 == 0x80:
+        cut -= 1
+
     context = encode(model, tokenizer, data[:cut])
     predicted = encode(model, tokenizer, data[cut:])
     predicted_bytes = len(data) - cut
@@ -147,14 +151,6 @@ def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes
     return load_text(text), data
 
 
-def _start_of_targets(data: bytes, targets: int) -> int:
-    """Where the last `targets` bytes start, or up to 3 bytes earlier, with a whole character."""
-    start = max(0, len(data) - targets)
-    while start and data[start] & 0xC0 == 0x80:  # inside a character
-        start -= 1
-    return start
-
-
 def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     """The tokens of bytes in UTF-8, int64 [tokens], none for no bytes. Raises as `length_curve`."""
     if not callable(getattr(model, "get_input_embeddings", None)):
@@ -176,12 +172,6 @@ def _bits_of_last(
     # The first sequence has `length` tokens and a target after each; the others add `stride` more.
     tokens_needed = length + 1 + (sequences_needed - 1) * stride
     sequences = tokens[-tokens_needed:].unfold(0, length + 1, stride)
-    # The first sequence may predict more than is asked.
-    return _bits(model, sequences, stride)[-count:]
-
-
-def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
-    """Bits for the last `stride` tokens of each sequence, float64 [count * stride]."""
 
     def logits(tokens: Tensor) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
@@ -196,7 +186,7 @@ def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
         bits = nats.flatten().double() / math.log(2)
     if not bool(bits.isfinite().all()):
         raise ValueError(
-            f"the model returns NaN or infinite losses in sequences of {sequences.shape[1] - 1:,} "
-            "tokens"
+            f"the model returns NaN or infinite losses in sequences of {length:,} tokens"
         )
-    return bits
+    # The first sequence may predict more than is asked.
+    return bits[-count:]

@@ -75,22 +75,18 @@ def shared_losses(
     check_long_enough(text, longest + 1, f"to test at length {longest:,}")
     available = min(targets, len(text.validation) - 1)
 
-    shared = _number_of_shared_targets(available, lengths)
+    # Whole sequences of every length, or if the text is too short for that, of the worst of them.
+    multiple = math.lcm(*lengths)
+    shared = available // multiple * multiple
+    if shared == 0:
+        shared = min(available // length * length for length in lengths)
+
     for length in lengths:
         # The last sequence may reach beyond the shared targets.
         end = math.ceil(shared / length) * length
         sequences = text.validation[: end + 1].unfold(0, length + 1, length)
         bits = sequence_losses(model, sequences).flatten()
         yield length, bits[:shared]
-
-
-def _number_of_shared_targets(available: int, lengths: list[int]) -> int:
-    """How many of the available targets are predicted at every length."""
-    multiple = math.lcm(*lengths)
-    shared = available // multiple * multiple  # whole sequences of every length
-    if shared == 0:  # the text is too short for that
-        shared = min(available // length * length for length in lengths)
-    return shared
 
 
 def check_decoder(model: LanguageModel) -> None:

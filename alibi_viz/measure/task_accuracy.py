@@ -22,9 +22,10 @@ def accuracy(
     the model isn't defined. Raises ValueError if no example fits `length`.
 
     >>> from alibi_viz import lab
+    >>> from alibi_viz.measure.task_accuracy import accuracy
     >>> task = lab.TASKS["needle"]
     >>> untrained = lab.make_model(vocabulary=task.vocabulary)
-    >>> lab.accuracy(untrained, task, 20) < 0.3  # near chance, 1/16
+    >>> accuracy(untrained, task, 20) < 0.3  # near chance, 1/16
     True
     """
     check_instance("model", model, LanguageModel)

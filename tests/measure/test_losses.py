@@ -11,6 +11,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.measure.losses import diverged, shared_losses
+from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel, TransformerConfig
 from tests.rows import each_case
 from tests.tables import SMALL
@@ -92,8 +93,8 @@ def loss_by_position(model):
     return lab.loss_by_position(model, TEXT, 16, targets=64)
 
 
-def accuracy(model):
-    return lab.accuracy(model, lab.TASKS["needle"], 5, samples=4)
+def needles_found(model):
+    return accuracy(model, lab.TASKS["needle"], 5, samples=4)
 
 
 def continuations(model):
@@ -105,7 +106,7 @@ def statistics(model):
 
 
 each_evaluation = pytest.mark.parametrize(
-    "evaluate", [loss_by_length, loss_by_position, accuracy, continuations, statistics]
+    "evaluate", [loss_by_length, loss_by_position, needles_found, continuations, statistics]
 )
 
 

@@ -17,6 +17,7 @@ from alibi_viz.measure.questions import (
     main_question,
     memory_bits,
 )
+from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.surgery.modify import VARIANTS, evaluation_variants
 from tests.rows import each_case
 from tests.tables import SMALL
@@ -215,7 +216,7 @@ def test_a_task_is_measured_by_its_accuracy():
     model = lab.make_model("alibi", vocabulary=NEEDLE.vocabulary)
     answers = measured("needle", model, NEEDLE, length=8)
     assert list(answers) == [8, 16, 32]
-    assert answers[8] == (lab.accuracy(model, NEEDLE, 8, samples=512), 512)
+    assert answers[8] == (accuracy(model, NEEDLE, 8, samples=512), 512)
 
 
 # Attention
