@@ -157,7 +157,6 @@ VALUES = {
 VALUES_OF_FUNCTION = {
     ("PretrainedModel", "model"): BLOOM,
     ("SelfAttention", "position"): MODEL.transformer.position,
-    ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
     ("compare", "text"): None,
     ("curve_figure", "rows"): RESULTS.head(1),
     ("guess_choice", "answer"): "a",

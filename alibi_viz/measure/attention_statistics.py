@@ -26,7 +26,7 @@ from alibi_viz.models.pretrained import base_model, family_of, hooked
 
 # Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
 # on it.
-_TRACED = 2**23
+TRACED_WEIGHTS = 2**23
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def head_spans(reading: Reading) -> pd.DataFrame:
     left_out = [share_left_out(inputs, (bound,)) for bound in bounds]
 
     needed = [0] * num_heads
-    queries_at_once = max(1, _TRACED // (num_heads * length))
+    queries_at_once = max(1, TRACED_WEIGHTS // (num_heads * length))
     for start in range(0, length, queries_at_once):
         end = start + queries_at_once
         trace = attention_trace(query[:, :, start:end], key[:, :, :end], inputs.slopes)

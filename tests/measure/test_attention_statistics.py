@@ -139,7 +139,7 @@ each_content = pytest.mark.parametrize("content", Words.contents)
 @pytest.fixture
 def reading(content, monkeypatch):
     # So that the queries are traced in several parts.
-    monkeypatch.setattr(attention_statistics, "_TRACED", 50_000)
+    monkeypatch.setattr(attention_statistics, "TRACED_WEIGHTS", 50_000)
     return Words().read(WORDS, content, num_heads=4, longest=4096)
 
 

@@ -83,23 +83,18 @@ def test_the_axes_of_a_task_show_the_level_of_guessing(name):
     assert find_question(name).axes(16).chance == lab.TASKS[name].chance
 
 
-LOSSES = ("longer sequences", "by position", "same targets", "sliding windows")
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_axes_of_losses_have_the_yardsticks_of_the_text(name):
-    assert find_question(name).axes(16, text=TEXT).yardsticks == TEXT.yardsticks
-
-
-def test_the_axes_of_losses_on_an_unknown_text_have_no_yardsticks():
+def test_the_axes_of_losses_alone_have_the_yardsticks_of_the_text():
+    with_yardsticks = [
+        question.name for question in QUESTIONS if question.axes(16, text=TEXT).yardsticks
+    ]
+    assert with_yardsticks == ["longer sequences", "by position", "same targets", "sliding windows"]
+    assert main_question("text").axes(16, text=TEXT).yardsticks == TEXT.yardsticks
     assert main_question("text").axes(16).yardsticks == {}
 
 
-@pytest.mark.parametrize(
-    "name", [question.name for question in QUESTIONS if question.name not in LOSSES]
-)
-def test_values_that_are_no_losses_have_no_yardsticks(name):
-    assert find_question(name).axes(16, text=TEXT).yardsticks == {}
+def test_only_shares_have_limits():
+    shares = [question.name for question in QUESTIONS if question.figure.limits == (0, 1)]
+    assert shares == ["attention beyond L", "needle", "induction"]
 
 
 @each_case(

@@ -18,7 +18,6 @@ from alibi_viz.measure.sentences import (
     learned_by_heart,
     outcome,
     outcome_sentences,
-    quoted,
     rises,
 )
 from tests.rows import each_case
@@ -69,9 +68,8 @@ def test_sentences_are_whole(question, defined_at, seeds):
 
 
 @each_question
-@each_definition
-def test_labels_with_a_comma_are_quoted(question, defined_at, seeds):
-    text = said(question.name, random_values(question, defined_at, seeds))
+def test_labels_with_a_comma_are_quoted(question):
+    text = said(question.name, random_values(question, (4, 1, 0), seeds=2))
     assert text.count('"learned slopes, 2L"') == text.count("learned slopes, 2L")
 
 
@@ -221,8 +219,10 @@ def test_a_model_that_becomes_worse_than_letter_frequencies_is_sure_and_wrong():
 
 def test_several_models_that_become_worse_share_a_sentence():
     _, sentence = compared(none=[{32: 1.0, 64: 4.6}], rotary=[{32: 1.0, 64: 7.0}])
-    assert sentence.startswith("With sequences of 64 bytes none and rotary need more than either:")
-    assert sentence.endswith("they aren't ignorant, but sure and wrong.")
+    assert sentence == (
+        "With sequences of 64 bytes none and rotary need more than either: they aren't ignorant, "
+        "but sure and wrong."
+    )
 
 
 @each_case(
@@ -279,17 +279,9 @@ def test_a_lead_in_a_task_is_compared_with_the_noise_of_so_many_answers():
     assert "63 tokens a is best in every seed, or within 0.1 of the best." in text
 
 
-@pytest.mark.parametrize(
-    ("words", "joined"),
-    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
-)
-def test_words_are_joined_with_commas_and_and(words, joined):
-    assert join(words) == joined
-
-
-def test_only_a_label_with_a_comma_is_quoted():
-    assert quoted("alibi") == "alibi"
-    assert quoted("alibi, learned slopes") == '"alibi, learned slopes"'
+def test_words_are_joined_with_commas_and_and():
+    assert [join([]), join(["a"]), join(["a", "b"])] == ["", "a", "a and b"]
+    assert join(["a", "b, c", "d"]) == "a, b, c and d"
 
 
 # Learning by heart. The numbers are those of the case that was reported: random letters.
