@@ -181,18 +181,15 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
 
     sizes = torch.tensor((facts["stop"] - facts["start"]).to_list(), device="cpu")
     longest = int(sizes.max())
-    bits_without_memory = sequence_losses(model, _stacked(retold), last=longest)
-    bits_with_memory = sequence_losses(model, _stacked(told), last=longest)
+
+    def bits_of_last(sequences: list[bytes]) -> Tensor:
+        as_lists = [list(sequence) for sequence in sequences]
+        stacked = torch.tensor(as_lists, dtype=torch.uint8, device="cpu")
+        return sequence_losses(model, stacked, last=longest)
 
     # The last bytes of a sequence are those of its fact, which may be shorter than the longest.
     is_fact = torch.arange(longest, device="cpu") >= longest - sizes[:, None]
-    return (bits_without_memory - bits_with_memory).where(is_fact, 0).sum(1)
-
-
-def _stacked(sequences: list[bytes]) -> Tensor:
-    """Sequences of equal length as a tensor, uint8 [count, length]."""
-    data = bytearray(b"".join(sequences))
-    return torch.frombuffer(data, dtype=torch.uint8).view(len(sequences), -1)
+    return (bits_of_last(retold) - bits_of_last(told)).where(is_fact, 0).sum(1)
 
 
 def _attention_beyond(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:

@@ -35,7 +35,8 @@ def findings(question: Question, rows: pd.DataFrame, up_to: str = "") -> list[st
         # Positions inside a sequence are no lengths at which a method could hold.
         if question.is_loss and question.name != "by position":
             told += outcome_sentences(rises(rows), up_to)
-            told += best_at_both_ends(question, rows)
+            for x in dict.fromkeys([rows["x"].max(), rows["x"].min()]):
+                told += best_at(question, rows, x)
         elif question.task != "text":
             told.append(solved(rows))
             # Two standard errors of a share of so many answers, at most
@@ -168,16 +169,6 @@ def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
         f"{join(methods)} {verb} learned the training text by heart, so losses on longer sequences "
         "say little about length."
     ]
-
-
-def best_at_both_ends(question: Question, rows: pd.DataFrame) -> list[str]:
-    """Which labels are best at the largest x, and at the smallest."""
-    longest = rows["x"].max()
-    shortest = rows["x"].min()
-    told = best_at(question, rows, longest)
-    if shortest != longest:
-        told += best_at(question, rows, shortest)
-    return told
 
 
 def best_at(question: Question, rows: pd.DataFrame, x: int, tie: float = TIE) -> list[str]:
