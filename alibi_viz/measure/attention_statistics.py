@@ -14,12 +14,7 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
 from alibi_viz.data.text import Text, check_long_enough
-from alibi_viz.measure.attention_sources import (
-    AttentionSource,
-    ModelSource,
-    Reading,
-    as_source,
-)
+from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
@@ -192,16 +187,10 @@ def window_table(
     if source.num_heads is not None:
         num_heads = source.num_heads
 
-    # One reading at a time, because those of a large model need much memory.
-    if isinstance(source, ModelSource):
-        inputs = source.run(text, longest)  # once for all layers
-        readings = (source.reading(inputs, layer) for layer in range(len(source.contents)))
-    else:
-        readings = (source.read(text, name, num_heads, longest) for name in source.contents)
-
+    inputs = source.run(text, longest)
     tables = []
-    for content, reading in zip(source.contents, readings, strict=True):
-        table = head_spans(reading)
+    for content in source.contents:
+        table = head_spans(source.reading(inputs, content, num_heads))
         table.insert(0, "content", content)
         tables.append(table)
     return pd.concat(tables, ignore_index=True)

@@ -194,7 +194,7 @@ in_training = each_case(
 def read_layers(source):
     """The queries of each layer."""
     inputs = source.run(TEXT, longest=4096)
-    return [source.reading(inputs, layer).query for layer in range(len(source.contents))]
+    return [source.reading(inputs, content, num_heads=4).query for content in source.contents]
 
 
 @in_training
