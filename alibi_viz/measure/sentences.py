@@ -185,18 +185,19 @@ def best_at(question: Question, rows: pd.DataFrame, x: int, tie: float = TIE) ->
         return []
 
     losses = values if question.is_loss else -values
-    behind = losses.sub(losses.min(axis="columns"), axis="index").max()  # in its worst seed
-    leaders = behind[behind <= tie]
+    best = losses.min(axis="columns")  # in each seed
+    leaders = losses.loc[:, losses.le(best + tie, axis="index").all()]
+    is_behind = leaders.gt(best, axis="index").any(axis=None)  # one of them, in one of the seeds
 
-    names = join([quoted(label) for label in leaders.index]) or "no method"
-    verb = "are" if len(leaders) > 1 else "is"
+    names = join([quoted(label) for label in leaders.columns]) or "no method"
+    verb = "are" if len(leaders.columns) > 1 else "is"
     number_of_seeds = rows["seed"].nunique()
     if len(values) < number_of_seeds:
         seeds = f" in the seeds that all have ({len(values)} of {number_of_seeds})"
     else:
         seeds = " in every seed" if number_of_seeds > 1 else ""
-    tied = f", or within {tie:.2g} of the best" if (leaders > 0).any() else ""
-    return [f"With {question.at(x)} {names} {verb} best{seeds}{tied}."]
+    unless_behind = f", or within {tie:.2g} of the best" if is_behind else ""
+    return [f"With {question.at(x)} {names} {verb} best{seeds}{unless_behind}."]
 
 
 def compared_with_counting(
