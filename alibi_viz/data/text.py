@@ -204,7 +204,7 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
                 f"a string must be the text itself, got {content!r}; if that is a file, give "
                 f"pathlib.Path({content!r})"
             )
-        data = encode(content, name)
+        data = to_utf8(content, name)
     elif isinstance(content, bytes | bytearray | memoryview):
         data = bytes(content)
     else:
@@ -302,7 +302,7 @@ def find_built_in(fingerprint: str) -> Text | None:
     return tales if tales.fingerprint == fingerprint else None
 
 
-def encode(content: str, name: str) -> bytes:
+def to_utf8(content: str, name: str) -> bytes:
     """The text in UTF-8. Raises ValueError, with the place, for half of a surrogate pair."""
     try:
         return content.encode("utf-8")
@@ -323,8 +323,8 @@ def check_long_enough(text: Text, needed: int, purpose: str) -> None:
         in_all = (needed + 3) * 100 // 9 + 1
         raise ValueError(
             f"{text.name} is too short {purpose}: its validation part has "
-            f"{len(text.validation):,} bytes and {needed:,} are needed, so a text of your own must "
-            f"have {in_all:,} bytes in all"
+            f"{len(text.validation):,} bytes and {needed:,} are needed; a text of your own with "
+            f"{in_all:,} bytes in all is long enough"
         )
 
 

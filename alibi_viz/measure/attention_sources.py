@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_choice, check_instance
-from alibi_viz.data.text import encode
+from alibi_viz.data.text import to_utf8
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.biases import is_plain_alibi
@@ -205,7 +205,7 @@ class ByteModel(AttentionSource):
         self.model: Any = model
 
     def run(self, text: str, longest: int) -> LayerInputs:
-        data = encode(text, "text")
+        data = to_utf8(text, "text")
         if not data:
             raise ValueError("text must have at least one byte, got ''")
         read = list(data[:longest])

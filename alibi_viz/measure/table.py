@@ -105,7 +105,16 @@ def over_seeds(
     groups = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
     mean = groups["mean"]
     seeds = groups["count"]
-    half_width = _quantile(seeds) * groups["std"] / seeds**0.5
+
+    # Student's t distribution; NaN for fewer than two seeds.
+    quantile = pd.Series(math.nan, index=seeds.index)
+    if (seeds >= 2).any():
+        # Not at the top: it takes 0.2 seconds, and an app that opens, or has one seed, needs none
+        # of it. scipy.stats would take a second.
+        from scipy.special import stdtrit  # noqa: PLC0415
+
+        quantile = stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    half_width = quantile * groups["std"] / seeds**0.5
 
     lowest, highest = limits
     return pd.DataFrame(
@@ -117,21 +126,6 @@ def over_seeds(
             "seeds": seeds,
         }
     )
-
-
-def _quantile(seeds: pd.Series) -> pd.Series:
-    """The quantile of Student's t distribution for an interval over so many seeds.
-
-    NaN for fewer than two seeds, which have no interval.
-    """
-    if not (seeds >= 2).any():
-        return pd.Series(math.nan, index=seeds.index)
-
-    # Not at the top: it takes 0.2 seconds, and an app that opens, or has one seed, needs none of
-    # it. scipy.stats would take a second.
-    from scipy.special import stdtrit  # noqa: PLC0415
-
-    return stdtrit(seeds - 1, (1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -238,9 +238,7 @@ def test_a_text_can_be_tested_up_to_its_length():
     text = lab.load_text(LINES[:3_000])
     longest = len(text.validation) - 2
     check_testable(text, longest)
-    message = (
-        rf"at length {longest + 1:,}: .* {longest + 3:,} are needed, .* must have 3,\d\d\d bytes"
-    )
+    message = rf"at length {longest + 1:,}: .* {longest + 3:,} are needed; .* 3,\d\d\d bytes in all"
     with pytest.raises(ValueError, match=message):
         check_testable(text, longest + 1)
 
@@ -249,9 +247,7 @@ def test_a_text_can_be_tested_up_to_its_length():
 def test_a_text_of_the_bytes_that_are_asked_for_is_long_enough(separator):
     with pytest.raises(ValueError, match="too short to test at length 128") as error:
         check_testable(lab.load_text("short"), 128)
-    in_all = int(
-        re.search(r"must have ([\d,]+) bytes in all", str(error.value))[1].replace(",", "")
-    )
+    in_all = int(re.search(r"with ([\d,]+) bytes in all", str(error.value))[1].replace(",", ""))
     words = separator.join(map(str, range(9_000))).encode()
     for shift in range(3):  # so that a character is cut at each of its bytes
         data = b"x" * shift + words[: in_all - shift]
