@@ -87,21 +87,15 @@ def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(name, pos
     task = TASKS[name]
     model = lab.make_model(position, vocabulary=task.vocabulary, **SMALL)
     # With the answer in the middle
-    inputs, targets = task.make(50, 4, 9, torch.Generator().manual_seed(3))
+    inputs, targets = task.make(50, 4, 9, torch.Generator().manual_seed(0))
     with torch.inference_mode():
         right = (model(inputs).argmax(-1) == targets)[targets != NOT_ASKED]
     expected = pytest.approx(float(right.float().mean()))
-    assert accuracy(model, task, 9, samples=50, seed=3) == expected
+    assert accuracy(model, task, 9, samples=50) == expected
 
     monkeypatch.setattr("alibi_viz.measure.task_accuracy.SHARED_BATCH_TOKENS", 60)
     monkeypatch.setattr("alibi_viz.measure.task_accuracy.MAX_BATCH_TOKENS", 1)
-    assert accuracy(model, task, 9, samples=50, seed=3) == expected
-
-
-def test_accuracy_is_that_of_256_examples_of_seed_0_by_default():
-    task = TASKS["needle"]
-    model = lab.make_model(vocabulary=task.vocabulary, **SMALL)
-    assert accuracy(model, task, 9) == accuracy(model, task, 9, samples=256, seed=0)
+    assert accuracy(model, task, 9, samples=50) == expected
 
 
 def test_a_task_can_be_learned():
