@@ -9,6 +9,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -163,7 +164,22 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     if not isinstance(value, str):
         raise TypeError(message)
     if value not in choices:
-        raise ValueError(message)
+        raise ValueError(message + near_miss(value, choices))
+
+
+def near_miss(value: object, choices: Iterable[str]) -> str:
+    """The end of a message about a name that isn't one of these: the one that may be meant.
+
+    Empty if none is similar. Capitals don't count.
+
+    >>> from alibi_viz.arguments import near_miss
+    >>> near_miss("ALiBi", ["alibi", "rotary"])
+    "; did you mean 'alibi'?"
+    """
+    names = {choice.lower(): choice for choice in choices}
+    for similar in get_close_matches(str(value).lower(), names, n=1, cutoff=0.7):
+        return f"; did you mean {names[similar]!r}?"
+    return ""
 
 
 def check_instance(name: str, value: object, *classes: type) -> None:
@@ -187,7 +203,9 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for value in values:
         if value not in known:
-            raise ValueError(f"{name} must be among {', '.join(known)}, got {value!r}")
+            raise ValueError(
+                f"{name} must be among {', '.join(known)}, got {value!r}{near_miss(value, known)}"
+            )
 
 
 def as_list(name: str, values: object, items: str, kind: type | UnionType = object) -> list[Any]:

@@ -11,7 +11,7 @@ The names come from four packages:
 - train: training, races and sweeps, and the files they leave (`make_model`, `train`, `race`, `Run`,
   `sweep`, `compare`, `summary`, `read_results`)
 - measure: losses, questions and attention, and the table they are written to (`loss_by_length`,
-  `loss_by_position`, `length_curve`, `accuracy`, `continuations`, `window_table`, `QUESTIONS`)
+  `loss_by_position`, `length_curve`, `continuations`, `window_table`, `QUESTIONS`)
 - surgery: changing a trained model (`modify`)
 """
 
@@ -27,7 +27,6 @@ from alibi_viz.measure.length_curve import length_curve
 from alibi_viz.measure.losses import evaluation_lengths, loss_by_length, loss_by_position
 from alibi_viz.measure.questions import QUESTIONS, find_question
 from alibi_viz.measure.table import COLUMNS
-from alibi_viz.measure.task_accuracy import accuracy
 
 # Changing them
 from alibi_viz.surgery.modify import modify
@@ -47,7 +46,6 @@ __all__ = [
     "Run",
     "Text",
     "TrainingDiverged",
-    "accuracy",
     "compare",
     "continuations",
     "evaluation_lengths",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import alibi_viz as av
 from alibi_viz import check, figures, gallery, lab, lessons, models, study, widgets
+from alibi_viz.arguments import check_choice
 from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.measure.continuations import known_words
 from tests.custom_laws import root
@@ -155,7 +156,6 @@ VALUES = {
 VALUES_OF_FUNCTION = {
     ("PretrainedModel", "model"): BLOOM,
     ("SelfAttention", "position"): MODEL.transformer.position,
-    ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
     ("compare", "text"): None,
     ("curve_figure", "rows"): RESULTS.head(1),
     ("guess_choice", "answer"): "a",
@@ -373,3 +373,16 @@ def test_no_value_ends_in_an_error_from_inside(function, data):
     # Other errors come from code that trusts its arguments.
     with suppress(TypeError, ValueError, OSError):
         call_with(function, **values)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("ALiBi", "'alibi'"), ("alibl", "'alibi'"), ("Rotry", "'rotary'")]
+)
+def test_a_near_miss_of_a_name_is_suggested(name, hint):
+    with pytest.raises(ValueError, match=rf"got '{name}'; did you mean {hint}\?$"):
+        check_choice("method", name, ["alibi", "rotary"])
+
+
+def test_nothing_is_suggested_for_a_name_like_no_other():
+    with pytest.raises(ValueError, match=r"got 'xyz'$"):
+        check_choice("method", "xyz", ["alibi", "rotary"])

@@ -12,6 +12,7 @@ that one wouldn't show what it can find.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -41,8 +42,8 @@ class Task:
     # Inputs and targets from batch size, distance, length and generator: int64 [batch, length]
     make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
     overhead: int  # the length of the shortest example, minus its distance
-    vocabulary: int = MARK + 1
-    chance: float = 1 / SYMBOLS  # the accuracy of guessing
+    vocabulary: ClassVar[int] = MARK + 1  # of a model of any task
+    chance: ClassVar[float] = 1 / SYMBOLS  # the accuracy of guessing
 
     def min_length(self, distance: int) -> int:
         """The length of the shortest example with this distance."""

@@ -4,6 +4,7 @@ Each has a training part and a validation part.
 """
 
 import hashlib
+import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_tensor
 from alibi_viz.data.tales import Recall, write_tales
-from alibi_viz.data.yardsticks import losses_of_counting
 from alibi_viz.files import decode
 
 # Enough for every lesson. A file of 50 MB, opened by mistake, would freeze a notebook.
@@ -29,6 +29,14 @@ YOURS = "your text"
 # A text of your own is divided into stretches of at least so many bytes. The last tenth of each is
 # for validation.
 STRETCH = 160_000
+# Such as "words.txt": a single word with an ending.
+FILE_NAME = re.compile(r"\S{1,200}\.\w{1,5}")
+# `Text.yardsticks` adds so much to the count of every byte: without it, a byte that training never
+# had would cost infinitely many bits.
+SMOOTHING = 0.5
+# And so many pairs after every byte, divided like the letter frequencies. So what follows a rare
+# byte isn't guessed from one or two pairs alone (a Dirichlet prior, as in MacKay and Peto 1995).
+PRIOR_PAIRS = 5
 # `Text.repeats` looks up about so many pieces of so many bytes.
 MAX_PIECES = 512
 REPEAT = 64
@@ -118,12 +126,12 @@ class Text:
         - letter pairs: also knows how often each byte follows each other one
 
         They count in the training part. Their cross-entropy is that on the validation part, without
-        its first byte. Counts are smoothed, because a byte that training never had would cost
-        infinitely many bits: half is added to the count of each byte, and after each byte five
-        pairs are added, divided like the letter frequencies. NaN if the validation part has fewer
-        than two bytes.
+        its first byte. Counts are smoothed: half is added to the count of each byte, and after each
+        byte five pairs are added, divided like the letter frequencies. NaN if the validation part
+        has fewer than two bytes.
 
-        A trained model with a higher loss than these isn't ignorant: it is sure and wrong.
+        A model that knows nothing needs 8 bits. A trained model with a higher loss than these two
+        isn't ignorant: it is sure and wrong.
 
         >>> from alibi_viz import lab
         >>> for name, bits in lab.load_text().yardsticks.items():
@@ -131,7 +139,21 @@ class Text:
         letter frequencies: 4.49
         letter pairs: 3.29
         """
-        return losses_of_counting(self.train, self.validation)
+        counts = torch.bincount(self.train, minlength=256).double() + SMOOTHING
+        letters = counts / counts.sum()
+
+        # The number of each pair, below 65,536. There may be 20 million, so 4 bytes each must do.
+        pair = self.train[:-1].int() * 256 + self.train[1:]
+        counts = torch.bincount(pair, minlength=256**2).view(256, 256).double()
+        counts += PRIOR_PAIRS * letters
+        pairs = counts / counts.sum(1, keepdim=True)  # [byte before, byte]
+
+        before = self.validation[:-1].long()
+        predicted = self.validation[1:].long()
+        return {
+            "letter frequencies": float(-letters[predicted].log2().mean()),
+            "letter pairs": float(-pairs[before, predicted].log2().mean()),
+        }
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
@@ -148,8 +170,9 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
         content: the text itself, a string or bytes, or the `pathlib.Path` of a file. Bytes are
             UTF-8, or UTF-16 with a byte order mark. By default the built-in text.
 
-    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or in
-    another encoding, and OSError for a file that does not exist or cannot be read.
+    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB, in
+    another encoding or only the name of a file, and OSError for a file that does not exist or
+    cannot be read.
 
     >>> from alibi_viz import lab
     >>> lab.load_text()
@@ -176,7 +199,12 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
         _check_size(name, content.stat().st_size)
         data = content.read_bytes()
     elif isinstance(content, str):
-        data = content.encode("utf-8", "replace")  # an unpaired surrogate becomes "?"
+        if FILE_NAME.fullmatch(content):
+            raise ValueError(
+                f"a string must be the text itself, got {content!r}; if that is a file, give "
+                f"pathlib.Path({content!r})"
+            )
+        data = to_utf8(content, name)
     elif isinstance(content, bytes | bytearray | memoryview):
         data = bytes(content)
     else:
@@ -274,15 +302,36 @@ def find_built_in(fingerprint: str) -> Text | None:
     return tales if tales.fingerprint == fingerprint else None
 
 
+def to_utf8(content: str, name: str) -> bytes:
+    """The text in UTF-8. Raises ValueError, with the place, for half of a surrogate pair."""
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} cannot be encoded: {content[error.start]!r} at position {error.start:,} is "
+            "half of a surrogate pair"
+        ) from None
+
+
+def check_long_enough(text: Text, needed: int, purpose: str) -> None:
+    """Raise ValueError if the validation part has fewer than `needed` bytes.
+
+    `purpose` says in words what they are needed for, such as "to test at length 1,024".
+    """
+    if len(text.validation) < needed:
+        # A tenth of a text is for validation, or a bit less, see `_boundary`.
+        in_all = (needed + 3) * 100 // 9 + 1
+        raise ValueError(
+            f"{text.name} is too short {purpose}: its validation part has "
+            f"{len(text.validation):,} bytes and {needed:,} are needed; a text of your own with "
+            f"{in_all:,} bytes in all is long enough"
+        )
+
+
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models can be tested on sequences of `longest` bytes of the text."""
-    needed = longest + 2  # the byte that follows the longest sequence, and one to spare
-    if len(text.validation) < needed:
-        hint = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
-        raise ValueError(
-            f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {needed:,} are needed{hint}"
-        )
+    # The byte that follows the longest sequence, and one to spare
+    check_long_enough(text, longest + 2, f"to test at length {longest:,}")
     if text.repeats == 1:
         raise ValueError(
             f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also "

@@ -8,17 +8,18 @@ import math
 import os
 import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from reprlib import repr as short
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import regex
 import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_choice, check_instance
+from alibi_viz.data.text import to_utf8
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.biases import is_plain_alibi
@@ -56,40 +57,83 @@ class Reading:
     note: str  # a sentence on how the content, q . k / sqrt(d), was computed
 
 
-class AttentionSource(Protocol):
-    """Turns a text into queries and keys.
+class LayerInputs(NamedTuple):
+    """What the attention of each layer of a model receives from a text."""
 
-    Any object with this interface can be the source of an app.
+    tokens: list[str]  # those that were read
+    total: int  # number of tokens in the whole text
+    hidden: list[Tensor]  # [1, tokens, width], one for each layer, or content of the source
+
+
+class AttentionSource:
+    """Turns a text into queries and keys. A subclass defines `run` and `heads`.
+
+    A model runs once for all layers, and `reading` computes the queries and keys of one: those of
+    all layers together would need much memory.
+
+    Attributes:
+        contents: the names of what it offers, such as layers.
+        num_heads: its number of heads, or None if it can have any number.
+        is_slow: whether reading a text takes longer than typing a letter.
     """
 
-    contents: tuple[str, ...]  # names of the contents it offers, such as layers
-    num_heads: int | None  # its number of heads, or None if it can have any number
+    is_slow = True
+
+    def __init__(self, notes: Mapping[str, str], num_heads: int | None) -> None:
+        """`notes` has a sentence on each content, {name: how it is computed}."""
+        self.contents = tuple(notes)
+        self.num_heads = num_heads
+        self._notes = notes
+
+    def run(self, text: str, longest: int) -> LayerInputs:
+        """Read at most `longest` tokens, for all contents. Raises ValueError for an empty text."""
+        raise NotImplementedError
+
+    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and slopes of a layer, counted from 0, from what its attention receives."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def reading(self, inputs: LayerInputs, content: str, num_heads: int) -> Reading:
+        """The reading of one content.
+
+        Raises ValueError for unknown content, another number of heads, and queries or keys that
+        aren't finite.
+        """
+        check_choice("content", content, self.contents)
+        if self.num_heads is not None and num_heads != self.num_heads:
+            raise ValueError(
+                f"num_heads must be {self.num_heads}, as in the model, got {num_heads}"
+            )
+        layer = self.contents.index(content)
+        query, key, slopes = self.heads(layer, inputs.hidden[layer], num_heads)
+        if not bool((query.isfinite() & key.isfinite()).all()):
+            raise ValueError(
+                "the model's queries and keys must be finite: its training has diverged"
+            )
+        return Reading(
+            tokens=inputs.tokens,
+            query=query.float().cpu(),
+            key=key.float().cpu(),
+            slopes=slopes.float().cpu(),
+            total=inputs.total,
+            note=self._notes[content],
+        )
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        """Read at most `longest` tokens.
-
-        Raises ValueError for unknown content, another number of heads, or an empty text.
-        """
+        """Read one content of a text. Raises as `run` and `reading`."""
+        return self.reading(self.run(text, longest), content, num_heads)
 
 
-def check_reading(source: AttentionSource, content: str, num_heads: int) -> None:
-    """Raise ValueError for content or a number of heads that the source doesn't have."""
-    check_choice("content", content, source.contents)
-    if source.num_heads is not None and num_heads != source.num_heads:
-        raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
+def notes_on_layers(num_layers: int, model: str) -> dict[str, str]:
+    """The notes of a source that offers the layers of a model, which is named in words."""
+    return {
+        f"layer {layer}": f"Content comes from layer {layer} of {num_layers} of {model}."
+        for layer in range(1, num_layers + 1)
+    }
 
 
-# How each content of `Words` is computed
-_WORD_NOTES = {
-    "same word": (
-        f"Content is made up, the same in every head: {SAME_WORD} between equal words at any "
-        "distance, and a fixed random number around 0 between different words."
-    ),
-    "equal": "Content is 0 for every pair, so the weights show the bias alone.",
-}
-
-
-class Words:
+class Words(AttentionSource):
     """Words and punctuation marks, with made-up content.
 
     With "same word", each word has a random vector of its own, which is its query and its key. So
@@ -102,29 +146,29 @@ class Words:
     (['to', 'be', 'or', 'not'], 6)
     """
 
-    contents: tuple[str, ...] = tuple(_WORD_NOTES)
-    num_heads: int | None = None
+    is_slow = False
 
-    def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        check_reading(self, content, num_heads)
+    def __init__(self) -> None:
+        notes = {
+            "same word": (
+                f"Content is made up, the same in every head: {SAME_WORD} between equal words at "
+                "any distance, and a fixed random number around 0 between different words."
+            ),
+            "equal": "Content is 0 for every pair, so the weights show the bias alone.",
+        }
+        super().__init__(notes, num_heads=None)
+
+    def run(self, text: str, longest: int) -> LayerInputs:
         tokens = TOKEN.findall(text)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
-        total = len(tokens)
-        tokens = tokens[:longest]
+        read = tokens[:longest]
+        vectors = torch.tensor([[_vector(token) for token in read]], dtype=torch.float32)
+        return LayerInputs(read, len(tokens), [vectors, torch.zeros_like(vectors)])
 
-        vectors = torch.tensor([_vector(token) for token in tokens])
-        if content == "equal":
-            vectors = torch.zeros_like(vectors)
-        vectors = vectors.expand(1, num_heads, len(tokens), HEAD_DIM)
-        return Reading(
-            tokens=tokens,
-            query=vectors,
-            key=vectors,
-            slopes=alibi_slopes(num_heads),
-            total=total,
-            note=_WORD_NOTES[content],
-        )
+    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        vectors = hidden[:, None].expand(-1, num_heads, -1, -1)  # the same in every head
+        return vectors, vectors, alibi_slopes(num_heads)
 
 
 @lru_cache(8192)
@@ -139,84 +183,11 @@ def _vector(word: str) -> list[float]:
     return [value / scale for value in vector]
 
 
-class LayerInputs(NamedTuple):
-    """What the attention of each layer of a model receives from a text."""
-
-    tokens: list[str]  # those that were read
-    total: int  # number of tokens in the whole text
-    hidden: list[Tensor]  # [1, tokens, width], one for each layer
-
-
-class ModelSource:
-    """Base class of sources that run a model. A subclass defines `run` and `heads`.
-
-    The model runs once for all layers, and `reading` computes the queries and keys of one: those of
-    all layers together would need much memory.
-    """
-
-    name = "the model"
-
-    def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
-        self.model = model
-        self.num_heads = num_heads
-        self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
-
-    def run(self, text: str, longest: int) -> LayerInputs:
-        """Run the model once, on at most `longest` tokens."""
-        raise NotImplementedError
-
-    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and slopes of a layer, from what its attention receives."""
-        raise NotImplementedError
-
-    def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        check_reading(self, content, num_heads)
-        inputs = self.run(text, longest)
-        return self.reading(inputs, self.contents.index(content))
-
-    @torch.inference_mode()
-    def reading(self, inputs: LayerInputs, layer: int) -> Reading:
-        """The reading of one layer, counted from 0.
-
-        Raises ValueError if queries or keys aren't finite.
-        """
-        query, key, slopes = self.heads(layer, inputs.hidden[layer])
-        if not bool((query.isfinite() & key.isfinite()).all()):
-            raise ValueError(
-                "the model's queries and keys must be finite: its training has diverged"
-            )
-        return Reading(
-            tokens=inputs.tokens,
-            query=query.float().cpu(),
-            key=key.float().cpu(),
-            slopes=slopes.float().cpu(),
-            total=inputs.total,
-            note=f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}.",
-        )
-
-
-def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -> Iterator[Reading]:
-    """The reading of each content of a source, in order.
-
-    A model runs only once for all its layers.
-    """
-    if not isinstance(source, ModelSource):
-        for content in source.contents:
-            yield source.read(text, content, num_heads, longest)
-        return
-
-    inputs = source.run(text, longest)
-    for layer in range(len(source.contents)):
-        yield source.reading(inputs, layer)
-
-
-class ByteModel(ModelSource):
+class ByteModel(AttentionSource):
     """The bytes of a text, with queries and keys of a layer of a `LanguageModel`.
 
     Raises ValueError for a model whose position method isn't ALiBi, unchanged, and for an encoder.
     """
-
-    name = "the model as it is trained, whose tokens are bytes"
 
     def __init__(self, model: LanguageModel) -> None:
         position = model.transformer.position
@@ -228,10 +199,13 @@ class ByteModel(ModelSource):
             raise ValueError(
                 "the model must be a decoder, got an encoder, which sees later keys too"
             )
-        super().__init__(model, model.config.num_layers, model.config.num_heads)
+        described = "the model as it is trained, whose tokens are bytes"
+        notes = notes_on_layers(model.config.num_layers, described)
+        super().__init__(notes, model.config.num_heads)
+        self.model: Any = model
 
     def run(self, text: str, longest: int) -> LayerInputs:
-        data = text.encode("utf-8", "replace")
+        data = to_utf8(text, "text")
         if not data:
             raise ValueError("text must have at least one byte, got ''")
         read = list(data[:longest])
@@ -247,7 +221,7 @@ class ByteModel(ModelSource):
         tokens = [_visible(byte) for byte in read]
         return LayerInputs(tokens, len(data), hidden)
 
-    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
         attention = self.model.transformer.blocks[layer].attention
         query, key, _ = attention.heads(hidden)
         return query, key, attention.position.slopes
@@ -262,7 +236,7 @@ def _visible(byte: int) -> str:
     return f"{byte:02x}"
 
 
-class PretrainedModel(ModelSource):
+class PretrainedModel(AttentionSource):
     """The tokens of a text, with queries and keys of a layer of a model of transformers.
 
     The model is BLOOM, MPT or Falcon, with ALiBi. For `widgets.AttentionExplorer`, give the name of
@@ -276,8 +250,6 @@ class PretrainedModel(ModelSource):
     ValueError for another family of models, or one without ALiBi.
     """
 
-    name = "a pretrained model"
-
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
         family = family_of(model)
         layers = family.layers(model)
@@ -285,7 +257,9 @@ class PretrainedModel(ModelSource):
             raise ValueError(
                 "the model must be unchanged, without hooks such as those of lab.modify"
             )
-        super().__init__(model, len(layers), len(family.slopes(layers[0])))
+        notes = notes_on_layers(len(layers), "a pretrained model")
+        super().__init__(notes, len(family.slopes(layers[0])))
+        self.model: Any = model
         self.tokenizer = tokenizer
 
     @classmethod
@@ -320,7 +294,7 @@ class PretrainedModel(ModelSource):
         tokens = [self._token(token_id) for token_id in read]
         return LayerInputs(tokens, len(ids), hidden)
 
-    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
         family = family_of(self.model)
         attention = family.layers(self.model)[layer]
         query, key, _ = family.project(attention, hidden)
@@ -353,7 +327,7 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
         if " " not in source or os.path.isdir(source):  # pathlib raises for a long text
             return PretrainedModel.from_pretrained(source)
         hint = "; pass a text as text="
-    elif hasattr(source, "read"):
+    elif isinstance(source, AttentionSource):
         return source
     elif hasattr(source, "config"):
         hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"

@@ -13,15 +13,15 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
-from alibi_viz.data.text import Text
-from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source, readings
+from alibi_viz.data.text import Text, check_long_enough
+from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
 
 # Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
 # on it.
-_TRACED = 2**23
+TRACED_WEIGHTS = 2**23
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,7 @@ def attention_stats(
     check_positive_integers(
         length=length, trained=trained, windows=windows, queries=queries, spacing=spacing
     )
-    if windows * spacing > len(text.validation):
-        has = f"the validation part of {text.name} has {len(text.validation):,}"
-        raise ValueError(
-            f"{windows} sequences of {spacing} bytes need {windows * spacing:,}; {has}"
-        )
+    check_long_enough(text, windows * spacing, f"for {windows} sequences of {spacing:,} bytes")
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
 
@@ -104,8 +100,9 @@ def attention_stats(
         for batch in tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
             model(batch, last=queries)
 
+    # [layers, 3, heads]
     means = [torch.cat(stats[layer :: len(layers)]).mean(0) for layer in range(len(layers))]
-    return _as_attention_stats(torch.stack(means))
+    return AttentionStats(*torch.stack(means).unbind(1))
 
 
 def pretrained_stats(
@@ -137,7 +134,7 @@ def pretrained_stats(
 
     with hooked(family.layers(model), measure), evaluating(model):
         base_model(model)(input_ids, use_cache=False)
-    return _as_attention_stats(torch.stack(stats).cpu().mean(1))
+    return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
@@ -153,12 +150,6 @@ def weight_stats(weights: Tensor, trained: int) -> Tensor:
     beyond = (weights * (distance >= trained)).sum(-1)
     denominator_bits = -weights.amax(-1).log2()
     return torch.stack((mean_distance, beyond, denominator_bits), dim=1).mean(-1)
-
-
-def _as_attention_stats(means: Tensor) -> AttentionStats:
-    """From the means of `weight_stats` in each layer, [layers, 3, heads]."""
-    distance, beyond, denominator_bits = means.unbind(1)
-    return AttentionStats(distance, beyond, denominator_bits)
 
 
 def window_table(
@@ -196,11 +187,10 @@ def window_table(
     if source.num_heads is not None:
         num_heads = source.num_heads
 
+    inputs = source.run(text, longest)
     tables = []
-    # One reading at a time: those of a large model need much memory.
-    all_readings = readings(source, text, num_heads, longest)
-    for content, reading in zip(source.contents, all_readings, strict=True):
-        table = head_spans(reading)
+    for content in source.contents:
+        table = head_spans(source.reading(inputs, content, num_heads))
         table.insert(0, "content", content)
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
@@ -217,7 +207,7 @@ def head_spans(reading: Reading) -> pd.DataFrame:
     left_out = [share_left_out(inputs, (bound,)) for bound in bounds]
 
     needed = [0] * num_heads
-    queries_at_once = max(1, _TRACED // (num_heads * length))
+    queries_at_once = max(1, TRACED_WEIGHTS // (num_heads * length))
     for start in range(0, length, queries_at_once):
         end = start + queries_at_once
         trace = attention_trace(query[:, :, start:end], key[:, :, :end], inputs.slopes)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from alibi_viz import arguments
-from alibi_viz.data.text import Text
+from alibi_viz.data.text import Text, check_long_enough
 from alibi_viz.measure.losses import evaluating
 from alibi_viz.models import LanguageModel
 
@@ -64,12 +64,8 @@ def continuations(
         end = length
 
     prompt_length = length // 2
+    check_long_enough(text, prompt_length, f"for a prompt of {prompt_length:,} bytes")
     prompt = text.validation[:prompt_length]
-    if len(prompt) < prompt_length:
-        raise ValueError(
-            f"{text.name} is too short for a prompt of {prompt_length:,} bytes: its validation "
-            f"part has {len(prompt):,}"
-        )
 
     with evaluating(model) as device:
         prompts = prompt.long().to(device).expand(CONTINUATIONS, -1)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_integer, check_positive_integers, positive_integers
 from alibi_viz.data.text import Text, load_text, read_text
 from alibi_viz.measure.losses import evaluating, target_losses
-from alibi_viz.measure.questions import SLIDING_WINDOWS
+from alibi_viz.measure.questions import find_question
 from alibi_viz.measure.table import AS_TRAINED, results_table
 from alibi_viz.models.pretrained import longest_context, token_ids
 from alibi_viz.surgery.modify import changes_of
@@ -84,7 +84,11 @@ def length_curve(
         raise ValueError(f"stride must be at most the shortest length, {shortest}, got {stride}")
 
     source, data = evaluated_bytes(text)
-    cut = _start_of_targets(data, targets)
+    # The targets start up to 3 bytes earlier, with a whole character.
+    cut = max(0, len(data) - targets)
+    while cut and data[cut] & 0xC0 == 0x80:
+        cut -= 1
+
     context = encode(model, tokenizer, data[:cut])
     predicted = encode(model, tokenizer, data[cut:])
     predicted_bytes = len(data) - cut
@@ -92,13 +96,10 @@ def length_curve(
     limit = longest_context(model) or math.inf
     longest = max((length for length in lengths if length <= limit), default=0)
     if not cut or len(context) < longest:
-        hint = ""
-        if isinstance(text, str):
-            hint = "; a string is the text itself, for a file give a pathlib.Path"
         raise ValueError(
             f"the text is too short: sequences of {longest:,} tokens are needed before the "
             f"{targets:,} bytes to predict, and {source.name} has {len(context):,} there; choose "
-            f"shorter lengths or fewer targets{hint}"
+            "shorter lengths or fewer targets"
         )
 
     tokens = torch.cat((context, predicted))
@@ -108,6 +109,7 @@ def length_curve(
     changes = [str(change) for change in changes_of(model)]
     label = ", ".join([name, *filter(None, changes)])
 
+    question = find_question("sliding windows")
     rows = []
     for length in lengths:
         value = math.nan
@@ -125,10 +127,10 @@ def length_curve(
                 "seed": 0,
                 "length": trained,
                 "step": 0,
-                "question": SLIDING_WINDOWS.name,
+                "question": question.name,
                 "x": length,
                 "value": value,
-                "unit": SLIDING_WINDOWS.unit,
+                "unit": question.unit,
                 "count": predicted_bytes,
                 "text": source.fingerprint,
             }
@@ -147,14 +149,6 @@ def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes
         return text, text.validation.numpy().tobytes()
     _, data = read_text(text)
     return load_text(text), data
-
-
-def _start_of_targets(data: bytes, targets: int) -> int:
-    """Where the last `targets` bytes start, or up to 3 bytes earlier, with a whole character."""
-    start = max(0, len(data) - targets)
-    while start and data[start] & 0xC0 == 0x80:  # inside a character
-        start -= 1
-    return start
 
 
 def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
@@ -178,12 +172,6 @@ def _bits_of_last(
     # The first sequence has `length` tokens and a target after each; the others add `stride` more.
     tokens_needed = length + 1 + (sequences_needed - 1) * stride
     sequences = tokens[-tokens_needed:].unfold(0, length + 1, stride)
-    # The first sequence may predict more than is asked.
-    return _bits(model, sequences, stride)[-count:]
-
-
-def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
-    """Bits for the last `stride` tokens of each sequence, float64 [count * stride]."""
 
     def logits(tokens: Tensor) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
@@ -198,7 +186,7 @@ def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
         bits = nats.flatten().double() / math.log(2)
     if not bool(bits.isfinite().all()):
         raise ValueError(
-            f"the model returns NaN or infinite losses in sequences of {sequences.shape[1] - 1:,} "
-            "tokens"
+            f"the model returns NaN or infinite losses in sequences of {length:,} tokens"
         )
-    return bits
+    # The first sequence may predict more than is asked.
+    return bits[-count:]

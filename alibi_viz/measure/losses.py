@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import arguments
-from alibi_viz.data.text import Text
+from alibi_viz.data.text import Text, check_long_enough
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.pretrained import evaluation_mode
 
@@ -68,31 +68,25 @@ def shared_losses(
     arguments.check_instance("text", text, Text)
     arguments.check_positive_integers(targets=targets)
 
+    longest = max(lengths)
+    if targets < longest:
+        raise ValueError(f"targets must be at least the longest length, {longest}, got {targets}")
     # The first byte has no context, so it is no target.
-    available = max(0, min(targets, len(text.validation) - 1))
-    if max(lengths) > available:
-        raise ValueError(
-            f"length {max(lengths)} is too long: {text.name} has {len(text.validation):,} bytes of "
-            f"validation text and {targets:,} targets were requested, so sequences of at most "
-            f"{available} fit"
-        )
+    check_long_enough(text, longest + 1, f"to test at length {longest:,}")
+    available = min(targets, len(text.validation) - 1)
 
-    shared = _number_of_shared_targets(available, lengths)
+    # Whole sequences of every length, or if the text is too short for that, of the worst of them.
+    multiple = math.lcm(*lengths)
+    shared = available // multiple * multiple
+    if shared == 0:
+        shared = min(available // length * length for length in lengths)
+
     for length in lengths:
         # The last sequence may reach beyond the shared targets.
         end = math.ceil(shared / length) * length
         sequences = text.validation[: end + 1].unfold(0, length + 1, length)
         bits = sequence_losses(model, sequences).flatten()
         yield length, bits[:shared]
-
-
-def _number_of_shared_targets(available: int, lengths: list[int]) -> int:
-    """How many of the available targets are predicted at every length."""
-    multiple = math.lcm(*lengths)
-    shared = available // multiple * multiple  # whole sequences of every length
-    if shared == 0:  # the text is too short for that
-        shared = min(available // length * length for length in lengths)
-    return shared
 
 
 def check_decoder(model: LanguageModel) -> None:
@@ -146,7 +140,7 @@ def sequence_losses(model: LanguageModel, sequences: Tensor, last: int | None = 
     if last is None:
         last = context
     if not model.is_defined_at(context):
-        return torch.full((len(sequences), last), math.nan, device="cpu")
+        return torch.full((len(sequences), last), math.nan, dtype=torch.float32, device="cpu")
 
     with evaluating(model) as device:
         nats = target_losses(partial(model, last=last), sequences.to(device), last)

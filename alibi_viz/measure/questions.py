@@ -1,14 +1,19 @@
 """The questions that the lab asks of trained models, and how each is measured.
 
-`questions.toml` describes them in words, `_MEASURES` says which function answers which. A question
-that is added to `QUESTIONS` is measured by sweeps, and shown by apps and the
-command line.
+To add a question, write
+
+1. a function that answers it, like those below,
+2. its line in `QUESTIONS`, at the end of this file,
+3. its words in `questions.toml`: what is measured, in which unit, and the titles of its figure.
+
+Then sweeps and the study measure it. Each answer is a row of the table of results, which apps,
+figures and the command line show like the rows of any other question.
 """
 
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import pairwise
 from statistics import fmean
@@ -22,8 +27,7 @@ from alibi_viz.arguments import check_choice
 from alibi_viz.data.tales import LONGEST, SHORTEST, retell
 from alibi_viz.data.tasks import TASKS, Task
 from alibi_viz.data.text import Text
-from alibi_viz.measure import sentences as say
-from alibi_viz.measure.attention_statistics import AttentionStats, attention_stats
+from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.measure.losses import (
     TARGETS,
     evaluation_lengths,
@@ -31,15 +35,15 @@ from alibi_viz.measure.losses import (
     sequence_losses,
     shared_losses,
 )
-from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Axes, Row, Scale
+from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Axes, Row
 from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel
 
-# The answers to a question: (position on the axis, value, number of samples). The functions below
-# give them for a trained model, the text or task, the training length L, and how many times that to
-# test up to. A value may be a list, the means of equal blocks of the held-out text, and is NaN
-# where the model is not defined.
-Measured = Iterator[tuple[int, Any, int]]
+# What the functions below give, for a trained model, the text or task, the training length L, and
+# how many times that to test up to: (position on the axis, value, number of samples). A value may
+# be a list, the means of equal blocks of the held-out text, and is NaN where the model is not
+# defined.
+Answers = Iterator[tuple[int, Any, int]]
 
 # The most blocks of the held-out text, whose differences tell how sure the mean loss is.
 BLOCKS = 16
@@ -67,7 +71,7 @@ SAMPLES = 512
 
 def _loss_on_longer_sequences(
     model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS
-) -> Measured:
+) -> Answers:
     """The loss on sequences of L, 2L, 4L, ... bytes.
 
     Each value is a list: the means of equal blocks of the text, which are the same at all lengths.
@@ -81,7 +85,7 @@ def _loss_on_longer_sequences(
         yield tested, means.tolist(), len(bits)
 
 
-def _loss_by_position(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+def _loss_by_position(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:
     """The mean loss in bins of positions in sequences of the greatest length.
 
     The bins widen, because single positions are noisy. One of them ends at the training length.
@@ -104,7 +108,7 @@ def _loss_by_position(model: LanguageModel, text: Text, length: int, longest: in
         yield center, mean, (end - first) * sequences
 
 
-def _loss_on_same_targets(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+def _loss_on_same_targets(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:
     """The loss on one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it.
 
     They are passages spread evenly over the held-out text. Each value is a list: the means of equal
@@ -126,7 +130,7 @@ def _loss_on_same_targets(model: LanguageModel, text: Text, length: int, longest
         yield context, bits.view(blocks, -1).double().mean(1).tolist(), bits.numel()
 
 
-def _memory_of_names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+def _memory_of_names(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:
     """What names are worth, in bins of the distance at which they were last told.
 
     Only for tales: other texts don't record what they recall. Up to the distance L, no sequence is
@@ -177,44 +181,36 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
 
     sizes = torch.tensor((facts["stop"] - facts["start"]).to_list(), device="cpu")
     longest = int(sizes.max())
-    bits_without_memory = sequence_losses(model, _stacked(retold), last=longest)
-    bits_with_memory = sequence_losses(model, _stacked(told), last=longest)
+
+    def bits_of_last(sequences: list[bytes]) -> Tensor:
+        as_lists = [list(sequence) for sequence in sequences]
+        stacked = torch.tensor(as_lists, dtype=torch.uint8, device="cpu")
+        return sequence_losses(model, stacked, last=longest)
 
     # The last bytes of a sequence are those of its fact, which may be shorter than the longest.
     is_fact = torch.arange(longest, device="cpu") >= longest - sizes[:, None]
-    return (bits_without_memory - bits_with_memory).where(is_fact, 0).sum(1)
+    return (bits_of_last(retold) - bits_of_last(told)).where(is_fact, 0).sum(1)
 
 
-def _stacked(sequences: list[bytes]) -> Tensor:
-    """Sequences of equal length as a tensor, uint8 [count, length]."""
-    data = bytearray(b"".join(sequences))
-    return torch.frombuffer(data, dtype=torch.uint8).view(len(sequences), -1)
-
-
-def _attention_beyond(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+def _attention_beyond(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:
     """The share of attention at least L back, in sequences of L, 2L, 4L, ... bytes."""
-    for tested, stats, count in _attention_by_length(model, text, length, longest):
-        yield tested, math.nan if stats is None else float(stats.beyond.mean()), count
+    return _attention("beyond", model, text, length, longest)
 
 
-def _softmax_denominator(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+def _softmax_denominator(model: LanguageModel, text: Text, length: int, longest: int) -> Answers:
     """The denominator of the softmax in bits, in sequences of L, 2L, 4L, ... bytes."""
-    for tested, stats, count in _attention_by_length(model, text, length, longest):
-        yield tested, math.nan if stats is None else float(stats.denominator_bits.mean()), count
+    return _attention("denominator_bits", model, text, length, longest)
 
 
-def _attention_by_length(
-    model: LanguageModel, text: Text, length: int, longest: int
-) -> Iterator[tuple[int, AttentionStats | None, int]]:
-    """Statistics of the same queries in sequences of L, 2L, 4L, ... bytes.
-
-    Yields each length, its statistics, None where the model isn't defined, and how many queries.
-    """
+def _attention(
+    statistic: str, model: LanguageModel, text: Text, length: int, longest: int
+) -> Answers:
+    """The mean of a field of `AttentionStats`, of the same queries at each length."""
     lengths = evaluation_lengths(length, longest)
     sequences = min(SEQUENCES, len(text.validation) // lengths[-1])
     queries = min(QUERIES, length)
     for tested in lengths:
-        stats = None
+        mean = math.nan
         if model.is_defined_at(tested):
             stats = attention_stats(
                 model,
@@ -225,99 +221,75 @@ def _attention_by_length(
                 queries=queries,
                 spacing=lengths[-1],
             )
-        yield tested, stats, sequences * queries
+            mean = float(getattr(stats, statistic).mean())
+        yield tested, mean, sequences * queries
 
 
-def _task_accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
+def _task_accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Answers:
     """The share of correct answers in examples of L, 2L, 4L, ... tokens."""
     for tested in evaluation_lengths(length, longest):
         yield tested, accuracy(model, task, tested, samples=SAMPLES), SAMPLES
 
 
-def _measured_elsewhere(*_: Any) -> Measured:
-    """No answers: they come from a race or from `lab.length_curve`."""
-    return iter(())
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """One question about trained models."""
 
     name: str
+    # None if the answers come from elsewhere: for "gap" from a race, which tests its models at both
+    # lengths anyway, and for "sliding windows" from `lab.length_curve`
+    measure: Callable[..., Answers] | None = None
     summary: str  # what is measured, in one sentence
-    title: str
-    x_title: str
-    point: str  # a point in words, such as "sequences of {x} bytes"
-    measure: Callable[..., Measured]
-    scale: Scale
-    # Sentences on the rows of one variant
-    tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends
+    figure: Axes  # of its figure, whatever the values
     note: str = ""  # a sentence on how to read the values
-    log: bool = True  # whether the horizontal axis is one of tokens
     # Whether the values are losses per byte, which can be compared with the yardsticks of a text
     is_loss: bool = False
-    task: str = "text"  # what the models are trained on
     # How models may be changed before they are measured: "as trained", or `VARIANTS` in surgery
-    variants: tuple[str, ...] = (AS_TRAINED,)
-    # Whether a race answers it at each checkpoint, instead of measuring trained models
-    while_training: bool = False
-    in_race: bool = True  # whether LengthLab offers it
+    variants: Sequence[str] = (AS_TRAINED,)
 
     @property
     def unit(self) -> str:
         """The unit of the values."""
-        return self.scale.unit
+        return self.figure.unit
+
+    @property
+    def task(self) -> str:
+        """What the models are trained on: "text", or the task that has the name of the question."""
+        return self.name if self.name in TASKS else "text"
 
     def at(self, x: int) -> str:
         """A point in words."""
-        return self.point.format(x=f"{x:,}")
+        return self.figure.point.format(x=f"{x:,}")
 
     def row(self, trained: Row, x: int, value: float | list[float], count: int) -> Row:
         """The row of an answer, measured after the training step of the row `trained`.
 
         If the answer is a list of means of blocks, its mean is the value, and the row has "blocks".
         """
-        row = {name: trained[name] for name in COLUMNS}
-        row["question"] = self.name
-        row["unit"] = self.unit
-        row["x"] = x
-        row["count"] = count
+        answer = {
+            "question": self.name,
+            "unit": self.unit,
+            "x": x,
+            "value": fmean(value) if isinstance(value, list) else value,
+            "count": count,
+        }
         if isinstance(value, list):
-            row["value"] = fmean(value)
-            row["blocks"] = value
-        else:
-            row["value"] = value
-        return row
-
-    def findings(self, rows: pd.DataFrame) -> list[str]:
-        """Sentences on rows of this question and one variant."""
-        sentences = []
-        if not rows.empty:
-            sentences += self.tell(self, rows)
-            sentences += say.undefined(self, rows)
-        if self.note:
-            sentences.append(self.note)
-        return sentences
+            answer["blocks"] = value
+        return {name: trained[name] for name in COLUMNS} | answer
 
     def axes(self, length: int, xs: Sequence[int] = (), text: Text | None = None) -> Axes:
         """The axes of its figure, for values at `xs`.
 
         If the values are losses, they have the yardsticks of the text, unless that is unknown.
         """
-        words: dict[str, Any] = {
-            "title": self.title,
-            "x_title": self.x_title,
-            "point": self.point,
-        }
-        scale = asdict(self.scale)
-        if not self.log:
-            return Axes(**words, **scale, ticks=_step_ticks(max(xs, default=1)), log=False)
-
-        ticks = _length_ticks(length, xs or evaluation_lengths(length))
-        chance = TASKS[self.task].chance if self.task in TASKS else None
-        yardsticks = text.yardsticks if self.is_loss and text is not None else {}
-        return Axes(
-            **words, **scale, ticks=ticks, length=length, chance=chance, yardsticks=yardsticks
+        if not self.figure.log:
+            return replace(self.figure, ticks=_step_ticks(max(xs, default=1)))
+        return replace(
+            self.figure,
+            ticks=_length_ticks(length, xs or evaluation_lengths(length)),
+            length=length,
+            chance=TASKS[self.task].chance if self.task in TASKS else None,
+            yardsticks=text.yardsticks if self.is_loss and text is not None else {},
         )
 
 
@@ -344,72 +316,38 @@ def _length_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:
     return ticks
 
 
-# How each question of `questions.toml` is measured.
-_MEASURES: dict[str, Callable[..., Measured]] = {
-    "longer sequences": _loss_on_longer_sequences,
-    "gap": _measured_elsewhere,  # by a race, from two answers to "longer sequences"
-    "by position": _loss_by_position,
-    "same targets": _loss_on_same_targets,
-    "names": _memory_of_names,
-    "attention beyond L": _attention_beyond,
-    "softmax denominator": _softmax_denominator,
-    "needle": _task_accuracy,
-    "induction": _task_accuracy,
-    "sliding windows": _measured_elsewhere,  # by `lab.length_curve`, for models of transformers
-}
-
-# What the field `tell` of `questions.toml` stands for.
-_SENTENCES = {
-    "ends": say.ends,
-    "losses": say.losses,
-    "gaps": say.gaps,
-    "answers": say.answers,
-}
+_WORDS = tomllib.loads((files("alibi_viz.measure") / "questions.toml").read_text(encoding="utf-8"))
 
 
-def _load(
-    name: str,
-    scale: dict[str, Any],
-    tell: str = "ends",
-    variants: Sequence[str] = (),
-    **fields: Any,
-) -> Question:
-    """A question as `questions.toml` describes it."""
-    if "limits" in scale:
-        scale = scale | {"limits": tuple(scale["limits"])}
-    return Question(
-        name,
-        measure=_MEASURES[name],
-        scale=Scale(**scale),
-        tell=_SENTENCES[tell],
-        variants=(AS_TRAINED, *variants),
-        **fields,
-    )
+def _question(name: str, measure: Callable[..., Answers] | None) -> Question:
+    """A question in the words of `questions.toml`."""
+    words = _WORDS[name]
+    return Question(**words | {"name": name, "measure": measure, "figure": Axes(**words["figure"])})
 
 
-_DESCRIPTIONS = tomllib.loads(
-    (files("alibi_viz.measure") / "questions.toml").read_text(encoding="utf-8")
-)
-# The question of `lab.length_curve`, which no race and no sweep asks.
-SLIDING_WINDOWS = _load("sliding windows", **_DESCRIPTIONS["sliding windows"])
-# All others, in the order in which apps show them.
+# In the order in which apps show them. The first of a task is asked while models train.
 QUESTIONS = [
-    _load(name, **description)
-    for name, description in _DESCRIPTIONS.items()
-    if name != SLIDING_WINDOWS.name
+    _question("longer sequences", _loss_on_longer_sequences),
+    _question("gap", None),
+    _question("by position", _loss_by_position),
+    _question("same targets", _loss_on_same_targets),
+    _question("names", _memory_of_names),
+    _question("attention beyond L", _attention_beyond),
+    _question("softmax denominator", _softmax_denominator),
+    _question("needle", _task_accuracy),
+    _question("induction", _task_accuracy),
+    _question("sliding windows", None),
 ]
 
 
 def find_question(name: str) -> Question:
-    """The question of that name, one of `QUESTIONS` or "sliding windows".
-
-    Raises ValueError for an unknown name.
+    """The question of that name, one of `QUESTIONS`. Raises ValueError for an unknown name.
 
     >>> from alibi_viz import lab
     >>> lab.find_question("gap").unit
     'bits per byte'
     """
-    questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
+    questions = {question.name: question for question in QUESTIONS}
     check_choice("question", name, questions)
     return questions[name]
 

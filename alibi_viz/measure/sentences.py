@@ -1,14 +1,16 @@
-"""Sentences about the rows of one question and one variant: what holds in every seed."""
+"""Sentences about the rows of one question and one variant: what holds in every seed.
+
+Each is one sentence, because captions have at most two.
+"""
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 import pandas as pd
 
 from alibi_viz.formatting import format_fixed, true_minus
+from alibi_viz.measure.questions import Question
 
 # All in bits per byte. A method whose loss rises by no more than this beyond its training length
 # holds, and one whose loss rises by at least that fails; in between it degrades.
@@ -21,6 +23,31 @@ BY_HEART = 1.0
 TIE = 0.02
 # Share of answers: a task counts as solved at this accuracy.
 SOLVED = 0.9
+
+
+def findings(question: Question, rows: pd.DataFrame, up_to: str = "") -> list[str]:
+    """What rows of this question and one variant say.
+
+    `up_to` is the length of the longest sequences in words, if the sentences should give it.
+    """
+    told = []
+    if not rows.empty:
+        # Positions inside a sequence are no lengths at which a method could hold.
+        if question.is_loss and question.name != "by position":
+            told += outcome_sentences(rises(rows), up_to)
+            for x in dict.fromkeys([rows["x"].max(), rows["x"].min()]):
+                told += best_at(question, rows, x)
+        elif question.task != "text":
+            told.append(solved(rows))
+            # Two standard errors of a share of so many answers, at most
+            noise = 1 / math.sqrt(rows["count"].min())
+            told += best_at(question, rows, rows["x"].max(), tie=max(TIE, noise))
+        else:
+            told += ends(question, rows)
+        told += undefined(question, rows)
+    if question.note:
+        told.append(question.note)
+    return told
 
 
 def every_seed(
@@ -68,42 +95,48 @@ def outcome(rises: Sequence[float]) -> str:
     """
     if not rises or not all(math.isfinite(rise) for rise in rises):
         return "undefined"
-    outcomes_of_seeds = {_outcome_of_seed(rise) for rise in rises}
-    return outcomes_of_seeds.pop() if len(outcomes_of_seeds) == 1 else "mixed"
-
-
-def _outcome_of_seed(rise: float) -> str:
-    if rise <= MAX_RISE_HOLDING:
+    if all(rise <= MAX_RISE_HOLDING for rise in rises):
         return "holds"
-    if rise >= MIN_RISE_FAILING:
+    if all(rise >= MIN_RISE_FAILING for rise in rises):
         return "fails"
-    return "degrades"
+    if all(MAX_RISE_HOLDING < rise < MIN_RISE_FAILING for rise in rises):
+        return "degrades"
+    return "mixed"
 
 
-def outcomes(rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True) -> list[str]:
-    """Clauses on which methods hold, degrade and fail, from the rises of each.
+def outcome_sentences(rises: Mapping[str, Sequence[float]], up_to: str = "") -> list[str]:
+    """Which labels hold, degrade and fail, and on which the seeds disagree.
 
-    For a method that holds, we quote the rise of its worst seed, as in "alibi holds (+0.01 at
-    most)", or without `worst_seed` the mean of its seeds. For others, we always quote the mean.
+    For what holds we quote the rise of its worst seed, as in "alibi holds (+0.01 at most)", and for
+    all else the mean. `up_to` is the length of the longest sequences in words.
     """
     clauses = []
-    for singular, plural in (("holds", "hold"), ("degrades", "degrade"), ("fails", "fail")):
-        labels = [label for label, by_seed in rises.items() if outcome(by_seed) == singular]
-        methods = []
+    for verb, plural in (("holds", "hold"), ("degrades", "degrade"), ("fails", "fail")):
+        labels = [label for label, by_seed in rises.items() if outcome(by_seed) == verb]
+        told = []
         for label in labels:
-            if singular == "holds" and worst_seed:
-                rise = f"{format_fixed(max(rises[label]), 2, plus=True)} at most"
+            if verb == "holds":
+                told.append(f"({format_fixed(max(rises[label]), 2, plus=True)} at most)")
             else:
-                rise = format_fixed(fmean(rises[label]), 2, plus=True)
-            methods.append((quoted(label), rise))
+                told.append(f"({format_fixed(fmean(rises[label]), 2, plus=True)})")
 
-        if len(methods) == 1:
-            label, rise = methods[0]
-            clauses.append(f"{label} {singular} ({rise})")
-        elif methods:
-            subjects = [f"{label} ({rise})" for label, rise in methods]
+        if len(labels) == 1:
+            clauses.append(f"{quoted(labels[0])} {verb} {told[0]}")
+        elif labels:
+            subjects = [f"{quoted(label)} {rise}" for label, rise in zip(labels, told, strict=True)]
             clauses.append(f"{join(subjects)} {plural}")
-    return clauses
+
+    sentences = []
+    if clauses:
+        seeds = "in every seed " if any(len(by_seed) > 1 for by_seed in rises.values()) else ""
+        if up_to:
+            sentences.append(f"Up to {up_to}, {seeds}{'; '.join(clauses)}, in bits per byte.")
+        else:
+            sentences.append(f"{seeds.capitalize()}{'; '.join(clauses)}.")
+    mixed = [quoted(label) for label, by_seed in rises.items() if outcome(by_seed) == "mixed"]
+    if mixed:
+        sentences.append(f"The seeds disagree about {join(mixed)}.")
+    return sentences
 
 
 def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
@@ -138,13 +171,11 @@ def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
     ]
 
 
-def best_at(
-    rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True, tie: float = TIE
-) -> list[str]:
+def best_at(question: Question, rows: pd.DataFrame, x: int, tie: float = TIE) -> list[str]:
     """A sentence on which labels are best at x, or within `tie` of the best, in every seed.
 
-    `where` begins the sentence. `lowest` says whether the lowest value is the best, as for losses,
-    or the highest. Nothing is said about fewer than two labels.
+    The lowest loss is the best, and the highest of all other values. Nothing is said about fewer
+    than two labels.
     """
     at_x = rows[rows["x"] == x].set_index(["seed", "label"])["value"]
     values = at_x.unstack("label", sort=False)  # a row per seed, a column per label
@@ -152,57 +183,25 @@ def best_at(
     values = values.dropna()  # seeds that some label lacks
     if len(values.columns) < 2 or values.empty:
         return []
-    if not lowest:
-        values = -values
 
-    best = values.min(axis="columns")  # in each seed
-    is_leader = values.le(best + tie, axis="index").all()
-    leaders = [quoted(label) for label in values.columns[is_leader]]
-    best_leader = values.loc[:, is_leader].min(axis="columns")
-    # Whether another label, which doesn't lead in every seed, is better in one of them.
-    is_behind = bool((best_leader > best).any())
+    losses = values if question.is_loss else -values
+    best = losses.min(axis="columns")  # in each seed
+    leaders = losses.loc[:, losses.le(best + tie, axis="index").all()]
+    is_behind = leaders.gt(best, axis="index").any(axis=None)  # one of them, in one of the seeds
 
+    names = join([quoted(label) for label in leaders.columns]) or "no method"
+    verb = "are" if len(leaders.columns) > 1 else "is"
     number_of_seeds = rows["seed"].nunique()
     if len(values) < number_of_seeds:
         seeds = f" in the seeds that all have ({len(values)} of {number_of_seeds})"
-    elif number_of_seeds > 1:
-        seeds = " in every seed"
     else:
-        seeds = ""
-
-    if len(leaders) == len(values.columns):
-        return [f"{where} all are within {tie:.2g} of the best{seeds}."]
-    if not leaders:
-        return [f"{where} no method is best{seeds}."]
-    if len(leaders) == 1:
-        unless_behind = f", or within {tie:.2g} of the best" if is_behind else ""
-        return [f"{where} {leaders[0]} is best{seeds}{unless_behind}."]
-    if is_behind:
-        return [f"{where} {join(leaders)} are within {tie:.2g} of the best{seeds}."]
-    return [f"{where} {join(leaders)} are best{seeds}, within {tie:.2g} of each other."]
-
-
-# What a `Question` (whose module imports this one) says about its rows, of which there are some.
-# The names of these functions are used in questions.toml.
-
-
-def losses(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Which methods hold with length, and which are best on the longest and shortest sequences."""
-    return outcome_sentences(rises(rows)) + best_at_both_ends(question, rows)
-
-
-def best_at_both_ends(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Which labels are best at the largest x, and at the smallest."""
-    longest = rows["x"].max()
-    shortest = rows["x"].min()
-    told = best_at(rows, longest, f"With {question.at(longest)}")
-    if shortest != longest:
-        told += best_at(rows, shortest, f"With {question.at(shortest)}")
-    return told
+        seeds = " in every seed" if number_of_seeds > 1 else ""
+    unless_behind = f", or within {tie:.2g} of the best" if is_behind else ""
+    return [f"With {question.at(x)} {names} {verb} best{seeds}{unless_behind}."]
 
 
 def compared_with_counting(
-    question: Any, rows: pd.DataFrame, yardsticks: Mapping[str, float]
+    question: Question, rows: pd.DataFrame, yardsticks: Mapping[str, float]
 ) -> list[str]:
     """What models need that only count, and which labels need more at the largest x.
 
@@ -237,30 +236,15 @@ def compared_with_counting(
     return sentences
 
 
-def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Which methods hold, from values that are rises: those at the last x."""
-    return outcome_sentences(every_seed(rows, _last_value), worst_seed=False)
-
-
-def _last_value(curve: pd.Series) -> float:
-    return math.nan if curve.empty else float(curve.iloc[-1])
-
-
-def answers(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Up to which length a task is solved in every seed, and the best method at the largest."""
-    solved = []
+def solved(rows: pd.DataFrame) -> str:
+    """Up to which length each label solves a task in every seed."""
+    told = []
     for label, solved_lengths in every_seed(rows, _solved_length).items():
         length = min(solved_lengths)
         reach = f"up to {length:,}" if length else "not at all"
-        solved.append(f"{quoted(label)} {reach}")
+        told.append(f"{quoted(label)} {reach}")
     seeds = " in every seed" if rows["seed"].nunique() > 1 else ""
-    sentence = f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(solved)}."
-
-    longest = rows["x"].max()
-    # Two standard errors of a share of so many answers, at most
-    noise = 1 / math.sqrt(rows["count"].min())
-    best = best_at(rows, longest, f"With {question.at(longest)}", lowest=False, tie=max(TIE, noise))
-    return [sentence, *best]
+    return f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(told)}."
 
 
 def _solved_length(curve: pd.Series) -> int:
@@ -273,7 +257,7 @@ def _solved_length(curve: pd.Series) -> int:
     return solved
 
 
-def ends(question: Any, rows: pd.DataFrame) -> list[str]:
+def ends(question: Question, rows: pd.DataFrame) -> list[str]:
     """The mean values of each label at the first and the last x."""
     first = rows["x"].min()
     last = rows["x"].max()
@@ -282,29 +266,18 @@ def ends(question: Any, rows: pd.DataFrame) -> list[str]:
     if means.empty:
         return []
 
-    number = question.scale.number.replace(".", "z.")  # "z" writes -0.00 as 0.00
+    number = question.figure.number.replace(".", "z.")  # "z" writes -0.00 as 0.00
     changes = [
         f"{quoted(label)} {true_minus(f'{before:{number}} to {after:{number}}')}"
         for label, before, after in means.itertuples()
     ]
     unit = "" if "%" in number else f" {question.unit}"
-    where = f"From {question.at(first)} to {question.at(last)}{_means_of_seeds(rows)}"
+    seeds = ", means over seeds" if rows["seed"].nunique() > 1 else ""
+    where = f"From {question.at(first)} to {question.at(last)}{seeds}"
     return [f"{where}: {join(changes)}{unit}."]
 
 
-def _means_of_seeds(rows: pd.DataFrame) -> str:
-    """Such as ", means of 3 seeds"; empty for a single seed."""
-    seeds = rows.groupby("label")["seed"].nunique()
-    fewest = seeds.min()
-    most = seeds.max()
-    if most == 1:
-        return ""
-    if fewest == most:
-        return f", means of {most} seeds"
-    return f", means of {fewest} to {most} seeds"
-
-
-def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
+def undefined(question: Question, rows: pd.DataFrame) -> list[str]:
     """Labels without a value at the last x, so that a curve that ends early isn't a surprise."""
     last = rows["x"].max()
     defined = set(rows[rows["x"] == last].dropna(subset="value")["label"])
@@ -312,37 +285,6 @@ def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
     if not missing:
         return []
     return [f"Not defined or not tested with {question.at(last)}: {join(missing)}."]
-
-
-def outcome_sentences(
-    rises: Mapping[str, Sequence[float]], *, worst_seed: bool = True, up_to: str = ""
-) -> list[str]:
-    """Sentences with the `outcomes`, and on labels about which the seeds disagree.
-
-    `up_to` is the length of the longest sequences in words, if the sentence should give it.
-    """
-    sentences = []
-    clauses = outcomes(rises, worst_seed=worst_seed)
-    if clauses:
-        told = "; ".join(clauses)
-        has_seeds = any(len(by_seed) > 1 for by_seed in rises.values())
-        if up_to:
-            seeds = "in every seed " if has_seeds else ""
-            sentences.append(f"Up to {up_to}, {seeds}{told}, in bits per byte.")
-        else:
-            seeds = "In every seed " if has_seeds else ""
-            sentences.append(f"{seeds}{told}.")
-    mixed = [quoted(label) for label, by_seed in rises.items() if outcome(by_seed) == "mixed"]
-    if mixed:
-        sentences.append(f"The seeds disagree about {join(mixed)}.")
-    return sentences
-
-
-def sentences(parts: Sequence[str]) -> list[str]:
-    """Single sentences, because captions have at most two."""
-    if not parts:
-        return []
-    return re.split(r"(?<=\.) (?=[A-Z])", " ".join(parts))
 
 
 def quoted(label: str) -> str:

@@ -109,7 +109,16 @@ def over_seeds(
     groups = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
     mean = groups["mean"]
     seeds = groups["count"]
-    half_width = _quantile(seeds) * groups["std"] / seeds**0.5
+
+    # Student's t distribution; NaN for fewer than two seeds.
+    quantile = pd.Series(math.nan, index=seeds.index)
+    if (seeds >= 2).any():
+        # Not at the top: it takes 0.2 seconds, and an app that opens, or has one seed, needs none
+        # of it. scipy.stats would take a second.
+        from scipy.special import stdtrit  # noqa: PLC0415
+
+        quantile = stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    half_width = quantile * groups["std"] / seeds**0.5
 
     lowest, highest = limits
     return pd.DataFrame(
@@ -123,49 +132,33 @@ def over_seeds(
     )
 
 
-def _quantile(seeds: pd.Series) -> pd.Series:
-    """The quantile of Student's t distribution for an interval over so many seeds.
-
-    NaN for fewer than two seeds, which have no interval.
-    """
-    if not (seeds >= 2).any():
-        return pd.Series(math.nan, index=seeds.index)
-
-    # Not at the top: it takes 0.2 seconds, and an app that opens, or has one seed, needs none of
-    # it. scipy.stats would take a second.
-    from scipy.special import stdtrit  # noqa: PLC0415
-
-    return stdtrit(seeds - 1, (1 + LEVEL) / 2)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The values of a question, and the vertical axis of its figure."""
-
-    unit: str
-    number: str = ".2f"  # the format of a value
-    # The axis ends at multiples of `step`, and includes `low` and `high`; None for no such value.
-    low: float | None = 0.0
-    high: float | None = 1.0
-    step: float = 0.1
-    # The smallest and largest possible value; intervals end there
-    limits: tuple[float, float] = (-math.inf, math.inf)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Axes(Scale):
+class Axes:
     """The axes of a figure of curves, as plain data."""
 
     title: str
     x_title: str
     point: str  # a point in words, such as "windows of {x} bytes"
-    ticks: Mapping[int, str]  # {position: label}; the outermost are the ends of a logarithmic axis
+    unit: str  # of the values
+    number: str = ".2f"  # the format of a value
+    # The vertical axis ends at multiples of `step`, and includes `low` and `high`; None for no such
+    # value
+    low: float | None = 0.0
+    high: float | None = 1.0
+    step: float = 0.1
+    log: bool = True  # logarithmic horizontal axis; a linear one starts at 0
+    # {position: label}; the outermost are the ends of a logarithmic axis
+    ticks: Mapping[int, str] = field(default_factory=dict)
     # The training length, drawn as a dotted line with everything beyond it shaded
     length: int | None = None
     chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
     # At most two losses of models that only count, such as `Text.yardsticks`: drawn as horizontal
     # lines if they lie within the axis, which isn't stretched for them
     yardsticks: Mapping[str, float] = field(default_factory=dict)
-    log: bool = True  # logarithmic horizontal axis; a linear one starts at 0
     # Whether the vertical axis runs from `low` to `high` as long as all values lie between them
     is_steady: bool = False
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and largest possible value; intervals end there."""
+        return (0.0, 1.0) if "%" in self.number else (-math.inf, math.inf)

@@ -252,7 +252,7 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     and left out. Raises ValueError where models learned different texts, or several share a label.
     """
     check_table("results", results)
-    limits = find_question(question).scale.limits
+    limits = find_question(question).figure.limits
     rows = results[results["question"] == question]
     is_changed = rows["variant"] != AS_TRAINED
     labels = rows["label"].mask(is_changed, rows["label"] + ", " + rows["variant"])

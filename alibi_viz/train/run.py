@@ -195,7 +195,9 @@ class Run:
     def _answers(
         self, question: Question, model: LanguageModel, source: Text | Task, trained: Row
     ) -> Iterator[Row]:
-        """The rows of one question."""
+        """The rows of one question; none if it is measured elsewhere."""
+        if question.measure is None:
+            return
         is_main = question is main_question(question.task)
         options = {}
         if is_main and isinstance(source, Text):

@@ -12,9 +12,8 @@ from alibi_viz import study
 from alibi_viz.data.text import find_built_in
 from alibi_viz.figures import claims_figure, curve_labels
 from alibi_viz.figures import curve_plot as picture
-from alibi_viz.measure import sentences as say
-from alibi_viz.measure.questions import QUESTIONS, SLIDING_WINDOWS, Question
-from alibi_viz.measure.sentences import join, quoted
+from alibi_viz.measure.questions import QUESTIONS, Question
+from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
 from alibi_viz.measure.table import AS_TRAINED, LEVEL, check_table
 from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Why
@@ -40,9 +39,9 @@ class ComparisonExplorer(App):
             the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
-            An app of the published results that is opened with "claims" shows what became of each
-            claim of the study in every setting.
+        question: the name of one of `lab.QUESTIONS` that the results answer. An app of the
+            published results that is opened with "claims" shows what became of each claim of the
+            study in every setting.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query
             sees as many keys as the training length), "window and sinks" (and the first 4 tokens),
@@ -163,12 +162,11 @@ class ComparisonExplorer(App):
         picture.draw(self.figure, slots, axes, results)
         curve_labels.draw_labels(self.figure, slots, axes, results, page_width=self.page_width)
 
-        lines = [
+        sentences = [
             *self._notes(question, shown),
-            *question.findings(results),
-            *say.compared_with_counting(question, results, axes.yardsticks),
+            *findings(question, results),
+            *compared_with_counting(question, results, axes.yardsticks),
         ]
-        sentences = say.sentences(lines)
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 
     def _notes(self, question: Question, shown: list[str]) -> list[str]:
@@ -189,14 +187,12 @@ def _answered_questions(table: pd.DataFrame) -> dict[str, Question]:
 
     Raises ValueError if there are none.
     """
-    questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
     in_table = set(table["question"])
-    answered = {name: questions[name] for name in questions if name in in_table}
+    answered = {question.name: question for question in QUESTIONS if question.name in in_table}
     if not answered:
+        names = ", ".join(question.name for question in QUESTIONS)
         got = ", ".join(map(str, table["question"].unique()))
-        raise ValueError(
-            f"results must answer a question out of {', '.join(questions)}, got {got or 'none'}"
-        )
+        raise ValueError(f"results must answer a question out of {names}, got {got or 'none'}")
     return answered
 
 

@@ -200,14 +200,13 @@ def test_text_in_another_encoding_is_refused_with_a_way_out(tmp_path):
         lab.load_text(file)
 
 
-def test_a_string_is_never_a_path(tmp_path):
-    file = tmp_path / "words.txt"
-    file.write_text(CONTENT, encoding="utf-8")
-    assert b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
+def test_a_string_that_names_a_file_is_refused_with_a_way_out():
+    with pytest.raises(ValueError, match=r"give pathlib\.Path\('nofile\.txt'\)"):
+        lab.load_text("nofile.txt")
 
 
-def test_an_unpaired_surrogate_is_replaced():
-    assert parts(lab.load_text("a\ud83d")) == (b"a", b"?")
+def test_a_sentence_that_ends_like_a_file_is_a_text():
+    assert parts(lab.load_text("read me.txt")) == (b"read me.t", b"xt")
 
 
 # Repeats
@@ -239,9 +238,21 @@ def test_a_text_can_be_tested_up_to_its_length():
     text = lab.load_text(LINES[:3_000])
     longest = len(text.validation) - 2
     check_testable(text, longest)
-    message = rf"at length {longest + 1:,}: .* at least {longest + 3:,} are needed .is it the name"
+    message = rf"at length {longest + 1:,}: .* {longest + 3:,} are needed; .* 3,\d\d\d bytes in all"
     with pytest.raises(ValueError, match=message):
         check_testable(text, longest + 1)
+
+
+@pytest.mark.parametrize("separator", ["\n", "世", " "])
+def test_a_text_of_the_bytes_that_are_asked_for_is_long_enough(separator):
+    with pytest.raises(ValueError, match="too short to test at length 128") as error:
+        check_testable(lab.load_text("short"), 128)
+    in_all = int(re.search(r"with ([\d,]+) bytes in all", str(error.value))[1].replace(",", ""))
+    words = separator.join(map(str, range(9_000))).encode()
+    for shift in range(3):  # so that a character is cut at each of its bytes
+        data = b"x" * shift + words[: in_all - shift]
+        whole = data.decode("utf-8", "ignore").encode()
+        check_testable(lab.load_text(whole.ljust(in_all, b".")), 128)
 
 
 def test_a_text_of_repeats_cannot_be_tested():
@@ -257,6 +268,7 @@ def test_a_text_of_repeats_cannot_be_tested():
     {
         "empty": ("", ValueError, "your text is empty"),
         "not UTF-8": (b"abc\xff\xfe", ValueError, "byte 0xff at position 3"),
+        "half a pair": ("ab\ud83d", ValueError, r"'\\ud83d' at position 2"),
         "binary": (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
         "a number": (3, TypeError, "got int"),
         "no file": (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.data.text import Text
-from alibi_viz.data.yardsticks import PRIOR_PAIRS, SMOOTHING
+from alibi_viz.data.text import PRIOR_PAIRS, SMOOTHING, Text
 
 
 def bytes_tensor(content):

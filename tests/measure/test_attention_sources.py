@@ -7,7 +7,6 @@ from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, attention_
 from alibi_viz.measure.attention_sources import (
     ByteModel,
     PretrainedModel,
-    readings,
 )
 from alibi_viz.widgets import AttentionExplorer
 from tests.pretrained_models import ByteTokenizer, small_model
@@ -194,7 +193,8 @@ in_training = each_case(
 
 def read_layers(source):
     """The queries of each layer."""
-    return [reading.query for reading in readings(source, TEXT, num_heads=4, longest=4096)]
+    inputs = source.run(TEXT, longest=4096)
+    return [source.reading(inputs, content, num_heads=4).query for content in source.contents]
 
 
 @in_training
@@ -206,7 +206,7 @@ def test_a_model_runs_once_for_all_layers(make_source):
         runs.append(module)
 
     source.model.transformer.register_forward_pre_hook(count)
-    read_layers(source)
+    lab.window_table(source, TEXT)
     assert len(runs) == 1
 
 

@@ -11,6 +11,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.measure.losses import diverged, shared_losses
+from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel, TransformerConfig
 from tests.rows import each_case
 from tests.tables import SMALL
@@ -92,8 +93,8 @@ def loss_by_position(model):
     return lab.loss_by_position(model, TEXT, 16, targets=64)
 
 
-def accuracy(model):
-    return lab.accuracy(model, lab.TASKS["needle"], 5, samples=4)
+def needles_found(model):
+    return accuracy(model, lab.TASKS["needle"], 5, samples=4)
 
 
 def continuations(model):
@@ -105,7 +106,7 @@ def statistics(model):
 
 
 each_evaluation = pytest.mark.parametrize(
-    "evaluate", [loss_by_length, loss_by_position, accuracy, continuations, statistics]
+    "evaluate", [loss_by_length, loss_by_position, needles_found, continuations, statistics]
 )
 
 
@@ -137,16 +138,21 @@ def test_an_evaluation_that_fails_leaves_the_model_in_its_mode():
 
 
 @each_case(
-    ("text", "longest"),
+    ("text", "size"),
     {
-        "100 bytes": (lab.load_text("x" * 1000), 99),
+        "100 bytes": (lab.load_text("x" * 1000), 100),
         "no byte": (lab.Text("a", TEXT.train, TEXT.train[:0]), 0),
     },
 )
-def test_a_length_that_does_not_fit_into_the_text_is_refused(model, text, longest):
-    message = f"length 100 is too long: .* 8,192 .*, so sequences of at most {longest} fit"
+def test_a_length_that_does_not_fit_into_the_text_is_refused(model, text, size):
+    message = f"too short to test at length 100: .* has {size} bytes and 101 are needed"
     with pytest.raises(ValueError, match=message):
         lab.loss_by_length(model, text, [64, 100])
+
+
+def test_a_length_beyond_the_targets_is_refused(model):
+    with pytest.raises(ValueError, match="targets must be at least the longest length, 64, got 63"):
+        lab.loss_by_length(model, TEXT, [64], targets=63)
 
 
 def test_an_encoder_is_refused():
@@ -161,3 +167,12 @@ def test_an_encoder_is_refused():
 )
 def test_evaluation_lengths_are_doubled_up_to_the_longest(longest, lengths):
     assert lab.evaluation_lengths(24, longest) == lengths
+
+
+def test_numbers_do_not_depend_on_the_default_dtype(model):
+    losses = lab.loss_by_length(model, TEXT, [8, 32], targets=256)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert lab.loss_by_length(model, TEXT, [8, 32], targets=256) == losses
+    finally:
+        torch.set_default_dtype(torch.float32)

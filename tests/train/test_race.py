@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from alibi_viz import lab
 from alibi_viz.measure.table import TRAINING_LOSS, results_table
+from alibi_viz.measure.task_accuracy import accuracy
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.train.race import round_robin
 from alibi_viz.train.training import limited_threads
@@ -166,7 +167,7 @@ def alone_on_task():
     model = lab.make_model("alibi", seed=2, vocabulary=NEEDLE.vocabulary, max_length=8, **SMALL)
     with limited_threads(1):
         losses = [row["value"] for row in lab.train(model, NEEDLE, length=8, steps=4, seed=2)]
-        return losses, lab.accuracy(model, NEEDLE, 32)
+        return losses, accuracy(model, NEEDLE, 32)
 
 
 def test_losses_on_a_task_are_those_of_training_alone(raced_on_task):

@@ -40,8 +40,8 @@ class AttentionExplorer(HasHead, TextApp):
             `LanguageModel` with ALiBi reads the bytes of the text. A string is the name or the
             folder of a BLOOM, MPT or Falcon model, see `lab.PretrainedModel.from_pretrained`; for a
             model and a tokenizer that are loaded already, give `lab.PretrainedModel(model,
-            tokenizer)`. Any other `alibi_viz.measure.attention_sources.AttentionSource` is used as
-            it is. Raises TypeError for anything else, and ValueError for a model that cannot be
+            tokenizer)`. A subclass of `alibi_viz.measure.attention_sources.AttentionSource` is used
+            as it is. Raises TypeError for anything else, and ValueError for a model that cannot be
             loaded or has no ALiBi.
 
     A model runs once for each text. `refresh()` runs it again, because its weights may have

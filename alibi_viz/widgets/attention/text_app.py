@@ -11,10 +11,8 @@ from traitlets import HasTraits
 from alibi_viz.measure.attention_sources import (
     AttentionSource,
     LayerInputs,
-    ModelSource,
     Reading,
     as_source,
-    check_reading,
 )
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
@@ -70,12 +68,12 @@ class TextApp(App):
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
         self.given = "" if source is None else "source"
-        self.source: Any = as_source(source)
+        self.source = as_source(source)
         self.contents = self.source.contents
         # Of two texts, because a shuffled one is compared with the original.
         self._layer_inputs = lru_cache(2)(self._run_model)
         self._reading = lru_cache(2)(self._read)
-        self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
+        self.is_slow = self.is_slow or self.source.is_slow
 
         state.setdefault("content", self.contents[0])
         heads_of_source = self.source.num_heads
@@ -160,21 +158,16 @@ class TextApp(App):
         super().refresh()
 
     def _read(self, text: str, content: str, num_heads: int) -> Reading:
-        check_reading(self.source, content, num_heads)
         if self.is_slow:
             self._caption.value = "Reading the text …"
-        if not isinstance(self.source, ModelSource):
-            return self.source.read(text, content, num_heads, self.longest)
-        layer = self.contents.index(content)
         try:
-            return self.source.reading(self._layer_inputs(text), layer)
+            return self.source.reading(self._layer_inputs(text), content, num_heads)
         except RuntimeError as error:  # such as too little memory
             raise BadValue(f"the model failed on this text: {error}") from error
 
     def _run_model(self, text: str) -> LayerInputs:
         """What each layer of a model receives; the model runs once for all of them."""
-        inputs: LayerInputs = self.source.run(text, self.longest)
-        return inputs
+        return self.source.run(text, self.longest)
 
     def _redraw(self) -> None:
         try:

@@ -16,15 +16,12 @@ from alibi_viz.formatting import format_percent, in_prose
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.measure.questions import Question
 from alibi_viz.measure.sentences import (
-    best_at_both_ends,
     compared_with_counting,
+    findings,
     join,
     learned_by_heart,
     outcome,
-    outcome_sentences,
     rises,
-    sentences,
-    undefined,
 )
 from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.widgets.race.state import HERO, RaceState
@@ -91,8 +88,8 @@ def simple_caption(race: RaceState, results: pd.DataFrame, note: str) -> tuple[s
     """As `caption`, in the words of a first race, of which nobody has read a lesson yet."""
     results = _labeled_in_prose(results)
     if race.complete and race.state != "running":
-        findings = _findings(race, race.main, results, unit="letters")
-        lines = [line for line in (note, *findings) if line]
+        told = _findings(race, race.main, results, unit="letters")
+        lines = [line for line in (note, *told) if line]
         details = [*lines[2:], *_yardsticks(race, race.main, results), *_training_facts(race)]
         return " ".join(lines[:2]), " ".join(details)
     if race.state == "ready":
@@ -331,24 +328,15 @@ def _findings(
     The results are labeled in prose. `unit` is what lengths are counted in.
     """
     if question is not race.main or race.task != "text":
-        return sentences(question.findings(results))
+        return findings(question, results)
 
-    # As `question.findings` would, but with the length and the unit, which it leaves to the
-    # figure, and with the rises that the guesses are judged by.
-    rises_by_method = rises(results)
-    findings = [
-        *outcome_sentences(rises_by_method, up_to=f"{results['x'].max():,} {unit}"),
-        *best_at_both_ends(question, results),
-        *undefined(question, results),
-    ]
-    if question.note:
-        findings.append(question.note)
     table = race.table
     is_training = (table["question"] == TRAINING_LOSS) & table["seed"].isin(race.counted)
     training = _labeled_in_prose(table[is_training])
     by_heart = learned_by_heart(training, results)
     judged = _judge_guesses(race, results.assign(label=results["method"]))
-    return [*by_heart, judged, *sentences(findings)]
+    told = findings(question, results, up_to=f"{results['x'].max():,} {unit}")
+    return [*by_heart, judged, *told]
 
 
 def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:

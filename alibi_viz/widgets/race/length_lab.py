@@ -156,9 +156,9 @@ class LengthLab(App):
             the next race on a text. With None instead, the Train button asks for a guess first.
         emma: "yes" or "no": whether ALiBi's continuation of the built-in text names its hero again.
             Asked together with the guesses in simple mode, and None until then.
-        question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task,
-            such as "needle", need a race of their own on that task; the others share a race on the
-            text.
+        question: the name of one of `lab.QUESTIONS`, except "sliding windows". Questions about
+            a task, such as "needle", need a race of their own on that task; the others share a race
+            on the text.
         simple: show only what a first race needs: a column per model with its guess and its text,
             which it writes anew whenever it is tested, Train and Stop, and the curves. The caption
             is above the figure.
@@ -191,7 +191,8 @@ class LengthLab(App):
     simple = Flag(False)
 
     def __init__(self, **state: Any) -> None:
-        self.questions = {question.name: question for question in QUESTIONS if question.in_race}
+        self.questions = {question.name: question for question in QUESTIONS}
+        del self.questions["sliding windows"]  # only `lab.length_curve` answers it
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
         self._work: Background | None = None  # a race, or the measurements after it
         # {method: class} of the chosen methods when `draw` last drew them; empty before that

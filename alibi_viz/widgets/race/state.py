@@ -198,10 +198,12 @@ class RaceState:
         """Whether the trained models still have to be measured to answer a question."""
         if not self.models or self.failed or question.task != self.task:
             return False
-        return not question.while_training and question.name not in self.measured
+        is_asked_later = question.measure is not None and question is not self.main
+        return is_asked_later and question.name not in self.measured
 
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other; nothing is kept if this is stopped."""
+        assert question.measure is not None, "otherwise it isn't `unmeasured`"
         longest = lab.evaluation_lengths(self.length)[-1] // self.length
         last_rows = {  # the settings of each model
             (row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted

@@ -29,7 +29,7 @@ def assert_spans_are_drawn(app):
     assert list(named_trace(app.figure, "needed").y) == spans["needed"].tolist()
 
 
-@pytest.mark.parametrize("content", Words.contents)
+@pytest.mark.parametrize("content", Words().contents)
 def test_the_figure_shows_the_spans_of_words(content):
     assert_spans_are_drawn(WindowExplorer(text=TEXT, content=content, num_heads=4))
 

@@ -72,7 +72,7 @@ def test_bad_value_is_named_and_changes_nothing(untouched, name, value, told):
 UNUSABLE = {
     "no such file": ("/nowhere/<script>alert(1)</script>", "there is no file"),
     "no such user": ("~nosuchuser/x", "home directory"),
-    "too short": ("x" * 1000, "its validation part has 100 bytes, at least 130 are needed"),
+    "too short": ("x" * 1000, "its validation part has 100 bytes and 130 are needed"),
     "repeats": ("to be or not to be, " * 100, "your text has nothing but repeats"),
 }
 

@@ -93,7 +93,8 @@ def test_caption_tells_the_gap_at_the_last_step(raced):
     open_tab(raced, "gap")
     last_gap = gap_by_step(raced, "none")[10]
     with_a_true_minus = f"{last_gap:+z.2f}".replace("-", "−")  # noqa: RUF001
-    assert f"none holds ({with_a_true_minus})" in raced.caption
+    assert "From step 1 to step 10, means over seeds: none " in raced.caption
+    assert f" to {with_a_true_minus} bits per byte." in raced.caption
 
 
 def test_legend_names_a_method_whose_gap_is_not_defined(raced):
