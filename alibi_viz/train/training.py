@@ -312,8 +312,8 @@ def _text_batches(text: Text, length: int, batch_size: int, seed: int) -> Iterat
     """Endless batches of the training part. Raises ValueError at the call if it is too short."""
     if len(text.train) <= length:
         raise ValueError(
-            f"{text.name} is too short to train on sequences of {length}: its training part has "
-            f"{len(text.train):,} bytes, at least {length + 1} are needed"
+            f"{text.name} is too short to train on sequences of {length}: its training part, nine "
+            f"tenths of it, has {len(text.train):,} bytes and {length + 1:,} are needed"
         )
     sequences = batches(text.train, length, batch_size, seed)
     return ((batch[:, :-1], batch[:, 1:]) for batch in sequences)
