@@ -40,9 +40,9 @@ def chosen(
         "long": ({"rows": 3000}, "windowed"),
         "too little work for a call per head": ({"rows": 3000, "dim": 16}, "mask"),
         "long, without slopes": ({"rows": 3000, "slopes": None, "trained": True}, "folded"),
-        "training": ({"rows": 600, "batch": 8, "dim": 64, "trained": True}, "windowed"),
+        "training": ({"rows": 1000, "batch": 8, "dim": 64, "trained": True}, "windowed"),
         "training, learned slopes": (
-            {"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED},
+            {"rows": 1000, "batch": 8, "dim": 64, "slopes": LEARNED},
             "windowed",
         ),
         "padding": ({"rows": 384, "padded": True}, "folded"),
@@ -64,6 +64,12 @@ def chosen(
 )
 def test_auto_selects_the_fastest_backend_for_the_call(call, name):
     assert chosen(**call) == name
+
+
+def test_content_whose_spans_leave_out_little_gets_a_mask():
+    query, key, _ = qkv(3000, heads=2, dim=32, dtype=torch.float32)
+    assert choose_backend(query, key, FIXED).name == "windowed"
+    assert choose_backend(100 * query, key, FIXED).name == "mask"
 
 
 @pytest.fixture
