@@ -122,9 +122,13 @@ class AlibiBias(nn.Module):
                 self._cache[size] = self._build(rows, columns, dtype)
         # The queries are the last keys, so slices end in the lower right corner; only "key" counts
         # from the first key.
-        first_key = 0 if self.form == "key" else columns - key_length
-        bias = self._cache[size].narrow(2, first_key, key_length)
-        return bias.narrow(1, bias.shape[1] - query_length, query_length)
+        bias = self._cache[size]
+        if columns != key_length:
+            first_key = 0 if self.form == "key" else columns - key_length
+            bias = bias.narrow(2, first_key, key_length)
+        if rows != query_length:
+            bias = bias.narrow(1, rows - query_length, query_length)
+        return bias
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
         bias = alibi_bias(self.slopes, query_length, key_length, form=self.form, dtype=dtype)

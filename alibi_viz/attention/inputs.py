@@ -252,8 +252,10 @@ def _check_query_key_and_value(query: Tensor, key: Tensor, value: Tensor) -> Non
     check_tensor("query", query, "floating-point", axes, ndim=4)
     for name, tensor in (("key", key), ("value", value)):
         check_tensor(name, tensor, "floating-point", axes, ndim=4)
-        dtypes = [autocast_dtype(tensor) or tensor.dtype for tensor in (query, tensor)]
-        if dtypes[0] != dtypes[1] or tensor.device != query.device:
+        has_dtype = tensor.dtype == query.dtype
+        if not has_dtype:  # autocast casts all but float64 to one dtype
+            has_dtype = None not in (autocast_dtype(query), autocast_dtype(tensor))
+        if not has_dtype or tensor.device != query.device:
             raise TypeError(
                 f"{name} must have the dtype and device of query, {query.dtype} on {query.device}, "
                 f"got {tensor.dtype} on {tensor.device}"
