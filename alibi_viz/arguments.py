@@ -113,11 +113,12 @@ def check_positive_integers(**values: object) -> None:
             raise TypeError(message)
         if int(value) < 1:
             raise ValueError(message)
+        check_integer(name, value, 1)  # is not too large
 
 
-def check_seed(value: object) -> None:
-    """Check for an integer of at least 0 that torch can store."""
-    check_integer("seed", value, 0)
+def check_seed(value: object) -> int:
+    """An integer of at least 0 that torch can store."""
+    return check_integer("seed", value, 0)
 
 
 def check_number(

@@ -56,7 +56,7 @@ def continuations(
     arguments.check_instance("model", model, LanguageModel)
     arguments.check_instance("text", text, Text)
     arguments.check_integer("length", length, 2)
-    arguments.check_seed(seed)
+    seed = arguments.check_seed(seed)
     arguments.check_positive_integers(most=most)
 
     end = max(2 * length, min(8 * length, most))

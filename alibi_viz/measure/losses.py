@@ -32,7 +32,7 @@ def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
     [32, 64, 128, 256, 512]
     """
     arguments.check_positive_integers(length=length)
-    arguments.check_integer("longest", longest, 0)
+    longest = arguments.check_integer("longest", longest, 0)
     return [length * 2**power for power in range(longest.bit_length())]
 
 

@@ -1,5 +1,6 @@
 """Train and test one model: settings in, one JSON-serializable record out."""
 
+import json
 import platform
 import subprocess
 import time
@@ -9,6 +10,7 @@ from datetime import date
 from functools import cache
 from importlib.metadata import version
 from itertools import pairwise
+from operator import methodcaller
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -89,8 +91,10 @@ class Run:
             targets=self.targets,
             threads=self.threads,
         )
-        arguments.check_integer("longest", self.longest, 0)
-        arguments.check_seed(self.seed)
+        for name in ("length", "steps", "batch_size", "targets", "threads"):
+            setattr(self, name, int(getattr(self, name)))  # JSON has no numbers of NumPy
+        self.longest = arguments.check_integer("longest", self.longest, 0)
+        self.seed = arguments.check_seed(self.seed)
         training.choose_device(self.device)
         self.device = str(self.device)
         self.learning_rate = training.checked_rate(self.optimizer, self.learning_rate)
@@ -109,7 +113,7 @@ class Run:
         name = method_name(self.position)
         self.label = str(self.label or name)
         self.source_code = ""
-        if name in POSITIONS:
+        if isinstance(self.position, str) or self.position is POSITIONS.get(name):
             self.position = name
         else:
             # The text now, because a worker process or an edited file would have another.
@@ -125,9 +129,9 @@ class Run:
         if not isinstance(self.position, str):
             settings["position"] = method_name(self.position)
             settings["custom"] = {"source": source_code}
-        if self.variants is not None:
-            settings["variants"] = list(self.variants)  # as in JSON
-        return settings
+        # A tuple becomes a list, and a number of NumPy one of Python.
+        as_json: dict[str, Any] = json.loads(json.dumps(settings, default=methodcaller("item")))
+        return as_json
 
     def source(self) -> Text | Task:
         """The text or task to train on.

@@ -85,7 +85,7 @@ def make_model(
     >>> lab.make_model(root).transformer.position.bias(1, 5)[0, 0, :4]
     tensor([-1.0000, -0.8660, -0.7071, -0.5000])
     """
-    arguments.check_seed(seed)
+    seed = arguments.check_seed(seed)
     with _random_state(seed, torch.device("cpu")), torch.device("cpu"), _default_float32():
         common = LanguageModel(model_config("none", sizes))
         model = LanguageModel(model_config(position, sizes))
@@ -189,7 +189,7 @@ def train(
     arguments.check_instance("source", source, Text, Task)
     arguments.check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     learning_rate = checked_rate(optimizer, learning_rate)
-    arguments.check_seed(seed)
+    seed = arguments.check_seed(seed)
 
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import NamedTuple
 from unittest.mock import Mock
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -422,3 +423,25 @@ def test_number_of_a_bad_line_is_told(tmp_path, line):
 def test_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.read_results(tmp_path / "nowhere")
+
+
+def test_numbers_of_numpy_are_kept_as_numbers_of_json():
+    run = lab.Run(
+        "none",
+        seed=np.int64(1),
+        length=np.int64(16),
+        steps=np.int64(2),
+        learning_rate=np.float64(0.01),
+        longest=np.int64(2),
+        model={"d_model": np.int64(32)},
+    )
+    (record,) = lab.sweep([run], progress=False)
+    assert json.loads(json.dumps(record))["run"] == run.settings()
+
+
+def test_a_law_with_the_name_of_a_method_is_trained_as_it_is():
+    def law(distance, head, num_heads):
+        return -distance.float()
+
+    law.__name__ = "alibi"
+    assert lab.Run(law).position is law

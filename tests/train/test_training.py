@@ -300,7 +300,7 @@ def test_a_run_that_diverges_is_recorded_with_the_reason():
     {
         "short text": (
             {"source": lab.load_text("x" * 18)},
-            r"has 16 bytes, at least 17 are needed",
+            r"has 16 bytes and 17 are needed",
         ),
         "short task": (
             {"source": lab.TASKS["needle"], "length": 1},

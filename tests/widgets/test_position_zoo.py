@@ -50,7 +50,7 @@ def test_the_curve_of_kerple_is_that_of_the_library():
 
 
 def test_the_curve_of_rotary_is_a_product_of_rotated_vectors():
-    query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
+    query, key = Rotary(8).rotate(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
     products = (key @ query.mT)[0, 0, :, 0]  # the query is at the last position
     np.testing.assert_allclose(curve("rotary"), products.flip(0) - 8, atol=1e-5)
 
