@@ -19,7 +19,7 @@ from alibi_viz.check.detect import (
     wrong_gradients,
 )
 from alibi_viz.check.expected import Expected, Group, Slopes
-from alibi_viz.check.naming import Naming
+from alibi_viz.check.naming import Named, Naming
 from alibi_viz.check.plan import (
     BATCHES,
     CONTIGUOUS,
@@ -231,9 +231,6 @@ def attention(
             inside the function.
         convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
 
-    A scale or a soft cap that was not declared, but explains all outputs, is a note of the report,
-    not a fault.
-
     Raises as `check.slopes`.
 
     >>> import torch
@@ -290,16 +287,12 @@ def attention(
     with on_the_cpu():
         sweep = Sweep(lambda made: Sample.of(reader, made), calls)
 
-        def go_on(expected: Expected) -> tuple[list[Call], list[str]]:
-            """Make further calls; the wrong ones, and what was left out, in words."""
-            wrong = sweep.go_on(expected)
-            left_out = _drop_refused(sweep, further, further_size)
-            if padding is True and not causal:
-                # Many encoders take lengths, so their padding is behind; any side will do.
-                wrong = _drop_a_wrong_side(sweep, wrong)
-            return wrong, left_out
-
-        report, is_right = examine(subject, reader, sweep, go_on, expected)
+        wrong = sweep.go_on(expected)
+        notes = _drop_refused(sweep, further, further_size)
+        if padding is True and not causal:
+            # Many encoders take lengths, so their padding is behind; any side will do.
+            wrong = _drop_a_wrong_side(sweep, wrong)
+        report, is_right = examine(subject, reader, sweep, wrong, expected, notes=notes)
         gradients = "no gradients"
         if is_right:
             findings, gradients = wrong_gradients(reader, sweep, expected)
@@ -315,31 +308,20 @@ def examine(
     subject: str,
     reader: AttentionReader,
     sweep: Sweep,
-    go_on: Callable[[Expected], tuple[list[Call], list[str]]],
+    wrong: Sequence[Call],
     expected: Expected,
+    *,
+    notes: Sequence[str] = (),
 ) -> tuple[Report, bool]:
-    """The report on what a sweep of attention detects, and whether all calls are right as expected.
-
-    What may be by design is a note; then the sweep goes on with it.
-    """
-    wrong, notes = go_on(expected)
-    is_right = not wrong
-    findings: list[Finding] = []
-    comparison = None
-    while wrong and "does not finish" not in sweep.failures.by_fault:
+    """The report on what a sweep of attention has detected, and whether all calls are right."""
+    named = Named()
+    if wrong and "does not finish" not in sweep.failures.by_fault:
         named = Naming(sweep, wrong, expected, reader).run()
-        notes += named.notes
-        comparison = comparison or named.comparison
-        if named.design is None:
-            findings += named.findings
-            break
-        expected = named.design
-        wrong, further_notes = go_on(expected)
-        notes += [note for note in further_notes if note not in notes]
-    findings = [*_findings_of_failures(sweep), *findings]
-    comparison = comparison if findings else None
+    findings = [*_findings_of_failures(sweep), *named.findings]
+    comparison = named.comparison if findings else None
     tried = describe(list(sweep.answers), reader.dtype)
-    return Report(subject, findings, notes, comparison, tried), is_right and not findings
+    report = Report(subject, findings, [*notes, *named.notes], comparison, tried)
+    return report, not wrong and not findings
 
 
 def _findings_of_failures(sweep: Sweep) -> list[Finding]:

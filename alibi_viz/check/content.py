@@ -1,4 +1,4 @@
-"""Read what a function makes of the content: its factor, a soft cap, the heads that are read."""
+"""What a function makes of the content: its factor, and the heads that are read."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from alibi_viz.check.call import Failures, try_each
+from alibi_viz.check.call import Unusable
 from alibi_viz.check.detect import Sample, Sweep
 from alibi_viz.check.expected import Expected, Group, neighbors
 from alibi_viz.check.plan import Call
@@ -16,13 +16,17 @@ from alibi_viz.check.report import Finding
 
 _FEWEST_KEYS = 3  # for the content of some to be compared with that of others
 _MOST_CALLS = 3
-_COMPARED_QUERIES = 16  # the last ones tell which heads are read
-# Soft caps between which one is looked for: weaker ones can't be seen, stronger ones are not used
-_CAPS = (2.0, 1000.0)
+_COMPARED_QUERIES = 16  # the last ones tell the factor, and which heads are read
+# Numbers from which the best one is looked for: factors of q . k, and soft caps. Weaker caps can't
+# be seen, and stronger ones are not used.
+_FACTORS = [2 ** (step / 2) for step in range(-16, 17)]
+_CAPS = [2 ** (step / 2) for step in range(2, 19)]
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STEPS = 28  # of a search
-_NEAR = 0.01  # how far a factor may be from what was read
-_EXACT = 2e-5  # how exactly an output shows a factor
+_TOLERANCE = 4e-3  # of a factor that is right
+_OF_A_LAW = 2.5 * _TOLERANCE  # of one that a law gives, as other faults may disturb the fit
+
+Factor = Callable[[Group], float]  # of q . k, relative to the correct one
 
 
 @dataclass
@@ -31,44 +35,48 @@ class Content:
 
     Attributes:
         expected: None if there is no formula for what is wrong.
-        findings: faults, none if the content is right or may be by design.
-        note: what may be by design, in words.
+        findings: the fault, none if the content is right.
     """
 
     expected: Expected | None
     findings: list[Finding] = field(default_factory=list)
-    note: str = ""
 
 
 def read_content(
-    reader: AttentionReader,
-    sweep: Sweep,
-    calls: Sequence[Call],
-    right: Sequence[Call],
-    expected: Expected,
+    reader: AttentionReader, sweep: Sweep, calls: Sequence[Call], expected: Expected
 ) -> Content:
-    """Read the factor of q . k in some wrong calls, and in right ones if it may be by design."""
-    factors, failures = _relative_factors(reader, _readable(calls), expected)
-    if failures.by_fault:
-        return Content(None, failures.findings([]))
-    tolerance = max(reader.precision.absolute, 4e-3)
+    """Fit a factor of q . k, and a soft cap, to the outputs of some wrong calls."""
+    readable = _readable(calls)
+    for call in readable[:1]:
+        moved = _moves_with_position(reader, call)
+        if moved is not None:
+            return Content(None, [Finding("content depends on position", moved)])
+    factors = {}
+    for call in readable:
+        sample = sweep.answers[call]
+        assert isinstance(sample, Sample)
+        factors[call] = 1.0
+        if sample.is_right(expected):
+            continue
+        # Half precision would hide the difference between a cap and other faults.
+        if expected.softcap is None and reader.precision.is_of_float32:
+            cap = _fitted(sample, _CAPS, lambda cap: replace(expected, softcap=cap))
+            capped = replace(expected, softcap=cap)
+            if sample.is_explained(capped, expected):
+                evidence = f"with {call}, q . k / sqrt(head_dim) has a cap of about {cap:.3g}"
+                return Content(capped, [Finding("soft cap", evidence)])
+        factors[call] = _fitted_factor(sample, expected)
+    tolerance = max(reader.precision.absolute, _TOLERANCE)
     if all(abs(factor - 1) <= tolerance for factor in factors.values()):
         return Content(expected)
     call, factor = max(factors.items(), key=lambda item: abs(item[1] - 1))
-    sample = sweep.answers[call]
-    assert isinstance(sample, Sample)
-    law = _Law(factors, tolerance)
-    fault, content = law.named()
-    if fault == "content multiplied" and expected.has_usual_scale and factor > 0:
-        of_right, _ = _relative_factors(reader, _readable(right), expected)
-        is_usual_for_some = any(abs(factor - 1) <= tolerance for factor in of_right.values())
-        law = _Law({**of_right, **factors}, tolerance)
-        designed = _by_design(law, sample, expected, is_usual_for_some)
-        if designed is not None:
-            return designed
-    evidence = f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times"
-    faulty = None if content is None else _refined(content, sample, expected)
-    return Content(faulty, [Finding(fault, evidence)])
+    fault, law = _name_factors(factors, max(tolerance, _OF_A_LAW))
+    scale = factor * expected.scaling(Group(call.probe.num_heads, call.head_dim))
+    evidence = (
+        f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times, as with a "
+        f"scale of {scale:.4g}"
+    )
+    return Content(replace(expected, content=law), [Finding(fault, evidence)])
 
 
 def _readable(calls: Sequence[Call]) -> list[Call]:
@@ -79,143 +87,94 @@ def _readable(calls: Sequence[Call]) -> list[Call]:
     return list(dict.fromkeys([*first_of_size.values(), *readable]))[:_MOST_CALLS]
 
 
-def _relative_factors(
-    reader: AttentionReader, calls: Sequence[Call], expected: Expected
-) -> tuple[dict[Call, float], Failures]:
-    """The factors of q . k relative to the correct ones, and the calls that failed."""
-    factors, failures = try_each(reader.content_factor, calls)
-    relative = {}
-    for call, factor in factors.items():
-        if math.isnan(factor):  # no query sees two keys, so content changes nothing
-            continue
-        group = Group(call.probe.num_heads, call.head_dim)
-        score = expected.scaling(group) * math.sqrt(call.head_dim)
-        correct = float(expected.capped(torch.tensor(score, dtype=torch.float64)))
-        relative[call] = factor / correct
-    return relative, failures
+def _moves_with_position(reader: AttentionReader, call: Call) -> str | None:
+    """By how much equal queries and keys change the weights, which they should not; None if they
+    don't."""
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(call.head_dim, generator=generator)
+    keys = query.expand(call.probe.key_length, -1)
+    try:
+        without_content = reader.weights(call)
+        with_content = reader.weights(call, query, keys)
+    except Unusable:
+        return None
+    change = float((with_content - without_content).abs().nan_to_num(0.0).max())
+    if change <= 8 * reader.precision.absolute:
+        return None
+    return f"{call}: equal queries and keys change the weights by up to {change:.3g}"
 
 
-@dataclass(frozen=True)
-class _Law:
-    """What the factors of q . k of some calls have in common, relative to the correct ones."""
+def _fitted_factor(sample: Sample, expected: Expected) -> float:
+    """The factor of q . k with which an output is explained best, relative to the correct one."""
 
-    factors: Mapping[Call, float]
-    tolerance: float
+    def with_factor(factor: float) -> Expected:
+        return replace(expected, content=lambda _: factor)
 
-    def is_law(self, content: Callable[[Group], float]) -> bool:
-        for call, factor in self.factors.items():
+    positive = _fitted(sample, _FACTORS, with_factor)
+    negative = _fitted(sample, [-factor for factor in _FACTORS], with_factor)
+    return min(positive, negative, key=lambda factor: sample.total_error(with_factor(factor)))
+
+
+def _fitted(
+    sample: Sample, candidates: Sequence[float], expected: Callable[[float], Expected]
+) -> float:
+    """The number with which an output is explained best, near one of the candidates.
+
+    These are the powers of a number, so the best lies between the neighbors of the best of them.
+    """
+
+    if not sample.call.is_padded:  # some of the outputs tell enough
+        sample = replace(
+            sample,
+            query=sample.query[:1, :, -_COMPARED_QUERIES:],
+            key=sample.key[:1],
+            value=sample.value[:1],
+            output=sample.output[:1, :, -_COMPARED_QUERIES:],
+        )
+
+    def error(number: float) -> float:
+        return sample.total_error(expected(number))
+
+    start = min(candidates, key=error)
+    step = math.sqrt(candidates[1] / candidates[0])
+    low = start / step
+    high = start * step
+    # A golden-section search
+    left = high - _GOLDEN * (high - low)
+    right = low + _GOLDEN * (high - low)
+    for _ in range(_STEPS):
+        if error(left) < error(right):
+            high, right = right, left
+            left = high - _GOLDEN * (high - low)
+        else:
+            low, left = left, right
+            right = low + _GOLDEN * (high - low)
+    return min(start, (low + high) / 2, key=error)
+
+
+def _name_factors(factors: Mapping[Call, float], tolerance: float) -> tuple[str, Factor]:
+    """The name of the fault that gives these factors, and its law."""
+
+    def is_law(law: Factor) -> bool:
+        for call, factor in factors.items():
             group = Group(call.probe.num_heads, call.head_dim)
-            if not abs(factor / content(group) - 1) <= self.tolerance:
+            if not abs(factor / law(group) - 1) <= tolerance:
                 return False
         return True
 
-    def named(self) -> tuple[str, Callable[[Group], float] | None]:
-        """The name of the fault that gives these factors, and its law if there is one."""
-        if self.is_law(lambda group: group.num_heads**-0.5):
-            return "content too weak", lambda group: group.num_heads**-0.5
-        if self.is_law(lambda group: group.head_dim**0.5):
-            return "content not scaled", lambda group: group.head_dim**0.5
-        has_several_sizes = len({call.head_dim for call in self.factors}) > 1
-        if has_several_sizes and self.is_law(lambda group: group.head_dim**-0.5):
-            return "content scaled twice", lambda group: group.head_dim**-0.5
-        first = next(iter(self.factors.values()))
-        if self.is_law(lambda group: first):
-            return "content multiplied", lambda group: first
-        by_group = {
-            Group(call.probe.num_heads, call.head_dim): factor
-            for call, factor in self.factors.items()
-        }
-        if self.is_law(by_group.__getitem__):
-            return "content multiplied", by_group.__getitem__
-        return "content multiplied", None
-
-
-def _by_design(
-    law: _Law, sample: Sample, expected: Expected, is_usual_for_some: bool
-) -> Content | None:
-    """A scale that all calls have and that may be by design, and how to tell the checker."""
-    call = sample.call
-    of_one_size = "`scale` and one `head_dim`"
-    # As muP does; with one size of a head it would be a constant. It is usual for one size.
-    kinds = [(-1.0, "{} / head_dim", of_one_size)]
-    if not is_usual_for_some:
-        kinds = [(0.0, "{}", "scale={}"), (-0.5, "{} / sqrt(head_dim)", of_one_size), *kinds]
-    for exponent, words, argument in kinds:
-        number = law.factors[call] * call.head_dim ** (-0.5 - exponent)
-        content = _power(number, exponent)
-        if not law.is_law(content):
-            continue
-        refined = _refined(content, sample, expected)
-        group = Group(call.probe.num_heads, call.head_dim)
-        number = _shortest(refined.content(group) * call.head_dim ** (-0.5 - exponent))
-        observed = words.format(f"{number:g}")
-        note = (
-            f"Observed: q . k is multiplied by {observed}, where 1 / sqrt(head_dim) is usual. If "
-            f"that is by design, as with muP, pass {argument.format(f'{number:g}')}; all else was "
-            "checked with it."
-        )
-        return Content(replace(expected, content=_power(number, exponent)), note=note)
-    return None
-
-
-def _power(number: float, exponent: float) -> Callable[[Group], float]:
-    """A scale of number * head_dim^exponent, relative to the usual one."""
-    return lambda group: number * group.head_dim ** (exponent + 0.5)
-
-
-def _refined(content: Callable[[Group], float], sample: Sample, expected: Expected) -> Expected:
-    """What to expect with this factor, as exactly as an output shows it."""
-
-    def with_factor(factor: float) -> Expected:
-        return replace(expected, content=lambda group: factor * content(group))
-
-    best = _smallest_error(lambda factor: sample.error(with_factor(factor)), 1 - _NEAR, 1 + _NEAR)
-    return with_factor(best)
-
-
-def _smallest_error(error: Callable[[float], float], low: float, high: float) -> float:
-    """Where an error is smallest that grows on both sides: a golden-section search."""
-    low = math.log(low)
-    high = math.log(high)
-    left = high - _GOLDEN * (high - low)
-    right = low + _GOLDEN * (high - low)
-    of_left = error(math.exp(left))
-    of_right = error(math.exp(right))
-    for _ in range(_STEPS):
-        if of_left < of_right:
-            high = right
-            right = left
-            of_right = of_left
-            left = high - _GOLDEN * (high - low)
-            of_left = error(math.exp(left))
-        else:
-            low = left
-            left = right
-            of_left = of_right
-            right = low + _GOLDEN * (high - low)
-            of_right = error(math.exp(right))
-    return math.exp((low + high) / 2)
-
-
-def _shortest(number: float) -> float:
-    """The number of the fewest digits that an output cannot tell from this one."""
-    for digits in range(1, 7):
-        rounded = float(f"{number:.{digits}g}")
-        if abs(rounded / number - 1) <= _EXACT:
-            return rounded
-    return number
-
-
-def fit_cap(sample: Sample, expected: Expected) -> Expected | None:
-    """What to expect with the soft cap that explains an output best; None if it doesn't."""
-
-    def capped(cap: float) -> Expected:
-        return replace(expected, softcap=cap)
-
-    best = _smallest_error(lambda cap: sample.error(capped(cap)), *_CAPS)
-    best = _shortest(best)
-    is_explained = sample.is_explained(capped(best), expected)
-    return capped(best) if is_explained and best < _CAPS[1] / 2 else None
+    laws: list[tuple[str, Factor]] = [
+        ("content too weak", lambda group: group.num_heads**-0.5),
+        ("content not scaled", lambda group: group.head_dim**0.5),
+        ("content scaled twice", lambda group: group.head_dim**-0.5),
+    ]
+    of_head_dim = {call.head_dim: factor for call, factor in factors.items()}
+    for fault, law in laws:
+        # With one size of a head, a division by head_dim could be any factor.
+        is_told = fault != "content scaled twice" or len(of_head_dim) > 1
+        if is_told and is_law(law):
+            return fault, law
+    first = next(iter(factors.values()))
+    return "content multiplied", lambda group: of_head_dim.get(group.head_dim, first)
 
 
 Heads = Callable[[int], tuple[Tensor, Tensor]]

@@ -58,6 +58,13 @@ class Sample:
         """The largest error of an output of a real token."""
         return float(self.errors(expected).max())
 
+    def total_error(self, expected: Expected) -> float:
+        """The sum of all errors, in which neither rounding nor a single wrong query counts much."""
+        total = 0.0
+        for query, key, value, output in self.sequences():
+            total += float((output - expected.output(query, key, value)).abs().nansum())
+        return total
+
     def errors(self, expected: Expected) -> Tensor:
         """The largest error of the outputs of each head, for real tokens: float64 [heads]."""
         largest = torch.zeros(self.call.probe.num_heads, dtype=torch.float64)

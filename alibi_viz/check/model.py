@@ -137,9 +137,8 @@ def _examine_layer(
         sweep = Sweep(partial(Sample.of, reader), calls)
         expected = _as_trained(family, of_paper, attention.head_dim)
         subject = f"{type(model).__name__}, layer {layer}"
-        report, is_right = examine(
-            subject, reader, sweep, lambda expected: (sweep.go_on(expected), []), expected
-        )
+        wrong = sweep.go_on(expected)
+        report, is_right = examine(subject, reader, sweep, wrong, expected)
         trained = _differences(family, sweep, of_paper, expected) if is_right else []
         if is_rounded and is_right:
             exact = replace(expected, distance=of_paper.distance, ahead=of_paper.ahead)

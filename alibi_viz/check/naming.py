@@ -12,7 +12,7 @@ from functools import cached_property
 
 from alibi_viz.check.call import Failures, try_each
 from alibi_viz.check.conditions import with_condition
-from alibi_viz.check.content import fit_cap, heads_read, name_heads, read_content
+from alibi_viz.check.content import heads_read, name_heads, read_content
 from alibi_viz.check.detect import Sample, Sweep, rounding_that_explains
 from alibi_viz.check.expected import Expected
 from alibi_viz.check.explain import Explanation, explain_bias
@@ -34,12 +34,11 @@ _MOST_READ = 8  # calls whose weights are read in a round
 
 @dataclass
 class Named:
-    """What was found, and what to expect instead if it may be by design."""
+    """What was found."""
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     comparison: Comparison | None = None
-    design: Expected | None = None
 
 
 @dataclass
@@ -84,7 +83,7 @@ class Naming:
         self.named = Named()
 
     def run(self) -> Named:
-        """Name all that is wrong, or what may be by design, which ends it."""
+        """Name all that is wrong."""
         random = random_answer(self.sweep, self.wrong[0])
         if random is not None:
             return Named([random])
@@ -92,7 +91,7 @@ class Naming:
         if once is not None:
             self._take(once)
         for _ in range(_ROUNDS):
-            if not self.unexplained or self.named.design is not None:
+            if not self.unexplained:
                 break
             for explanation in self._explain(representatives(self.unexplained)):
                 self._take(explanation)
@@ -147,7 +146,7 @@ class Naming:
         ]
         for way in ways:
             explanations = way(few)
-            if explanations or self.named.design is not None:
+            if explanations:
                 return explanations
         return [self._unknown()]
 
@@ -294,23 +293,14 @@ class Naming:
         if self.reader is None:
             return bias if bias.findings else None
         assert bias.expected is not None  # the weights have a formula
-        content = read_content(self.reader, self.sweep, calls, self.right, bias.expected)
+        content = read_content(self.reader, self.sweep, calls, bias.expected)
         findings = [*content.findings, *bias.findings]
         if content.expected is None:
             return Explanation(findings, None, calls)
         gives = [call for call in calls if self._gives(content.expected, call)]
-        if content.note and (gives or bias.findings):
-            self.named.design = replace(self.expected, content=content.expected.content)
-            self.named.notes.append(content.note)
-            return None
         if findings and gives:
             return Explanation(findings, content.expected, gives[:1])
-        other = self._with_other_heads(bias, calls[0])
-        if other is None and self.expected.softcap is None and not bias.findings:
-            self._look_for_a_cap(calls[0])
-        if other is None and self.named.design is None and content.findings:
-            other = Explanation(findings, None, calls)
-        return other
+        return self._with_other_heads(bias, calls[0])
 
     def _with_other_heads(self, bias: Explanation, call: Call) -> Explanation | None:
         sample = self.sweep.answers[call]
@@ -323,20 +313,6 @@ class Naming:
         fault, words = name_heads(*read(call.probe.num_heads), self.expected.group_size)
         evidence = f"{self._error(call)}, but right if {words}"
         return Explanation([Finding(fault, evidence), *bias.findings], faulty, [call])
-
-    def _look_for_a_cap(self, call: Call) -> None:
-        """Note a soft cap that explains all calls: it may be by design."""
-        sample = self.sweep.answers[call]
-        assert isinstance(sample, Sample)
-        capped = fit_cap(sample, self.expected)
-        if capped is None or not all(self._gives(capped, other) for other in self.unexplained):
-            return
-        self.named.design = capped
-        self.named.notes.append(
-            "Observed: the bias is right, but something else changes the scores, as a soft cap of "
-            f"about {capped.softcap:.3g} does ({self._error(call)}). If that is by design, pass "
-            f"softcap={capped.softcap:.3g}."
-        )
 
     def _error(self, call: Call) -> str:
         """The error of a call, in words."""

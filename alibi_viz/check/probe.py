@@ -405,58 +405,6 @@ class AttentionReader:
             observations.append(Observation(conditions, sizes, logits, self.precision))
         return observations
 
-    def content_factor(self, conditions: Call) -> float:
-        """The factor of q . k, relative to 1 / sqrt(head_dim); NaN if no query sees two keys.
-
-        Raises Unusable if the factor depends on the position.
-        """
-        without_content = self.weights(conditions)
-        # A small content is for functions that don't scale it.
-        for content in (1.0, 0.1):
-            factors = self._factors_of_keys(conditions, content, without_content)
-            of_head = factors.nanmedian(-1).values
-            if not bool(of_head.isnan().all()):
-                self._check_equal_factors(conditions, content, factors)
-                return float(of_head.nanmedian())
-        return math.nan
-
-    def _factors_of_keys(self, conditions: Call, content: float, without_content: Tensor) -> Tensor:
-        """By which factor, relative to 1 / sqrt(head_dim), each query counts the content of each
-        key: [heads, pairs], NaN where the weights are too small to tell.
-
-        Every third key gets a content, and the others none. The log weight of a key changes by its
-        content, and by a constant of the row, which the other keys show. `without_content` are the
-        weights without any.
-        """
-        head_dim = conditions.head_dim
-        generator = torch.Generator().manual_seed(0)
-        direction = torch.randn(head_dim, generator=generator)
-        has_content = torch.arange(conditions.probe.key_length) % 3 == 1
-        keys = has_content[:, None] * direction
-        query = content * direction * head_dim**0.5 / direction.square().sum()
-        with_content = self.weights(conditions, query, keys)  # [batch, heads, query, key]
-
-        smallest = math.exp(max(self.precision.floor, -15.0))
-        is_readable = (with_content > smallest) & (without_content > smallest)
-        log_ratio = (with_content / without_content).log()
-        change = log_ratio.where(is_readable, torch.nan).transpose(0, 1) / content
-        of_row = change.where(~has_content, torch.nan).nanmean(-1, keepdim=True)
-        return (change - of_row)[..., has_content].flatten(1)
-
-    def _check_equal_factors(self, conditions: Call, content: float, factors: Tensor) -> None:
-        """Check that the factors [heads, pairs] of each head are equal. Raises Unusable."""
-        of_head = factors.nanmedian(-1, keepdim=True).values
-        largest = max(1.0, float(of_head.abs().nan_to_num(0.0).max()))
-        tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
-        deviations = (factors - of_head).abs().flatten()
-        # Three quarters of the pairs decide, because one odd query doesn't count.
-        if float(deviations.nanquantile(0.75)) <= tolerance:
-            return
-        low, high = factors[~factors.isnan()].aminmax()
-        scores = f"between {float(low):.3g} and {float(high):.3g}"
-        message = f"{conditions}: equal queries and keys score {scores}, expected 1"
-        raise Unusable("content depends on position", message)
-
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)

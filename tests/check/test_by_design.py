@@ -1,9 +1,7 @@
 """What may be by design is not accused: it is told by an argument, or noted."""
 
-import math
-
 from alibi_viz import check
-from tests.check.plain_alibi import attend, linear, steps
+from tests.check.plain_alibi import attend
 from tests.check.wrong_functions import (
     SHORT,
     SMALL,
@@ -38,15 +36,6 @@ def needs_contiguous_inputs(query, key, value):
 def refuses_other_last_axes(query, key, value):
     assert query.stride(-1) == 1, "the last axis must be dense"
     return attend(query, key, value)
-
-
-def soft_cap_of_5(query, key, value):
-    """A cap so strong that the scores look as if they had another scale."""
-    _, heads, queries, head_dim = query.shape
-    keys = key.shape[2]
-    content = 5 * (query @ key.mT * head_dim**-0.5 / 5).tanh()
-    scores = content + linear(heads, queries, keys)
-    return scores.masked_fill(steps(queries, keys) > 0, -math.inf).softmax(-1) @ value
 
 
 def scale_of_8_over_head_dim(query, key, value):
@@ -84,8 +73,6 @@ def test_right_attention_is_not_accused(function, options):
 @each_case(
     ("function", "words"),
     {
-        "scale": (scale_of_mup, "pass scale=0.015625"),
-        "soft cap": (soft_cap_of_50, "pass softcap=50"),
         "head_dim": (needs_64_channels, "Not checked with head_dim 104"),
         "memory": (needs_contiguous_inputs, "Not checked with some transposed"),
     },
@@ -104,28 +91,20 @@ def test_memory_that_a_function_refuses_is_a_note():
     assert note.startswith("Not checked with some inputs whose last axis is not dense")
 
 
-def test_a_strong_soft_cap_is_no_scale():
-    report = check.attention(soft_cap_of_5, **SMALL)
-    assert report.ok
-    (note,) = report.notes
-    assert "pass softcap=5." in note
+def test_a_scale_that_was_not_told_is_a_finding_with_its_number():
+    (finding,) = check.attention(scale_of_mup, **SHORT).findings
+    assert finding.name == "content multiplied"
+    assert "a scale of 0.0156" in finding.evidence
+    assert "pass the checker `scale=`" in str(finding)
 
 
-def test_a_scale_of_mup_is_a_note():
-    report = check.attention(scale_of_8_over_head_dim, num_heads=[8], length=16)
-    assert report.ok
-    (note,) = report.notes
-    assert "multiplied by 8 / head_dim" in note
+def test_a_soft_cap_that_was_not_told_is_a_finding_with_its_number():
+    (finding,) = check.attention(soft_cap_of_50, **SHORT).findings
+    assert finding.name == "soft cap"
+    assert "about 50" in finding.evidence
+    assert "`softcap=`" in str(finding)
 
 
-def another_scale_up_to_200_keys(query, key, value):
-    assert key.shape[2] <= 200, "at most 200 keys"
-    return attend(query, key, value, scale=0.7 * query.shape[-1] ** -0.5)
-
-
-def test_what_fails_after_a_note_is_a_finding():
-    report = check.attention(another_scale_up_to_200_keys, num_heads=[8], head_dim=64)
-    (finding,) = report.findings
-    assert finding.name == "length cap"
-    assert "at most 200 keys" in finding.evidence
-    assert "pass scale=0.0875" in report.notes[0]
+def test_a_scale_of_mup_can_be_told_for_one_head_dim():
+    told = {"head_dim": 128, "scale": 8 / 128, "num_heads": [8], "length": 16}
+    check.attention(scale_of_8_over_head_dim, **told).raise_for_faults()

@@ -88,9 +88,12 @@ def test_every_fault_has_a_test():
         "does not finish",
         "keys in another order",
         "mirrored keys",
-        "missing case",
+        "wrong slopes",
+        "wrong bias",
+        "wrong attention",
         "outside of what this checker knows",
         "padding changes the bias",
+        "soft cap",
         "random result",
         "slopes of another number of heads",
         "wrong gradient",
@@ -169,10 +172,10 @@ def test_factor_of_the_content_is_observed_in_half_precision(dtype):
     def weaker_content(query, key, value):
         return attend(0.9 * query, key, value)
 
-    (note,) = check.attention(
+    (finding,) = check.attention(
         weaker_content, num_heads=[4], dtype=dtype, head_dim=64, length=33
-    ).notes
-    assert note.startswith("Observed: q . k is multiplied by 0.11")  # 0.9 / 8
+    ).findings
+    assert "as with a scale of 0.11" in finding.evidence  # 0.9 / 8
 
 
 @half_precision

@@ -1047,7 +1047,7 @@ WRONG = {
         "attention", "content multiplied", scale_of_64_channels, "head_dim 16 or 104", SHORT
     ),
     "attention: first 64 channels": Wrong(
-        "attention", "content multiplied", first_64_channels, "head_dim 104", SHORT
+        "attention", "unknown fault", first_64_channels, "head_dim 104", SHORT
     ),
     "attention: no bias for a batch of one": Wrong(
         "attention", "no bias", no_bias_for_a_batch_of_one, "a batch of one", SHORT

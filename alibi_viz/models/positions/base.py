@@ -28,12 +28,12 @@ class Position(nn.Module):
     Attributes:
         is_causal_only: whether it needs a causal mask.
         longest: the largest number of tokens for which it is defined; None for no limit.
-
-    Rarely needed:
         reads_input: whether `bias` reads `x`, the input of its layer. Each layer then has a copy of
             its own, and a cache stores `x`, too.
         supports_cache: False if a new token changes the positions of earlier ones.
         is_random: whether it draws random numbers during training.
+
+    Few methods need the last three.
     """
 
     is_causal_only = False
