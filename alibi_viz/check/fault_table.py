@@ -39,6 +39,10 @@ def _square_root(places: Places) -> Tensor:
     return places.back.sign() * places.back.abs().sqrt()
 
 
+def _share_of_the_length(places: Places) -> Tensor:
+    return places.back / places.probe.key_length
+
+
 def _capped(cap: int, places: Places) -> Tensor:
     return places.back.clamp(-cap, cap)
 
@@ -236,6 +240,7 @@ _UNSIGNED: Parts = {"ahead": torch.abs}
 _FAULTS = [
     Entry("wrong corner of the cache", {"distance": _from_the_first_query, **_UNSIGNED}),
     Entry("square root of the distance", {"distance": _square_root}),
+    Entry("bias divided by the length", {"distance": _share_of_the_length}),
     Entry("length cap", lambda cap: {"distance": partial(_capped, cap)}, _cap, _CAP),
     Entry("mirrored keys", {"distance": _from_the_last_key, **_UNSIGNED}),
     Entry("distance in steps", lambda steps: {"distance": partial(_stairs, steps)}, _steps, _STEPS),

@@ -138,7 +138,6 @@ class Naming:
             self._by_a_formula,
             self._by_rounding,
             self._by_memory,
-            self._by_a_factor_per_call,
             self._by_what_reading_showed,
             self._by_parts,
             self._by_a_description,
@@ -178,12 +177,9 @@ class Naming:
         if few.bias is None:
             return []
         few.together = self._with_content(few.bias, list(few.observations))
-        explanation = few.together
-        if explanation is None or explanation.expected is None:
+        if few.together is None or few.together.expected is None:
             return []
-        # Slopes without a name may be multiples of right ones, in each call by another factor.
-        simpler = self._by_a_factor_per_call(few) if "other slopes" in explanation.names else []
-        return simpler or [explanation]
+        return [few.together]
 
     def _by_rounding(self, few: Few) -> Sequence[Explanation]:
         """No fault, but a format with fewer bits."""
@@ -200,29 +196,6 @@ class Naming:
             return []
         again = right_if_contiguous(self.sweep, self.unexplained, self.expected)
         return [] if again is None else [again]
-
-    def _by_a_factor_per_call(self, few: Few) -> Sequence[Explanation]:
-        """The same faults in each call, with a number that changes and has no formula."""
-        explanations = self._of_each(few)
-        if len(explanations) < 2 or len(explanations) < len(few.observations):
-            return []
-        if len({_as_factors(explanation.names) for explanation in explanations.values()}) > 1:
-            return []
-        (first_call, first), *others = explanations.items()
-        if "other slopes" in first.names:
-            return []
-        names = _as_factors(first.names)
-        pairs = zip(first.findings, names, strict=True)
-        findings = [replace(finding, name=name) for finding, name in pairs]
-        evidence = first.findings[0].evidence
-        for call, other in others:
-            if other.findings[0].evidence != evidence:
-                words = (
-                    f"{evidence} with {first_call}, but {other.findings[0].evidence} with {call}"
-                )
-                findings[0] = replace(findings[0], evidence=words)
-                break
-        return [Explanation(findings, None, self.unexplained)]
 
     def _by_what_reading_showed(self, few: Few) -> Sequence[Explanation]:
         """Weights or content that cannot be read; of all calls, if most show it."""
@@ -345,8 +318,6 @@ def representatives(calls: Sequence[Call]) -> list[Call]:
     return list(dict.fromkeys([*few, longest]))
 
 
-# A factor of 1 / length is 1 / sqrt(head_dim) for some length.
-_FACTORS = {"bias before scaling": "bias multiplied"}
 # Faults with a name of their own where only some calls have them, or only those with fewer queries
 # than keys
 _IN_SOME_CALLS = {"sign reversed": "sign reversed in one branch"}
@@ -366,7 +337,3 @@ def _name_in_some_calls(fault: str, wrong: Sequence[Call], right: Sequence[Call]
     if is_decoding:
         return {**_IN_SOME_CALLS, **_WHILE_DECODING}.get(fault, fault)
     return _IN_SOME_CALLS.get(fault, fault)
-
-
-def _as_factors(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_FACTORS.get(name, name) for name in names)

@@ -17,7 +17,6 @@ from tests.check import faulty
 from tests.check.faulty import PARTS, attend, bias_of, names, with_faults
 from tests.check.wrong_functions import (
     WRONG,
-    divided_by_keys,
     neither_bias_nor_mask,
     own_value,
     reversed_while_decoding,
@@ -353,13 +352,6 @@ def test_factor_of_the_content_in_all_calls_names_none():
 def test_fault_of_the_bias_in_some_calls_says_in_which():
     (finding,) = check.bias(reversed_while_decoding, [8], length=16).findings
     assert finding.evidence == f"head 1 of 8 has slope -0.5, expected 0.5 {WHILE_DECODING}"
-
-
-def test_factor_that_depends_on_the_length_is_shown_for_two_calls():
-    report = str(check.bias(divided_by_keys, [8], decoding=False))
-    assert "slope 0.03125, expected 0.5 with 8 heads, 16 queries" in report
-    assert "slope 0.00166667, expected 0.5 with 8 heads, 300 queries" in report
-    assert "only with" not in report
 
 
 # Calls

@@ -743,7 +743,11 @@ WRONG = {
         "bias", "bias multiplied", partial(times, 1 / 160), "", {**SHORT, "num_heads": [8]}
     ),
     "bias: by the number of keys": Wrong(
-        "bias", "bias multiplied", divided_by_keys, "", {**SHORT, "num_heads": [8], "length": 20}
+        "bias",
+        "bias divided by the length",
+        divided_by_keys,
+        "",
+        {**SHORT, "num_heads": [8], "length": 20},
     ),
     "bias: later keys get 0": Wrong(
         "bias", "one direction only", only_earlier_keys_count, "", {**SHORT, "causal": False}
@@ -766,7 +770,7 @@ WRONG = {
         {**EIGHT_HEADS, "num_heads": [4], "head_dim": 64, "length": 640},
     ),
     "attention: bias divided by keys": Wrong(
-        "attention", "bias multiplied", bias_divided_by_keys, "", EIGHT_HEADS
+        "attention", "bias divided by the length", bias_divided_by_keys, "", EIGHT_HEADS
     ),
     "attention: lower triangle, no mask": Wrong(
         "attention", "future not masked", faulty.lower_triangle_without_a_mask, "", EIGHT_HEADS
