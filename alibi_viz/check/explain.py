@@ -44,9 +44,7 @@ class Explanation(NamedTuple):
         return tuple(finding.name for finding in self.findings)
 
 
-def explain_bias(
-    seen: Sequence[Observation], expected: Expected, most_faults: int = 2
-) -> Explanation | None:
+def explain_bias(seen: Sequence[Observation], expected: Expected) -> Explanation | None:
     """The fewest faults that give all observed weights; none if they are right. None if no case of
     the table does."""
     precision = seen[0].precision
@@ -57,7 +55,7 @@ def explain_bias(
     best: Explanation | None = None
     for case in cases(seen, expected):
         is_worse = best is not None and len(case.faults) >= _cost(best.findings)
-        if is_worse or len(case.faults) > most_faults:
+        if is_worse:
             break
         slopes = fit.slopes(case.expected)
         if not fit.agrees(case.expected, slopes):

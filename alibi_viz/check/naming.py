@@ -141,7 +141,6 @@ class Naming:
             self._by_what_reading_showed,
             self._by_parts,
             self._by_a_description,
-            self._each_by_itself,
         ]
         for way in ways:
             explanations = way(few)
@@ -232,10 +231,6 @@ class Naming:
             return []
         return [Explanation([finding], None, self.unexplained)]
 
-    def _each_by_itself(self, few: Few) -> Sequence[Explanation]:
-        """Faults that explain some of the calls."""
-        return list(self._of_each(few).values())
-
     def _unknown(self) -> Explanation:
         def error(call: Call) -> float:
             return self.sweep.answers[call].error(self.expected)
@@ -246,19 +241,6 @@ class Naming:
         return Explanation([Finding("unknown fault", evidence)], None, self.unexplained)
 
     # Parts of these ways
-
-    def _of_each(self, few: Few) -> dict[Call, Explanation]:
-        """What explains each of several calls by itself."""
-        explanations: dict[Call, Explanation] = {}
-        is_simple = few.bias is not None and "other slopes" not in few.bias.names
-        if is_simple or len(few.observations) < 2:
-            return explanations
-        for call, seen in few.observations.items():
-            bias = explain_bias(seen, self.expected, most_faults=1)
-            explanation = None if bias is None else self._with_content(bias, [call])
-            if explanation is not None:
-                explanations[call] = explanation
-        return explanations
 
     def _with_content(self, bias: Explanation, calls: Sequence[Call]) -> Explanation | None:
         """What explains some calls: what gives their weights at equal content, and what the

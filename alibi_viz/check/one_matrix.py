@@ -8,11 +8,10 @@ from torch import Tensor
 
 from alibi_viz.check.expected import Expected, Places
 from alibi_viz.check.probe import Observation
-from alibi_viz.check.report import OUTSIDE, Comparison, Finding
+from alibi_viz.check.report import Comparison, Finding
 
-_FEWEST_RIGHT = 4  # distances: fewer agree by chance
+_FEWEST_RIGHT = 4  # keys: fewer agree by chance
 _READABLE_SHARE = 0.1  # of the weight
-_MOST = 0.5  # a share of the weights
 _FUTURE = 1e-3  # a weight of later keys that counts
 _CLEARLY = 3  # by so much more than the floor is a log weight that can't be missed
 _MOST_RANGES = 3  # in words
@@ -21,7 +20,7 @@ _VISIBLE = 1e-3  # an error of a weight that a reader sees
 
 def describe_weights(seen: Sequence[Observation], expected: Expected) -> Finding | None:
     """What the first description that fits says; None if none does."""
-    for description in (_future, _jump, _other_keys, _other_law):
+    for description in (_future, _other_keys):
         finding = description(seen, expected)
         if finding is not None:
             return finding
@@ -61,46 +60,6 @@ def _future(seen: Sequence[Observation], expected: Expected) -> Finding | None:
     blind_heads, blind = min(all_heads - heads_that_look_ahead)
     evidence += f", but head {blind + 1} of {blind_heads} sees none"
     return Finding("mask too weak for some heads", evidence)
-
-
-def _jump(seen: Sequence[Observation], expected: Expected) -> Finding | None:
-    """Whether the bias is right up to a distance, from which on it is not."""
-    reach = None
-    for observation in seen:
-        right_up_to = _right_up_to(observation, expected)
-        if right_up_to is None or reach not in (None, right_up_to):
-            return None
-        reach = right_up_to
-    if reach is None:
-        return None
-    name = "right up to a distance, then a jump"
-    return Finding(name, f"the bias is right up to a distance of {reach}, and wrong from there on")
-
-
-def _right_up_to(observation: Observation, expected: Expected) -> int | None:
-    """The largest distance up to which all biases are right; None if that says nothing."""
-    distance = Places(observation.probe).back
-    if expected.causal:
-        distance = distance.where(distance >= 0, math.inf)
-    distance = distance.abs().expand(observation.probe)
-
-    correct = expected.bias(observation.probe)
-    own = observation.probe.key_length - observation.probe.query_length
-    # Relative to the query's own key, because all weights of a row change with the wrong ones
-    logits = observation.logits - observation.logits.diagonal(own, -2, -1)[..., None]
-    wanted = correct - correct.diagonal(own, -2, -1)[..., None]
-    tolerance = observation.precision.absolute + observation.precision.relative * wanted.abs()
-    is_readable = distance.isfinite() & (observation.log_weights > observation.precision.floor + 1)
-    is_wrong = is_readable & ((logits - wanted).abs() > 2 * tolerance)
-    if not bool(is_wrong.any()):
-        return None
-    first_wrong = int(distance[is_wrong].min())
-    if first_wrong <= _FEWEST_RIGHT:
-        return None
-    # Nearly all of the bias beyond is wrong, not one key here and there.
-    is_beyond = is_readable & (distance >= first_wrong)
-    share_of_wrong = float(is_wrong[is_beyond].double().mean())
-    return first_wrong - 1 if share_of_wrong > _MOST else None
 
 
 def _other_keys(seen: Sequence[Observation], expected: Expected) -> Finding | None:
@@ -162,42 +121,6 @@ def _ranges(is_seen: Tensor) -> str:
         return f"{len(keys)} keys from {keys[0]} to {keys[-1]}"
     noun = "key" if len(keys) == 1 else "keys"
     return f"{noun} {' and '.join(ranges)}"
-
-
-def _other_law(seen: Sequence[Observation], expected: Expected) -> Finding | None:
-    """Whether each head's bias depends on the distance alone, by a law that is not ALiBi's."""
-    with_several_queries = [
-        observation for observation in seen if observation.probe.query_length > 1
-    ]
-    if not with_several_queries:
-        return None
-    for observation in with_several_queries:
-        if not _depends_on_distance(observation) or not _is_mostly_wrong(observation, expected):
-            return None
-    law = "the bias depends on the distance alone, but not in proportion, as a learned one may"
-    return Finding(OUTSIDE, f"{law}: {worst_comparison(seen, expected)}")
-
-
-def _is_mostly_wrong(observation: Observation, expected: Expected) -> bool:
-    correct = observation.normalize(expected.bias(observation.probe))
-    difference = (observation.log_weights - correct).abs()
-    is_seen = observation.log_weights > observation.precision.floor + 1
-    is_wrong = difference > 10 * observation.precision.absolute
-    return float(is_wrong[is_seen].double().mean()) > _MOST
-
-
-def _depends_on_distance(observation: Observation) -> bool:
-    """Whether neighboring keys differ by the same in every row, up to a shift."""
-    steps = observation.log_weights.diff(dim=-1)  # [heads, query, key - 1]
-    floor = observation.precision.floor + 1
-    is_seen = observation.log_weights > floor
-    both_seen = is_seen[..., 1:] & is_seen[..., :-1]
-    # From one query to the next, everything moves by one key.
-    shifted = steps[:, 1:, 1:] - steps[:, :-1, :-1]
-    comparable = both_seen[:, 1:, 1:] & both_seen[:, :-1, :-1]
-    if not bool(comparable.any()):
-        return False
-    return float(shifted[comparable].abs().max()) < 10 * observation.precision.absolute
 
 
 def worst_comparison(seen: Sequence[Observation], expected: Expected) -> Comparison:
