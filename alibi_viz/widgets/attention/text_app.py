@@ -67,7 +67,6 @@ class TextApp(App):
     def __init__(
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
-        self.given = "" if source is None else "source"
         self.source = as_source(source)
         self.contents = self.source.contents
         # Of two texts, because a shuffled one is compared with the original.
