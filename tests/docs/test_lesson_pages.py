@@ -185,7 +185,7 @@ def test_every_guess_of_the_lessons_has_an_answer_on_its_page():
 def test_each_picture_of_the_lessons_has_a_dark_one():
     names = set()
     for path in lessons.LESSONS:
-        for number, _ in enumerate(lessons.app_outputs(lessons.read(path))):
+        for number, _ in enumerate(lessons.picture_outputs(lessons.read(path))):
             names.add(f"{path.stem}-{number}.png")
     assert {path.name for path in lessons.DARK_PICTURES.glob("*")} == names
 
