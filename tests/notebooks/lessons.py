@@ -9,7 +9,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from alibi_viz import widgets
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = lesson_files()
