@@ -31,7 +31,7 @@ import alibi_viz as av
 from alibi_viz import check
 from alibi_viz.arguments import INSTALL, check_positive, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
-from alibi_viz.files import in_words
+from alibi_viz.files import create_folder, in_words, lesson_files, write
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.methods import summary
 
@@ -107,30 +107,22 @@ def _complain(error: object) -> None:
 
 
 def _lab(
-    lesson: str = "00_start_here.ipynb",
-    out: str | None = None,
-    port: int | None = None,
-    no_browser: bool = False,
+    lesson: str = "00_start_here.ipynb", port: int | None = None, no_browser: bool = False
 ) -> int:
     """Open the lessons in JupyterLab.
 
-    They are those of a clone, or copies in a folder that never replace what you changed.
+    They are those of a clone, or copies in the folder alibi_lessons, where no file is replaced.
     """
-    from alibi_viz.lessons.copies import INSTALLED, copy_lessons, lessons_folder  # noqa: PLC0415
-
     if find_spec("jupyterlab") is None:
         raise ModuleNotFoundError("there is no JupyterLab")
-    folder = lessons_folder()
-    if out or folder in INSTALLED:
-        folder = Path(out or "alibi_lessons")
-        changed = copy_lessons(folder)
-        message = f"the lessons are in {folder}"
-        if changed:
-            message += f"; left alone, because changed: {', '.join(changed)}"
-        print(message)
+    lessons = lesson_files()
+    folder = lessons[0].parent
+    is_clone = folder.parent == Path(__file__).parents[1]
+    if not is_clone:
+        folder = _copied(lessons, Path("alibi_lessons"))
     if not (folder / lesson).is_file():
-        lessons = sorted(path.name for path in folder.glob("*.ipynb"))
-        raise ValueError(f"lesson must be one of {', '.join(lessons)}")
+        names = sorted(path.name for path in folder.glob("*.ipynb"))
+        raise ValueError(f"lesson must be one of {', '.join(names)}")
 
     command = [
         sys.executable,
@@ -150,6 +142,26 @@ def _lab(
             with suppress(KeyboardInterrupt):  # JupyterLab asks what to do
                 server.wait()
     return server.returncode
+
+
+def _copied(lessons: Sequence[Path], folder: Path) -> Path:
+    """Copy the lessons that a folder doesn't have yet, and say which of its own differ."""
+    create_folder(folder)
+    differing = []
+    for lesson in lessons:
+        copy = folder / lesson.name
+        if not copy.exists():
+            write(copy, lesson.read_bytes())
+        elif copy.read_bytes() != lesson.read_bytes():
+            differing.append(lesson.name)
+    message = f"the lessons are in {folder}"
+    if differing:
+        message += (
+            "; yours differ from the installed ones, which you get by deleting yours: "
+            f"{', '.join(differing)}"
+        )
+    print(message)
+    return folder
 
 
 def _check(function: str | None = None, vectors: str | None = None, **settings: Any) -> int:
@@ -298,7 +310,6 @@ def _parser() -> argparse.ArgumentParser:
 
     lab = _add_command(commands, "lab", _lab)
     lab.add_argument("lesson", nargs="?", help="the notebook to open")
-    lab.add_argument("--out", metavar="FOLDER", help="where to copy the lessons")
     lab.add_argument(
         "--port", type=int, help="of JupyterLab; the next free one if it is in use (default: 8888)"
     )

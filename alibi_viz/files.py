@@ -1,4 +1,5 @@
-"""Write a file whole or not at all, and read text in the encodings that editors write.
+"""Write a file whole or not at all, read text in the encodings that editors write, and find the
+lessons.
 
 The content goes to a hidden file, which then replaces the old one, so a killed process leaves the
 old file. If two processes write the same file, their contents don't mix: the last to finish wins.
@@ -6,6 +7,7 @@ old file. If two processes write the same file, their contents don't mix: the la
 
 import codecs
 import os
+import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,3 +97,27 @@ def write(path: str | Path, content: str | bytes) -> None:
         content = content.encode("utf-8", "replace")
     with replacing(path) as scratch:
         scratch.write_bytes(content)
+
+
+def lesson_files() -> list[Path]:
+    """The notebooks of the lessons in their order: in the clone, or where pip has put them.
+
+    Notebooks that a reader has added are left out. Raises FileNotFoundError if there are none.
+
+    >>> from alibi_viz.files import lesson_files
+    >>> lesson_files()[0].name
+    '00_start_here.ipynb'
+    """
+    folders = [Path(__file__).parents[1] / "notebooks"]
+    for_everybody = sysconfig.get_default_scheme()
+    for_one_user = sysconfig.get_preferred_scheme("user")
+    for scheme in (for_everybody, for_one_user):
+        data = Path(sysconfig.get_path("data", scheme))
+        folders.append(data / "share" / "alibi_viz" / "notebooks")
+
+    for folder in folders:
+        lessons = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+        if lessons:
+            return lessons
+    searched = ", ".join(map(str, folders))
+    raise FileNotFoundError(f"the lessons are in none of {searched}: install again")

@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 
 GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row

@@ -342,27 +342,70 @@ def servers(monkeypatch):
     return InterruptedServer.started
 
 
-def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(servers, tmp_path):
-    assert main(["lab", "--out", str(tmp_path)]) == 3
+def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(servers):
+    assert main(["lab"]) == 3
     (server,) = servers
     assert server.was_interrupted
 
 
-def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(servers, tmp_path, capsys):
-    main(["lab", "--out", str(tmp_path), "--port", "9999", "--no-browser"])
+def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(servers):
+    main(["lab", "01_the_line.ipynb", "--port", "9999", "--no-browser"])
     (server,) = servers
     assert server.command == [
         sys.executable,
         "-m",
         "jupyterlab",
-        str(tmp_path),
-        "--LabApp.default_url=/lab/tree/00_start_here.ipynb",
+        str(Path(__file__).parents[1] / "notebooks"),
+        "--LabApp.default_url=/lab/tree/01_the_line.ipynb",
         "--ip=127.0.0.1",
         "--allow-root",
         "--port=9999",
         "--no-browser",
     ]
-    assert capsys.readouterr().out == f"the lessons are in {tmp_path}\n"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A folder with two short lessons, as pip has put ours; the test is in an empty one."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    lessons = [folder / "00_start_here.ipynb", folder / "01_the_line.ipynb"]
+    for lesson in lessons:
+        lesson.write_text("as installed")
+    monkeypatch.setattr("alibi_viz.cli.lesson_files", lambda: lessons)
+    reader = tmp_path / "reader"
+    reader.mkdir()
+    monkeypatch.chdir(reader)
+    return folder
+
+
+def test_lab_opens_copies_of_installed_lessons(servers, installed, capsys):
+    main(["lab"])
+    (server,) = servers
+    assert "alibi_lessons" in server.command
+    copies = sorted(Path("alibi_lessons").iterdir())
+    assert [copy.name for copy in copies] == ["00_start_here.ipynb", "01_the_line.ipynb"]
+    assert {copy.read_text() for copy in copies} == {"as installed"}
+    assert capsys.readouterr().out == "the lessons are in alibi_lessons\n"
+
+
+def test_lab_never_replaces_a_lesson_and_names_those_that_differ(servers, installed, capsys):
+    main(["lab"])
+    mine = Path("alibi_lessons", "01_the_line.ipynb")
+    mine.write_text("with my notes")
+    Path("alibi_lessons", "00_start_here.ipynb").unlink()
+    capsys.readouterr()
+    main(["lab"])
+    assert mine.read_text() == "with my notes"
+    assert Path("alibi_lessons", "00_start_here.ipynb").read_text() == "as installed"
+    said = capsys.readouterr().out
+    assert "by deleting yours: 01_the_line.ipynb\n" in said
+
+
+def test_lab_into_a_file_is_refused(servers, installed, capsys):
+    Path("alibi_lessons").write_text("")
+    assert main(["lab"]) == 2
+    assert "'alibi_lessons' must be a folder, and is a file" in capsys.readouterr().err
 
 
 def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
@@ -375,7 +418,6 @@ def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):
     ("arguments", "message"),
     {
         "unknown lesson": (["lab", "none.ipynb"], "lesson must be one of 00_start_here.ipynb, "),
-        "lab into a file": (["lab", "--out", __file__], "file exists: "),
         "check of nothing": (["check"], "check needs a function"),
         "function without its module": (
             ["check", "no_colon"],

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from alibi_viz.files import write
+from alibi_viz.files import lesson_files, write
 from alibi_viz.train.results import read_records, save_record
 from tests.test_house import FILES, PACKAGE
 
@@ -178,3 +178,26 @@ def test_files_are_written_in_one_place_and_no_code_is_run_from_them():
         if dangerous:
             found[str(path.relative_to(PACKAGE))] = dangerous
     assert found == SAFE
+
+
+# The lessons
+
+
+def test_lessons_are_those_of_the_clone_in_their_order_without_a_readers_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("alibi_viz.files.__file__", str(tmp_path / "alibi_viz" / "files.py"))
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    for name in ("01_the_line", "00_start_here", "Untitled"):
+        (notebooks / f"{name}.ipynb").write_text("")
+    assert [path.stem for path in lesson_files()] == ["00_start_here", "01_the_line"]
+
+
+def test_without_a_clone_lessons_are_where_pip_has_put_them(tmp_path, monkeypatch):
+    monkeypatch.setattr("alibi_viz.files.__file__", str(tmp_path / "alibi_viz" / "files.py"))
+    monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path / "environment"))
+    with pytest.raises(FileNotFoundError, match=r"the lessons are in none of .*: install again"):
+        lesson_files()
+    lesson = tmp_path / "environment" / "share" / "alibi_viz" / "notebooks" / "00_start_here.ipynb"
+    lesson.parent.mkdir(parents=True)
+    lesson.write_text("")
+    assert lesson_files() == [lesson]

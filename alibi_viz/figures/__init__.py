@@ -20,10 +20,12 @@ _MODULES = {
     "claims_figure": "claims_plot",  # by how much each claim of the study holds in each setting
     "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
     "mark_guesses": "claims_plot",  # what a reader guessed of each claim
+    "rounding_figure": "rounding_plot",  # what a dtype does to the biases of one query
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives
     "switches_figure": "switches_plot",  # one rotary model with two switches, four losses
     "weights_html": "matrices_html",  # attention weights side by side
+    "window_figure": "window_plot",  # how far back each head looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 # One figure does not load the others.

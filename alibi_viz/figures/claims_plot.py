@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
-from plotly.basedatatypes import BaseFigure
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
@@ -45,8 +44,8 @@ _SPREAD = 0.64  # of the dots of a claim, as a share of its row
 
 
 def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
-    """Draw the verdicts of `study.verdict_table`: a line for each claim, a dot with its interval
-    for each setting.
+    """What became of each claim of the study: a line for each claim, a dot with its interval for
+    each setting.
 
     To the right of the threshold a claim holds, to the left it doesn't. The axis shrinks large
     distances: some are a hundred times as large as others. Where a claim hangs on a factor, the
@@ -63,6 +62,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     claims = list(reach["claim"])
     figure = theme.blank(
         height=110 + _ROW * len(claims),
+        paper_bgcolor="white",  # without an app, text doesn't get the color of a dark page
         margin={"l": 180, "r": 246, "t": 40, "b": 44},
         # At the upper edge: above the plot, it would cover the first claim on a wide page.
         legend={"yref": "container", "y": 1, "yanchor": "top"},
@@ -184,11 +184,11 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
     in the first setting of the table agrees.
 
     Args:
-        figure: from `claims_figure`, plain or live.
+        figure: from `claims_figure`.
         table: the same table of verdicts.
         guesses: {claim: verdict}, None for a claim without a guess.
     """
-    check_instance("figure", figure, BaseFigure)  # plain or live
+    check_instance("figure", figure, go.Figure)
     check_instance("guesses", guesses, Mapping)
     check_table("table", table, VERDICT_COLUMNS)
     in_figure = table.dropna(subset="low")

@@ -13,8 +13,8 @@ from alibi_viz.figures.theme import update_changed
 NARROW = 560  # pixels: on a narrower page, two plots don't fit beside each other
 
 
-def add_titles(figure: go.Figure, titles: Sequence[str], *, yshift: float = 0) -> None:
-    """Put a title above the middle of each plot, so many pixels higher than its upper edge."""
+def add_titles(figure: go.Figure, titles: Sequence[str]) -> None:
+    """Put a title above the middle of each plot."""
     for axes, title in zip((("x", "y"), ("x2", "y2")), titles, strict=True):
         x, y = axes
         figure.add_annotation(
@@ -24,7 +24,6 @@ def add_titles(figure: go.Figure, titles: Sequence[str], *, yshift: float = 0) -
             x=0.5,
             y=1,
             yanchor="bottom",
-            yshift=yshift,
             showarrow=False,
             font_size=13,
         )

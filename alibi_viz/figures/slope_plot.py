@@ -1,12 +1,11 @@
-"""The slope of every head and its half-life in tokens; and how far back each head looks.
+"""The slope of every head and its half-life in tokens.
 
 The axis of the slopes is logarithmic: if slopes are a geometric sequence, they lie on a straight
 line. The half-life is ln 2 / slope, so a second axis on the right gives the same points in tokens.
-The second figure draws the span of each head, which is how far back it looks, over its slope.
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,11 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
-from alibi_viz.figures.theme import as_array, named_trace
+from alibi_viz.figures.theme import as_array
 from alibi_viz.formatting import format_number, format_slope, true_minus
-
-if TYPE_CHECKING:
-    import pandas as pd  # slow to import, and the slopes don't need it
 
 # Axes always include these slopes. ALiBi's own lie between them, for any number of heads, so the
 # axes stay while the number changes, and it can be seen which slopes move.
@@ -26,11 +22,6 @@ _USUAL_SLOPES = (1 / 256, 1)
 _HOVER = (
     "head %{x}<br>slope %{customdata[0]}<br>half-life %{customdata[1]} tokens"
     "<br>weight below 2% beyond %{customdata[2]} tokens<extra>%{fullData.name}</extra>"
-)
-_PREDICTED = "24 half-lives, at equal content"  # a line of the figure of spans
-_SPAN_HOVER = (
-    "head %{customdata[0]}, slope %{customdata[4]}<br>needed: %{customdata[1]:,} steps back"
-    "<br>bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
 )
 
 
@@ -235,95 +226,3 @@ def _power_text(power: int) -> str:
     if power >= 0:
         return f"{2**power}"
     return f"1/{2**-power}"
-
-
-def blank_spans() -> go.Figure:
-    """The figure of spans without data: what the slope alone predicts, and two marks per head."""
-    figure = theme.blank(
-        height=345,
-        hovermode="closest",
-        margin={"l": 70, "r": 24, "t": 40, "b": 48},
-        showlegend=True,
-    )
-    gray = theme.DOTTED["color"]
-
-    figure.add_scatter(
-        name=_PREDICTED,
-        mode="lines",
-        line={"color": gray, "dash": "dash", "width": 1.5},
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        name="bound",
-        mode="markers",
-        marker={
-            "color": theme.ORANGE,
-            "size": 11,
-            "symbol": "diamond-open",
-            "line": {"width": 1.5},
-        },
-        cliponaxis=False,
-        hovertemplate=_SPAN_HOVER,
-    )
-    figure.add_scatter(
-        name="needed",
-        mode="markers",
-        marker={"color": theme.BLUE, "size": 7},
-        cliponaxis=False,
-        hovertemplate=_SPAN_HOVER,
-    )
-
-    # The whole text: a line and its label
-    figure.add_hline(
-        y=1,
-        line={"color": gray, "dash": "solid", "width": 1},
-        annotation_text=" ",
-        annotation_position="top right",
-        annotation_yshift=4,
-    )
-    figure.update_xaxes(title_text="slope m", type="log")
-    figure.update_yaxes(title_text="steps back", type="log", tickformat=",d", dtick="D2")
-    return figure
-
-
-def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
-    """Draw how far back each head looks into a figure from `blank_spans`, plain or live.
-
-    Heads without a positive slope are not drawn. Those with a bound that reaches the first token
-    look at everything.
-
-    Args:
-        figure: from `blank_spans`.
-        spans: from `lab.window_table`.
-        length: the number of tokens of the text.
-    """
-    spans = spans[spans["slope"] > 0]
-    slopes = spans["slope"].to_numpy()
-    first_token = max(1, length - 1)  # steps back from the last one
-    bound = spans["bound"].clip(lower=1).to_numpy()  # a logarithmic axis has no 0
-    needed = spans["needed"].clip(lower=1).to_numpy()
-    numbers = spans[["head", "needed", "bound", "left_out"]]
-    customdata = numbers.assign(slope=[format_slope(slope) for slope in slopes]).to_numpy()
-
-    smallest_slope = min([*_USUAL_SLOPES, *slopes]) / 1.4
-    largest_slope = max([*_USUAL_SLOPES, *slopes]) * 1.4
-    slope_ends = np.array([smallest_slope, largest_slope])
-    step_ends = np.array([0.6 * min([first_token, 30, *needed]), 2 * max(first_token, 60)])
-
-    (whole_text,) = figure.layout.shapes
-    (whole_text_label,) = figure.layout.annotations
-    with figure.batch_update():
-        named_trace(figure, _PREDICTED).update(x=slope_ends, y=math.log(2**24) / slope_ends)
-        named_trace(figure, "bound").update(x=slopes, y=bound, customdata=customdata)
-        named_trace(figure, "needed").update(x=slopes, y=needed, customdata=customdata)
-
-        whole_text.update(y0=first_token, y1=first_token)
-        # Annotations of a logarithmic axis are placed by the logarithm, shapes by the value.
-        whole_text_label.update(
-            y=math.log10(first_token), text=f"the whole text, {length:,} tokens"
-        )
-        figure.layout.xaxis.update(
-            range=np.log10(slope_ends),
-            **power_ticks(_powers_of_two(*np.log2(slope_ends))),
-        )
-        figure.layout.yaxis.range = np.log10(step_ends)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from alibi_viz.files import write
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files, write
 
 
 def save_slides(folder: Path) -> list[Path]:

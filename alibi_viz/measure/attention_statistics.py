@@ -14,11 +14,12 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.skipping.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
 from alibi_viz.data.text import Text, check_long_enough
-from alibi_viz.measure.attention_sources import AttentionSource, Reading, as_source
+from alibi_viz.measure.attention_sources import AttentionSource, as_source
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.pretrained import base_model, family_of, hooked
 
+LONGEST = 4096  # tokens that `window_table` reads
 # Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
 # on it.
 TRACED_WEIGHTS = 2**23
@@ -152,9 +153,7 @@ def weight_stats(weights: Tensor, trained: int) -> Tensor:
     return torch.stack((mean_distance, beyond, denominator_bits), dim=1).mean(-1)
 
 
-def window_table(
-    source: AttentionSource | LanguageModel, text: str, *, num_heads: int = 8, longest: int = 4096
-) -> pd.DataFrame:
+def window_table(source: AttentionSource | LanguageModel, text: str) -> pd.DataFrame:
     """The span of each head: how many steps back it looks in a text.
 
     Attention is causal and in float32. Beyond a head's span, all keys together have at most 2^-24
@@ -163,62 +162,49 @@ def window_table(
     Args:
         source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of
             `AttentionExplorer`.
-        text: at most `longest` of its tokens are read; 4,096 take about a second per layer of 8
-            heads.
-        num_heads: for a source that can have any number of heads.
+        text: at most 4,096 of its tokens are read, which take about a second per layer of 8 heads.
 
     Returns one row per layer (or other "content" of the source) and "head", counted from 1, with
     its "slope"; "bound", the span that `alibi_attention` finds without computing the weights;
     "needed", the smallest span, read from the weights; and "left_out", the share of the pairs of
     query and key beyond the bound. Raises TypeError for another source, and ValueError for an empty
-    text, a model without ALiBi, and numbers below 1.
+    text and a model without ALiBi.
 
     >>> from alibi_viz import lab
     >>> from alibi_viz.measure.attention_sources import Words
-    >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)
-    >>> table[table.content == "equal"].round(3)
-      content  head  slope  bound  needed  left_out
-    2   equal     1  0.062    291     266     0.501
-    3   equal     2  0.004    999     999     0.000
+    >>> table = lab.window_table(Words(), "word " * 1000)
+    >>> table[table.content == "equal"].iloc[::4].round(3)
+       content  head  slope  bound  needed  left_out
+    8    equal     1  0.500     37      33     0.925
+    12   equal     5  0.031    581     532     0.175
     """
-    check_positive_integers(num_heads=num_heads, longest=longest)
     check_instance("text", text, str)
     source = as_source(source)
-    if source.num_heads is not None:
-        num_heads = source.num_heads
-
-    inputs = source.run(text, longest)
+    num_heads = source.num_heads or 8  # words can have any number
+    inputs = source.run(text, LONGEST)
     tables = []
     for content in source.contents:
-        table = head_spans(source.reading(inputs, content, num_heads))
-        table.insert(0, "content", content)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+        reading = source.reading(inputs, content, num_heads)
+        query = reading.query.float()
+        key = reading.key.float()
+        attention = AttentionInputs.checked(query, key, key, reading.slopes)
+        length = len(reading.tokens)
+        bounds = attention_spans(attention).clamp(max=length - 1).tolist()
 
+        needed = [0] * num_heads
+        queries_at_once = max(1, TRACED_WEIGHTS // (num_heads * length))
+        for start in range(0, length, queries_at_once):
+            end = start + queries_at_once
+            trace = attention_trace(query[:, :, start:end], key[:, :, :end], attention.slopes)
+            needed = [max(spans) for spans in zip(needed, trace.spans(), strict=True)]
 
-def head_spans(reading: Reading) -> pd.DataFrame:
-    """The columns of `window_table` except "content", for what one layer has read."""
-    query = reading.query.float()
-    key = reading.key.float()
-    inputs = AttentionInputs.checked(query, key, key, reading.slopes)
-    _, num_heads, length, _ = query.shape
-
-    bounds = attention_spans(inputs).clamp(max=length - 1).tolist()
-    left_out = [share_left_out(inputs, (bound,)) for bound in bounds]
-
-    needed = [0] * num_heads
-    queries_at_once = max(1, TRACED_WEIGHTS // (num_heads * length))
-    for start in range(0, length, queries_at_once):
-        end = start + queries_at_once
-        trace = attention_trace(query[:, :, start:end], key[:, :, :end], inputs.slopes)
-        needed = [max(spans) for spans in zip(needed, trace.spans(), strict=True)]
-
-    return pd.DataFrame(
-        {
+        columns = {
+            "content": content,
             "head": range(1, num_heads + 1),
             "slope": reading.slopes.tolist(),
             "bound": bounds,
             "needed": needed,
-            "left_out": left_out,
+            "left_out": [share_left_out(attention, (bound,)) for bound in bounds],
         }
-    )
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)

@@ -14,13 +14,11 @@ _MODULES = {
     "Forgetting": "forgetting",
     "LengthLab": "race.length_lab",
     "PositionZoo": "position_zoo",
-    "PrecisionMicroscope": "precision_microscope",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "slope_surgery",
     "SpotTheBug": "spot_the_bug",
     "TugOfWar": "tug_of_war",
     "TwoSwitches": "two_switches",
-    "WindowExplorer": "attention.window_explorer",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

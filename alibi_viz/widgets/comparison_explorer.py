@@ -1,7 +1,6 @@
 """ComparisonExplorer: results of many runs, question by question: every seed, the mean, and what
 holds in all seeds."""
 
-from collections.abc import Collection, Iterable
 from typing import Any
 
 import pandas as pd
@@ -10,11 +9,11 @@ from ipywidgets import Widget
 
 from alibi_viz import study
 from alibi_viz.data.text import find_built_in
-from alibi_viz.figures import claims_figure, curve_labels
+from alibi_viz.figures import curve_labels
 from alibi_viz.figures import curve_plot as picture
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
-from alibi_viz.measure.table import AS_TRAINED, LEVEL, check_table
+from alibi_viz.measure.table import AS_TRAINED, check_table
 from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
@@ -23,7 +22,6 @@ from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 # The baseline that needs no training, so it is a method of its own beside ALiBi
 WINDOWED_ROTARY = "rotary, window"
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED_ROTARY, "none", "kerple-log")
-CLAIMS_VIEW = "claims"  # the name of the view that shows them in every setting
 
 
 class ComparisonExplorer(App):
@@ -39,9 +37,7 @@ class ComparisonExplorer(App):
             the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS` that the results answer. An app of the
-            published results that is opened with "claims" shows what became of each claim of the
-            study in every setting.
+        question: the name of one of `lab.QUESTIONS` that the results answer.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query
             sees as many keys as the training length), "window and sinks" (and the first 4 tokens),
@@ -67,55 +63,40 @@ class ComparisonExplorer(App):
         "09_the_study",
         "How sure are we?",
     )
-    question = ChoiceFrom("views", "longer sequences")
+    question = ChoiceFrom("questions", "longer sequences")
     methods = Names("labels", FIRST, most=picture.MAX_METHODS)
     variant = ChoiceFrom("variants", AS_TRAINED)
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        is_published = results is None
-        self.given = "" if is_published else "results"
-        self._verdicts: pd.DataFrame | None = None  # of the claims, if those are shown
-        if is_published and state.get("question") == CLAIMS_VIEW:
-            self._verdicts = study.verdict_table(study.published_results(by_block=True))
-
-        self._take(_published() if results is None else results)
-        self._offer()
-        defaults = self._first_view(FIRST if is_published else self.labels)
-        super().__init__(**(defaults | state))
-
-    def _take(self, table: pd.DataFrame) -> None:
-        """Keep the rows of a table that answer a question, after checking that they are results
-        that can be compared."""
+        table = _published() if results is None else results
         check_table("results", table)
         self.questions = _answered_questions(table)
         self._table = table[table["question"].isin(self.questions)]
         check_comparable(self._table)
 
-    def _offer(self) -> None:
-        """Set what can be chosen in the controls, in their order."""
-        self.views = list(self.questions) if self._verdicts is None else [CLAIMS_VIEW]
+        # What the controls offer, in their order
         in_table = list(self._table["label"].unique())
         common = [name for name in picture.COMMON_METHODS if name in in_table]
-        self.labels = _without_repeats([*common, *in_table])
-        self.variants = _without_repeats([AS_TRAINED, *self._table["variant"]])
+        self.labels = list(dict.fromkeys([*common, *in_table]))
+        self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
 
-    def _first_view(self, labels: Collection[str]) -> dict[str, Any]:
-        """What is shown of these labels at first, unless the user says otherwise."""
-        methods = [name for name in self.labels if name in labels]
-        return {
-            "question": self.views[0],
+        # What is shown at first
+        methods = self.labels
+        if results is None:
+            methods = [name for name in self.labels if name in FIRST]
+        first_view = {
+            "question": next(iter(self.questions)),
             "methods": tuple(methods[: picture.MAX_METHODS]),
             "variant": min(self._table["variant"], key=self.variants.index),
         }
+        super().__init__(**(first_view | state))
 
     @property
     def results(self) -> pd.DataFrame:
         """The rows that are shown."""
         table = self._table
-        question = self.questions.get(self.question)
-        variant = AS_TRAINED
-        if question is not None and self.variant in question.variants:
-            variant = self.variant
+        is_measured = self.variant in self.questions[self.question].variants
+        variant = self.variant if is_measured else AS_TRAINED
         is_shown = (
             (table["question"] == self.question)
             & (table["variant"] == variant)
@@ -124,8 +105,6 @@ class ComparisonExplorer(App):
         return table[is_shown]
 
     def blank(self) -> go.Figure:
-        if self._verdicts is not None:
-            return claims_figure(self._verdicts, study.reach_table(self._verdicts))
         figure = picture.blank(376)
         curve_labels.add_labels(figure)
         return figure
@@ -140,15 +119,11 @@ class ComparisonExplorer(App):
         )
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
-        more.disabled = CLAIMS_VIEW in self.views  # they are about all methods
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
-        question = self.questions.get(self.question)
-        self._variant.disabled = question is None or len(question.variants) == 1
-        if question is None:
-            assert self._verdicts is not None
-            return _claims_in_words(study.reach_table(self._verdicts))
+        question = self.questions[self.question]
+        self._variant.disabled = len(question.variants) == 1
 
         results = self.results
         labels = set(results["label"])
@@ -194,36 +169,6 @@ def _answered_questions(table: pd.DataFrame) -> dict[str, Question]:
         got = ", ".join(map(str, table["question"].unique()))
         raise ValueError(f"results must answer a question out of {names}, got {got or 'none'}")
     return answered
-
-
-def _without_repeats(names: Iterable[str]) -> list[str]:
-    """Each name once, in the order in which they come first."""
-    return list(dict.fromkeys(names))
-
-
-def _claims_in_words(reach: pd.DataFrame) -> tuple[str, str]:
-    """How many of the claims hold in every setting, and what decides the others."""
-    words = reach["reach"]
-    hanging = reach[words.str.startswith("hangs on")]
-    in_all = (words == "seen in all").sum()
-    in_none = (words == "seen in none").sum()
-    others = len(reach) - in_all - in_none - len(hanging)
-    counts = [
-        f"{in_all} are seen in every setting",
-        f"{in_none} in none",
-        f"{len(hanging)} hang on a setting",
-    ]
-    if others:
-        counts.append(f"{others} are open in some settings")
-    caption = (
-        f"Of {len(reach)} claims, {', '.join(counts[:-1])}, and {counts[-1]}. Where a claim hangs "
-        "on a setting, its dots have the color of what decides."
-    )
-    details = (
-        "Diamonds have ALiBi's slopes scaled to L, and a hollow dot means that one can't tell. A "
-        f"line is the {LEVEL:.0%} interval over seeds and, on a text, blocks of it."
-    )
-    return caption, details
 
 
 def _published() -> pd.DataFrame:

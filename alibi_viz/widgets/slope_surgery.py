@@ -275,7 +275,6 @@ class SlopeSurgery(App):
                     "tokenizer, length and lengths belong to a model of yours: pass the model too"
                 )
         if model is not None:
-            self.given = "model"
             state = {"subject": YOURS} | state
         super().__init__(**state)
         place = self.children.index(self._details)  # which follow the caption

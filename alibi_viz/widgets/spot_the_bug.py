@@ -199,7 +199,7 @@ class SpotTheBug(App):
             self.menu("bug", "case", "s-bug", "Which implementation", tiers),
             button("Next", "arrow-right", "s-next", "The case after this one", self._go),
             self._progress,
-            self.end_of_row(button("Reset", "undo", "s-reset", forget, self.reset)),
+            button("Reset", "undo", "s-reset", forget, self.reset),
         )
 
     def _answer_controls(self) -> Widget:

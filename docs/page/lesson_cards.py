@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import nbformat
 from PIL import Image
 
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 
 DARK_PICTURES = Path(__file__).parents[1] / "dark_pictures"
 # The part of a stored picture that a card shows, in pixels: below the controls, the upper left.

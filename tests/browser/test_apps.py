@@ -28,9 +28,6 @@ FOCUS_EACH = f"""(app, selector) => {{
 }}"""
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
-CLOSE_CLIPBOARD = """() => {
-    navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"));
-}"""
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
 # Pixels from the top of an app to the end of its caption or verdict: a screen without the browser's
 # and JupyterLab's own bars, and room for a line more with the fonts of another machine
@@ -451,43 +448,6 @@ def test_a_mark_in_the_picture_is_dragged_and_its_slider_follows(
     page.wait_until_quiet()
     step = abs(box_of(handle)["x"] - end)
     assert abs(end - (start - 60)) <= step / 2 + 1, "the handle is at the value next to the pointer"
-
-
-@pytest.fixture
-def clipboard(page: NotebookPage) -> Iterator[None]:
-    """Pages may write to the clipboard and read it."""
-    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield
-    page.page.context.clear_permissions()
-
-
-@pytest.mark.usefixtures("clipboard")
-def test_the_state_of_an_app_is_copied_as_code(take: Take) -> None:
-    app = take("SlopeExplorer")
-    app.get_by_role("button", name="Copy as code").click()
-    expect(app.locator(".alibi-copied")).to_have_text("Copied")
-    copied = app.page.evaluate("navigator.clipboard.readText()")
-    assert copied.endswith(repr(widgets.SlopeExplorer()))
-
-
-@pytest.fixture
-def closed_clipboard(page: NotebookPage) -> Iterator[None]:
-    """Pages may not write to the clipboard."""
-    page.page.evaluate(CLOSE_CLIPBOARD)
-    yield
-    page.page.evaluate("() => delete navigator.clipboard.writeText")
-
-
-@pytest.mark.usefixtures("closed_clipboard")
-def test_where_the_clipboard_is_closed_the_code_is_shown_and_selected(take: Take) -> None:
-    app = take("SlopeExplorer")
-    app.get_by_role("button", name="Copy as code").click()
-    field = app.locator(".s-code-to-copy")
-    expect(field).to_be_focused()
-    selected = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
-    assert "widgets.SlopeExplorer(num_heads=8" in field.evaluate(selected)
-    field.blur()
-    expect(field).to_be_hidden()
 
 
 def test_picture_answers_and_verdict_are_on_one_screen(take: Take) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from alibi_viz.lessons.copies import lessons_folder
 from tests.browser.accessibility import FOCUS, findings
+from tests.browser.jupyter import NOTEBOOKS
 
 DESK: ViewportSize = {"width": 1024, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 800}
@@ -36,7 +36,7 @@ def lesson_problems(page: Page, lesson: str) -> list[str]:
         problems.append("it has no text")
     if re.search(r"\$|\\[a-z]", text):
         problems.append("TeX is left")
-    source = (lessons_folder() / f"{lesson}.ipynb").read_text(encoding="utf-8")
+    source = (NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8")
     if (page.locator("math").count() > 0) != ("$" in source):
         problems.append("formulas are missing")
     for figure in page.locator("figure:has(.caption-text)").all():

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import NOTEBOOKS, address, environment
 from tests.browser.notebook_page import NotebookPage
-from tests.notebooks.lessons import app_outputs, read
+from tests.notebooks.lessons import picture_outputs, read
 
 
 def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token(
@@ -63,7 +63,7 @@ def test_stored_pictures_are_replaced_by_apps(notebook: NotebookPage) -> None:
     apps = notebook.page.locator(".alibi-app")
     expect(pictures.first).to_be_visible()
     expect(apps).to_have_count(0)
-    stored_apps = list(app_outputs(read(NOTEBOOKS / "01_the_line.ipynb")))
+    stored_apps = list(picture_outputs(read(NOTEBOOKS / "01_the_line.ipynb")))
     notebook.run_all()
     expect(apps).to_have_count(len(stored_apps))
     expect(notebook.app().locator(".js-plotly-plot .main-svg").first).to_be_visible()

@@ -60,7 +60,7 @@ def test_picture_of_a_race_that_asks_for_guesses_shows_its_end(
     cells = ["from alibi_viz import widgets", code]
     server.share_kernel("guess")
     picture = capture("guess", cells, browser, server)
-    assert "You guessed " in picture.caption
+    assert "You guessed " in picture.alternative
     pictures = {picture.plain, picture.light, picture.dark}
     assert len(pictures) == 3
     for png in pictures:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import nbformat
 
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 from docs.lesson_pages import (
     jupyter_anchor,
     link_pages,
@@ -185,7 +185,7 @@ def test_every_guess_of_the_lessons_has_an_answer_on_its_page():
 def test_each_picture_of_the_lessons_has_a_dark_one():
     names = set()
     for path in lessons.LESSONS:
-        for number, _ in enumerate(lessons.app_outputs(lessons.read(path))):
+        for number, _ in enumerate(lessons.picture_outputs(lessons.read(path))):
             names.add(f"{path.stem}-{number}.png")
     assert {path.name for path in lessons.DARK_PICTURES.glob("*")} == names
 
@@ -209,13 +209,11 @@ def test_anchors_are_those_of_jupyter():
 # Files
 
 
-def test_a_notebook_of_ones_own_has_no_page_and_pages_of_an_earlier_build_go(tmp_path, monkeypatch):
-    notebooks = tmp_path / "notebooks"
-    notebooks.mkdir()
+def test_pages_of_an_earlier_build_go(tmp_path, monkeypatch):
+    lesson = tmp_path / "00_start_here.ipynb"
     empty = nbformat.writes(nbformat.v4.new_notebook())
-    (notebooks / "00_start_here.ipynb").write_text(empty)
-    (notebooks / "Untitled.ipynb").write_text(empty)
-    monkeypatch.setattr("alibi_viz.lessons.copies.lessons_folder", lambda: notebooks)
+    lesson.write_text(empty)
+    monkeypatch.setattr("docs.lesson_pages.lesson_files", lambda: [lesson])
 
     pages = tmp_path / "docs" / "lessons"
     pages.mkdir(parents=True)

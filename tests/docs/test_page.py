@@ -16,7 +16,7 @@ from PIL import Image
 from alibi_viz import lab, lessons, study
 from alibi_viz.figures.curve_plot import COMMON_METHODS
 from alibi_viz.figures.theme import COLORS
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 from alibi_viz.measure.continuations import LONG_WORD
 from docs.page import build
 from docs.page.claims import SENTENCES, claim_groups

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lessons.copies import lessons_folder
+from alibi_viz.files import lesson_files
 
-LESSONS = [path.stem for path in sorted(lessons_folder().glob("*.ipynb"))]
+LESSONS = [path.stem for path in lesson_files()]
 PARTS = ("check", "figures", "lab", "laws", "lessons", "models", "study", "widgets")
 MODULES = ["alibi_viz", *(f"alibi_viz.{part}" for part in PARTS)]
 GUIDES = (

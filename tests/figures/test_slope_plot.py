@@ -1,18 +1,13 @@
-"""The figures of slopes and spans read back: points, lines, axes that include them all, and
-redrawing in place."""
+"""The figure of slopes read back: points, lines, and axes that include them all."""
 
-from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 
-from alibi_viz import alibi_slopes, figures, half_life, lab
-from alibi_viz.figures import slope_plot as picture
+from alibi_viz import alibi_slopes, figures, half_life
 from alibi_viz.figures.slope_plot import SlopeTraces
-from alibi_viz.figures.theme import named_trace
 from alibi_viz.formatting import format_number
-from alibi_viz.measure.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 from tests.rows import each_case
 
@@ -155,77 +150,3 @@ def test_half_lives_have_ticks_that_fit(slopes, step):
 def test_slopes_without_a_place_on_the_axes_are_refused(other):
     with pytest.raises(ValueError, match="other must be between 1e-30 and 1e30"):
         figures.slope_figure([0.5], other=other)
-
-
-# Spans
-
-
-@cache
-def spans_of(length, heads):
-    """The spans of heads on a text of equal words."""
-    table = lab.window_table(Words(), "word " * length, num_heads=heads)
-    return table[table["content"] == "same word"]
-
-
-def drawn_spans(length, heads):
-    figure = picture.blank_spans()
-    picture.draw_spans(figure, spans_of(length, heads), length)
-    return figure
-
-
-LENGTHS_AND_HEADS = [(1, 1), (9, 8), (900, 32)]
-
-
-@pytest.mark.parametrize(("length", "heads"), LENGTHS_AND_HEADS)
-@pytest.mark.parametrize("column", ["bound", "needed"])
-def test_marks_are_the_spans_of_the_table(length, heads, column):
-    trace = named_trace(drawn_spans(length, heads), column)
-    spans = spans_of(length, heads)
-    np.testing.assert_array_equal(trace.x, spans["slope"])
-    # An axis of logarithms has no 0.
-    np.testing.assert_array_equal(trace.y, spans[column].clip(lower=1))
-
-
-@pytest.mark.parametrize(("length", "heads"), LENGTHS_AND_HEADS)
-def test_axes_include_every_mark(length, heads):
-    figure = drawn_spans(length, heads)
-    for trace in figure.data[1:]:
-        assert includes(figure.layout.xaxis, trace.x)
-        assert includes(figure.layout.yaxis, trace.y)
-
-
-def test_hover_texts_have_the_row_of_the_table():
-    needed = named_trace(drawn_spans(9, 8), "needed")
-    expected = spans_of(9, 8)[["head", "needed", "bound", "left_out"]]
-    np.testing.assert_array_equal(needed.customdata[:, :4].astype(float), expected)
-    assert needed.customdata[0, 4] == "1/2"
-
-
-@each_case(
-    ("length", "farthest"),
-    {
-        "one token, 0 steps back, but a logarithm has no 0": (1, 1),
-        "9 tokens": (9, 8),
-        "900 tokens": (900, 899),
-    },
-)
-def test_a_line_marks_the_farthest_key(length, farthest):
-    assert drawn_spans(length, 1).layout.shapes[0].y0 == farthest
-
-
-@pytest.mark.parametrize(
-    ("slopes", "number"), [([0.0, 0.5, -0.1], 1), ([0.0, 0.0, 0.0], 0)], ids=["one", "none"]
-)
-def test_only_heads_with_a_positive_slope_are_drawn(slopes, number):
-    figure = picture.blank_spans()
-    picture.draw_spans(figure, spans_of(50, 3).assign(slope=slopes), 50)
-    assert [len(trace.x) for trace in figure.data[1:]] == [number, number]
-    assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
-
-
-def test_spans_are_drawn_again_in_place():
-    figure = drawn_spans(900, 8)
-    before = [id(trace) for trace in figure.data]
-    picture.draw_spans(figure, spans_of(50, 3), 50)
-    assert [id(trace) for trace in figure.data] == before
-    assert "50 tokens" in figure.layout.annotations[0].text

@@ -9,8 +9,8 @@ import torch
 
 from alibi_viz import attention_trace, lab
 from alibi_viz.measure import attention_statistics
-from alibi_viz.measure.attention_sources import Reading, Words
-from alibi_viz.measure.attention_statistics import attention_stats, head_spans, weight_stats
+from alibi_viz.measure.attention_sources import Words
+from alibi_viz.measure.attention_statistics import attention_stats, weight_stats
 from tests.measure.test_questions import equal_content
 from tests.rows import each_case
 
@@ -136,20 +136,17 @@ each_content = pytest.mark.parametrize("content", Words().contents)
 
 
 @pytest.fixture
-def reading(content, monkeypatch):
+def spans(content, monkeypatch):
+    """The table of spans, one row per head."""
     # So that the queries are traced in several parts.
     monkeypatch.setattr(attention_statistics, "TRACED_WEIGHTS", 50_000)
-    return Words().read(WORDS, content, num_heads=4, longest=4096)
+    table = lab.window_table(Words(), WORDS)
+    return table[table["content"] == content].set_index("head")
 
 
 @pytest.fixture
-def spans(reading):
-    """The table of spans, one row per head."""
-    return head_spans(reading).set_index("head")
-
-
-@pytest.fixture
-def trace(reading):
+def trace(content):
+    reading = Words().read(WORDS, content, num_heads=8, longest=LENGTH)
     return attention_trace(reading.query, reading.key, reading.slopes)
 
 
@@ -200,14 +197,22 @@ def test_what_is_left_out_are_the_pairs_beyond_the_bound(spans):
         assert row["left_out"] == pytest.approx(beyond_the_bound / visible, abs=1e-9)
 
 
+class Sloped(Words):
+    """Words that three heads read, only one of which has a positive slope."""
+
+    def heads(self, layer, hidden, num_heads):
+        query, key, _ = super().heads(layer, hidden, 3)
+        return query, key, torch.tensor([1.0, 0.0, -0.5])
+
+
 def test_a_head_without_a_positive_slope_looks_at_everything():
-    query = key = torch.zeros(1, 3, 200, 4)
-    slopes = torch.tensor([1.0, 0.0, -0.5])
-    table = head_spans(Reading(["a"] * 200, query, key, slopes, total=200, note=""))
-    positive, *others = table.to_dict("records")
+    source = Sloped()
+    source.num_heads = 3
+    table = lab.window_table(source, WORDS)
+    positive, *others = table[table["content"] == "equal"].to_dict("records")
     assert positive["left_out"] > 0.5
     for head in others:
-        assert head["bound"] == 199
+        assert head["bound"] == LENGTH - 1
         assert head["left_out"] == 0
 
 

@@ -16,9 +16,10 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 from tests.notebooks import pictures
-from tests.notebooks.lessons import named
+from tests.notebooks.lessons import FIGURE, named
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+PLOTLY = "application/vnd.plotly.v1+json"  # the kind of an output that is a figure
 KEPT = (
     "tags",
     "jupyter",
@@ -45,7 +46,10 @@ def execute(path: Path) -> None:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Remove from the outputs and the metadata what should not be committed."""
+    """Remove from the outputs and the metadata what should not be committed.
+
+    Of a figure, the picture is kept: other sites than JupyterLab don't draw its data.
+    """
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # random ids would change in every run
@@ -53,6 +57,9 @@ def tidy(notebook: NotebookNode) -> None:
             {key: cell.metadata[key] for key in KEPT if key in cell.metadata}
         )
         for output in cell.get("outputs", []):
+            if PLOTLY in output.get("data", {}):
+                output.data = NotebookNode({"text/plain": FIGURE})
+                output.metadata = NotebookNode()
             for kind in [kind for kind in output.get("data", {}) if "widget" in kind]:
                 del output.data[kind]
                 output.metadata.pop(kind, None)

@@ -1,4 +1,4 @@
-"""The lessons: where they are, and which of their cells show an app."""
+"""The lessons: where they are, and which of their cells show a picture."""
 
 import re
 import sys
@@ -9,13 +9,14 @@ import nbformat
 from nbformat import NotebookNode
 
 from alibi_viz import widgets
-from alibi_viz.lessons.copies import lesson_files
+from alibi_viz.files import lesson_files
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = lesson_files()
 # LESSON-NUMBER.png: what the picture with this number of a lesson looks like on a dark page
 DARK_PICTURES = FOLDER.parent / "docs" / "dark_pictures"
-APP = re.compile(rf"({'|'.join(widgets.__all__)})\(")
+FIGURE = "Figure()"  # the text of an output that shows a figure of plotly
+PICTURE = re.compile(rf"({'|'.join(widgets.__all__)}|Figure)\(")
 
 
 def named(names: list[str]) -> list[Path]:
@@ -36,9 +37,9 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
 
 
-def app_outputs(notebook: NotebookNode) -> Iterator[tuple[list[str], NotebookNode]]:
-    """Every output that shows an app or asks for a curve, with the code up to and including its
-    cell.
+def picture_outputs(notebook: NotebookNode) -> Iterator[tuple[list[str], NotebookNode]]:
+    """Every output that shows an app or a figure, or asks for a curve, with the code up to and
+    including its cell.
 
     An app is recognized by its repr, which is the text of the output.
     """
@@ -47,7 +48,7 @@ def app_outputs(notebook: NotebookNode) -> Iterator[tuple[list[str], NotebookNod
         code.append(cell.source)
         for output in cell.outputs:
             if (
-                APP.match(output.get("data", {}).get("text/plain", ""))
+                PICTURE.match(output.get("data", {}).get("text/plain", ""))
                 or "lessons.guess_curve(" in cell.source
             ):
                 yield list(code), output

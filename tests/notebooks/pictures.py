@@ -1,11 +1,11 @@
-"""Put a picture of each app and each guessed curve into the lessons, beside its text, and renew
+"""Put a picture of each app, figure and guessed curve into the lessons, beside its text, and renew
 those of README and guides.
 
     make screenshots                 every lesson
     make screenshots ONLY=01_the_line  one of them
 
-With a kernel a reader sees the app, without one the picture. For each output that shows an app, the
-code up to its cell runs in JupyterLab, and the app shown last is captured. An app with a Train
+With a kernel a reader sees the app, without one the picture. For each output that shows one, the
+code up to its cell runs in JupyterLab, and what is shown last is captured. An app with a Train
 button is trained first: an empty chart says nothing. Where it asks for guesses, or a curve is to be
 guessed, the picture has the answer, so the output has to be folded until its cell runs.
 
@@ -15,9 +15,11 @@ page, a mark on the picture of an app says that it is one.
 """
 
 import base64
+import inspect
 import io
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,12 +27,17 @@ import nbformat
 from PIL import Image
 from playwright.sync_api import Browser, Locator, ViewportSize
 
+from alibi_viz import figures
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import new_tab
-from tests.notebooks.lessons import DARK_PICTURES, FOLDER, app_outputs, named, read
+from tests.notebooks.lessons import DARK_PICTURES, FOLDER, named, picture_outputs, read
 
 MARK_AS_PICTURE = Path(__file__).with_name("mark_as_picture.js").read_text(encoding="utf-8")
+COLORS_OF_PAGE = (
+    files("alibi_viz.figures").joinpath("theme.css").read_text(encoding="utf-8")
+    + ".alibi-app .main-svg { background: none !important; }"
+)
 # An app and its caption fit on the screen, beside JupyterLab's file browser.
 SIZE = ViewportSize(width=1400, height=1600)
 # What an answer to a guess says about the reader's points.
@@ -48,13 +55,13 @@ class Picture(NamedTuple):
     """What a cell shows: PNGs of an app as it is, and of the same with its mark, on a light and a
     dark page; and what they show in words.
 
-    The picture of a guessed curve has no mark.
+    The pictures of a figure and of a guessed curve have no mark.
     """
 
     plain: bytes
     light: bytes
     dark: bytes
-    caption: str
+    alternative: str
 
 
 def renew(paths: list[Path]) -> None:
@@ -62,12 +69,11 @@ def renew(paths: list[Path]) -> None:
     with chromium.launch() as browser, jupyter.serve() as server:
         for path in paths:
             notebook = read(path)
-            for number, (code, output) in enumerate(app_outputs(notebook)):
+            for number, (code, output) in enumerate(picture_outputs(notebook)):
                 name = f"{path.stem}-{number}"
                 picture = capture(name, code, browser, server)
                 output.data["image/png"] = base64.b64encode(picture.light).decode()
-                alternative = f"Screenshot. Its caption: {picture.caption}"
-                output.metadata["image/png"] = {"alt": alternative}
+                output.metadata["image/png"] = {"alt": picture.alternative}
                 (DARK_PICTURES / f"{name}.png").write_bytes(picture.dark)
                 file = FOLDER / "images" / f"{path.stem}.png"
                 if number == 0 and file.exists():
@@ -83,8 +89,16 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
         notebook.run_all()
         if "guess_curve(" in code[-1]:
             guess = notebook.app(-1, ".alibi-guess")
-            caption = answer(guess)
+            alternative = f"Screenshot. Its caption: {answer(guess)}"
             shown = guess.locator(".js-plotly-plot")
+            plain = png(shown)
+        elif function := re.search(r"figures\.(\w+_figure)\(", code[-1]):
+            about = str(inspect.getdoc(getattr(figures, function[1])))
+            alternative = " ".join(about.partition("\n\n")[0].split())
+            shown = notebook.app(-1, ".js-plotly-plot:has(.main-svg)")
+            # On the pages of the lessons it has the colors of the page, as in an app.
+            notebook.page.add_style_tag(content=COLORS_OF_PAGE)
+            shown.evaluate("figure => figure.parentElement.classList.add('alibi-app')")
             plain = png(shown)
         else:
             app = notebook.app(-1)
@@ -93,7 +107,7 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
             if app.locator(".s-far_brake").count():
                 visit_all_states(app)
             shown = notebook.settle(-1)
-            caption = notebook.caption(-1)
+            alternative = f"Screenshot. Its caption: {notebook.caption(-1)}"
             plain = png(shown)
             shown.evaluate(MARK_AS_PICTURE)
 
@@ -105,7 +119,7 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
         if errors:
             sys.exit(f"{name} shows errors:\n{errors[0]}")
     print(f"{name}: {len(light) / 1000:.0f} kB", flush=True)
-    return Picture(plain, light, dark, caption)
+    return Picture(plain, light, dark, alternative)
 
 
 def train(app: Locator) -> None:

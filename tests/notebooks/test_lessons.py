@@ -18,7 +18,7 @@ import pytest
 from nbformat import NotebookNode
 from PIL import Image
 
-from tests.notebooks.lessons import FOLDER, LESSONS, app_outputs, code_cells, read
+from tests.notebooks.lessons import FOLDER, LESSONS, code_cells, picture_outputs, read
 
 MAX_LINES = 12  # of a cell
 MAX_BYTES = 600_000  # of a notebook
@@ -94,16 +94,16 @@ def test_no_state_of_widgets_is_stored(notebooks: dict[Path, NotebookNode]) -> N
         )
 
 
-# The pictures of apps: without a kernel, Jupyter and GitHub show the PNG; with one, the running app
-# replaces it.
+# The pictures of apps and figures: without a kernel, Jupyter and GitHub show the PNG; with one, the
+# running app replaces it.
 
 
 @pytest.fixture(scope="module")
 def apps(notebooks: dict[Path, NotebookNode]) -> dict[str, NotebookNode]:
-    """The outputs that show an app, by their lesson and number."""
+    """The outputs that show an app or a figure, by their lesson and number."""
     found = {}
     for path, notebook in notebooks.items():
-        for number, (_, output) in enumerate(app_outputs(notebook)):
+        for number, (_, output) in enumerate(picture_outputs(notebook)):
             found[f"{path.stem}, app {number}"] = output
     return found
 
@@ -117,7 +117,7 @@ def pictures(apps: dict[str, NotebookNode]) -> dict[str, Image.Image]:
     return decoded
 
 
-def test_every_lesson_shows_an_app(apps: dict[str, NotebookNode]) -> None:
+def test_every_lesson_shows_an_app_or_a_figure(apps: dict[str, NotebookNode]) -> None:
     assert {name.partition(",")[0] for name in apps} == {path.stem for path in LESSONS}
 
 

@@ -4,10 +4,9 @@ rows of its table."""
 import pandas as pd
 import pytest
 
-from alibi_viz import lab, study
+from alibi_viz import lab
 from alibi_viz.figures.curve_plot import CurveShapes, traces_by_slot
 from alibi_viz.widgets import ComparisonExplorer
-from alibi_viz.widgets.core.traits import BadValue
 from tests.rows import each_case
 from tests.tables import table
 from tests.widgets.race.small_race import control, message, visible_controls
@@ -247,75 +246,6 @@ def test_a_method_can_take_the_place_of_another():
     control(app, "s-kerple-log").value = True
     assert set(app.methods) == {*FIRST_SEVEN, "kerple-log"} - {"none"}
     assert message(app) == ""
-
-
-# The claims in every setting
-
-
-@pytest.fixture(scope="module")
-def claims():
-    return ComparisonExplorer(question="claims")
-
-
-@pytest.fixture(scope="module")
-def verdicts():
-    return study.verdict_table(study.published_results(by_block=True))
-
-
-def points(figure):
-    """The numbers of each point of the figure, in words, and where it is."""
-    found = []
-    for trace in figure.data:
-        for x, (*_, numbers) in zip(trace.x, trace.customdata, strict=True):
-            found.append((numbers, x))
-    return found
-
-
-def test_every_published_verdict_is_drawn(claims, verdicts):
-    drawn = [numbers for numbers, _ in points(claims.figure)]
-    assert sorted(drawn) == sorted(verdicts.dropna(subset="low")["numbers"])
-
-
-def test_claims_that_hold_are_right_of_the_threshold(claims, verdicts):
-    right = sorted(numbers for numbers, x in points(claims.figure) if x > 0)
-    assert right == sorted(verdicts[verdicts["margin"] > 0]["numbers"])
-
-
-def test_methods_cannot_be_chosen_for_the_claims(claims):
-    assert control(claims, "s-more").disabled
-
-
-def test_methods_can_be_chosen_for_other_questions():
-    assert not control(ComparisonExplorer(RESULTS), "s-more").disabled
-
-
-MADE_UP_REACH = [
-    "seen in all",
-    "seen in all",
-    "seen in none",
-    "hangs on the heads",
-    "hangs on the heads and slopes",
-    "hangs on the setting",
-    "seen in 3 of 4, else open",
-]
-
-
-def test_the_caption_counts_the_claims(monkeypatch, verdicts):
-    reach = study.reach_table(verdicts).head(len(MADE_UP_REACH)).assign(reach=MADE_UP_REACH)
-    monkeypatch.setattr(study, "reach_table", lambda _: reach)
-    monkeypatch.setattr(
-        study, "verdict_table", lambda _: verdicts[verdicts["claim"].isin(reach["claim"])]
-    )
-    assert ComparisonExplorer(question="claims").caption == (
-        "Of 7 claims, 2 are seen in every setting, 1 in none, 3 hang on a setting, and 1 are open "
-        "in some settings. Where a claim hangs on a setting, its dots have the color of what "
-        "decides."
-    )
-
-
-def test_there_are_no_claims_on_results_of_your_own():
-    with pytest.raises(BadValue, match="question must be one of"):
-        ComparisonExplorer(RESULTS, question="claims")
 
 
 # Tables that are refused

@@ -27,10 +27,6 @@ CAPTIONS = {
         "200 tokens back is longer than in training, with the logit −12.5. The same straight line "  # noqa: RUF001
         "goes on (head 4 of 8, slope 1/16)."
     ),
-    "PrecisionMicroscope": (
-        "Head 1 of 8, key form in bfloat16: the 64 nearest keys of query 2,047 have 9 different "
-        "biases. The largest error is 0.491, for query 1,036 and key 1,036: 88% instead of 39%."
-    ),
     "SlopeExplorer": (
         "8 heads, official slopes: 1/2 (head 1, half-life 1.39 tokens) to 1/256 (head 8, half-life "
         "177). Official and geometric slopes agree exactly."
@@ -44,10 +40,6 @@ CAPTIONS = {
         "As trained, rotary needs 5.96 bits per byte on texts of 1,024 bytes, and far keys get 98% "
         "of its attention. The numbers are means over 8 seeds, and the text below is by the model "
         "of seed 0."
-    ),
-    "WindowExplorer": (
-        "Head 1, the steepest (slope 1/2), looks 33 steps back: keys beyond that have at most "
-        "2^−24 of a query's weight together. On average, a head can leave out 37% of the pairs."  # noqa: RUF001
     ),
 }
 

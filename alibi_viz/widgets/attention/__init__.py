@@ -1,1 +1,1 @@
-"""AttentionExplorer, WindowExplorer, and what they share."""
+"""AttentionExplorer, and its parts."""

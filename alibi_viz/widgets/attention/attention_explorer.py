@@ -17,13 +17,11 @@ from alibi_viz.formatting import format_percent, format_slope, true_minus
 from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.sum_line import SumLine, sums_in_words
-from alibi_viz.widgets.attention.text_app import TextApp
+from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, Count, Flag, HasHead
 
-# With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
-MAX_TOKENS = 72
 NEAR = 3  # tokens at most this far away count as the nearest
 
 
@@ -81,8 +79,6 @@ class AttentionExplorer(HasHead, TextApp):
     causal = Flag(True)
     order = Count(None, min=0, max=2**31 - 1, allow_none=True)
     matrices = Flag(False)
-    longest = MAX_TOKENS
-    text_height = "34px"  # one line, because the app has to fit a laptop
     min_width = 440
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
     blank = staticmethod(attention_plot.blank)

@@ -28,6 +28,8 @@ from alibi_viz.widgets.core.traits import (
 )
 
 MAX_CHARACTERS = 50_000
+# With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
+MAX_TOKENS = 72
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
 
 
@@ -59,21 +61,16 @@ class TextApp(App):
     text = NonBlank(TEXT)
     num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
     content = ChoiceFrom("contents", "")
-    longest = 4096  # the number of tokens that are read
     show_text: Any  # puts the text into its box, which may hold one that was rejected
-    text_height = "58px"  # of the text box: two lines
-    is_slow = False  # whether reading takes so long that a typed text waits until the user pauses
 
     def __init__(
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
-        self.given = "" if source is None else "source"
         self.source = as_source(source)
         self.contents = self.source.contents
         # Of two texts, because a shuffled one is compared with the original.
         self._layer_inputs = lru_cache(2)(self._run_model)
         self._reading = lru_cache(2)(self._read)
-        self.is_slow = self.is_slow or self.source.is_slow
 
         state.setdefault("content", self.contents[0])
         heads_of_source = self.source.num_heads
@@ -109,8 +106,9 @@ class TextApp(App):
 
         Unlike other controls, it keeps a text that is rejected, because the user may be typing.
         """
+        one_line = "34px"  # because the app has to fit a laptop
         box = Textarea(
-            self.text, tooltip="Your own text", layout=Layout(width="100%", height=self.text_height)
+            self.text, tooltip="Your own text", layout=Layout(width="100%", height=one_line)
         )
         box.add_class("s-text")
         debounce = Debounce(0.3)
@@ -125,7 +123,7 @@ class TextApp(App):
             rejected = box.value != self.text
 
         def on_typing(_: Any) -> None:
-            if self.is_slow:
+            if self.source.is_slow:
                 debounce(read)
             else:
                 read()
@@ -158,7 +156,7 @@ class TextApp(App):
         super().refresh()
 
     def _read(self, text: str, content: str, num_heads: int) -> Reading:
-        if self.is_slow:
+        if self.source.is_slow:
             self._caption.value = "Reading the text …"
         try:
             return self.source.reading(self._layer_inputs(text), content, num_heads)
@@ -167,7 +165,7 @@ class TextApp(App):
 
     def _run_model(self, text: str) -> LayerInputs:
         """What each layer of a model receives; the model runs once for all of them."""
-        return self.source.run(text, self.longest)
+        return self.source.run(text, MAX_TOKENS)
 
     def _redraw(self) -> None:
         try:

@@ -82,7 +82,6 @@ class App(Controls):
         page_width: of the page in pixels, a guess until the page reports it.
         density: pixels that an image needs per pixel of the page, to be as sharp as the screen.
         min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
-        given: the name of the argument that is no trait, such as a model, if the app was given one.
         below_figure: widgets between the figure and the caption, which `controls` may set.
         redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
             drawing.
@@ -102,7 +101,6 @@ class App(Controls):
     min_width = 10
     redraw_to_fit = False
     below_figure: tuple[Widget, ...] = ()
-    given = ""
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
@@ -226,28 +224,6 @@ class App(Controls):
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {got} in {str(path)!r}")
         return path
 
-    def as_code(self) -> str:
-        """Python code that opens the app as it is now.
-
-        A model or a table that the app was given has the name of its argument, and a function of
-        your own has its name. What has no code, such as a text that was read from a file, is left
-        out.
-
-        >>> from alibi_viz.widgets import SlopeExplorer
-        >>> print(SlopeExplorer(num_heads=12).as_code())
-        from alibi_viz import widgets
-        <BLANKLINE>
-        widgets.SlopeExplorer(num_heads=12, scheme='official', compare='geometric')
-        """
-        arguments = [self.given] if self.given else []
-        for name, value in self._state().items():
-            if callable(value):
-                arguments.append(f"{name}={value.__name__}")
-            elif _is_plain(value):
-                arguments.append(f"{name}={value!r}")
-        call = f"widgets.{type(self).__name__}({', '.join(arguments)})"
-        return f"from alibi_viz import widgets\n\n{call}"
-
     def _as_page(self) -> str:
         """The figure and its words as a page that needs no network."""
         plot = self.snapshot().to_html(
@@ -306,7 +282,6 @@ class App(Controls):
                 else:
                     self.caption, self.details = drawn
                 self._show_words()
-            self._page.code = self.as_code()
             self._drawn = state
 
     def _show_words(self) -> None:
@@ -343,12 +318,3 @@ class App(Controls):
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
         return {**bundle, "text/plain": repr(self)}  # ipywidgets would cut it
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether the repr of a value is code: a number, a string, or a collection of such."""
-    if isinstance(value, dict):
-        return all(map(_is_plain, value.values()))
-    if isinstance(value, tuple | list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | str)

@@ -375,9 +375,9 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return [box(option) for option in options]
 
-    def reset_button(self, also: Callable[[], object] = lambda: None) -> HBox:
+    def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value now, and
-        calls `also`; beside it, one that copies the app as code. Both stand at the end of a row."""
+        calls `also`. It stands at the end of its row."""
         initial = self._state()  # in the order of their definition, because one may limit the next
 
         def reset() -> None:
@@ -388,11 +388,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             also()
 
         tip = "Set everything back to how it was at the start"
-        return self.end_of_row(button("Reset", "undo", "s-reset", tip, reset))
-
-    def end_of_row(self, reset: widgets.Button) -> HBox:
-        """A button that resets the app, beside which page.js puts one that copies it as code."""
-        return HBox([reset], layout=Layout(overflow="visible")).add_class("s-end")
+        return button("Reset", "undo", "s-reset", tip, reset)
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""

@@ -57,7 +57,6 @@ class PageWidget(anywidget.AnyWidget):
     pixel_ratio = Float(0).tag(sync=True)  # pixels of the screen per pixel of the page; 0: unknown
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
     is_new = Bool(True, help="whether no page has shown the app yet").tag(sync=True)
-    code = Unicode(help="what the button that copies an app puts on the clipboard").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,6 @@
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
 // one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
 // And it brings a new app into view: see `bringIntoView`.
-// And it adds a button that copies the app as code.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
 
@@ -109,44 +108,6 @@ async function bringIntoView(app) {
   for (const event of BY_READER) removeEventListener(event, onMove, { capture: true });
 }
 
-// The button beside "Reset" puts the state of an app on the clipboard, as code that makes the same app. Where a page may
-// not write to the clipboard, such as one that is served without HTTPS, a field shows the code, selected.
-const COPIED_FOR = 1500;  // milliseconds that the check mark is shown
-
-function addCopyButton(controls, model) {
-  const place = controls.querySelector(".s-end");
-  if (!place) return;
-  place.querySelector(".alibi-copy")?.remove();
-  const copy = document.createElement("div");
-  copy.className = "alibi-copy";
-  copy.innerHTML = `<button class="jupyter-button s-copy" aria-label="Copy as code"
-      title="Copy as code: Python that opens this app as it is now"><i class="fa fa-code"></i></button>
-    <span class="alibi-copied" role="status"></span>
-    <input class="s-code-to-copy" aria-label="This app as code" readonly hidden>`;
-  place.prepend(copy);
-  const icon = copy.querySelector("i"), status = copy.querySelector("span"), field = copy.querySelector("input");
-
-  const showCode = () => {
-    field.value = model.get("code");
-    field.hidden = false;
-    field.select();
-  };
-  const sayCopied = isCopied => {
-    icon.className = isCopied ? "fa fa-check" : "fa fa-code";
-    status.textContent = isCopied ? "Copied" : "";
-  };
-  copy.querySelector("button").addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(model.get("code"));
-    } catch {
-      return showCode();
-    }
-    sayCopied(true);
-    setTimeout(sayCopied, COPIED_FOR, false);
-  });
-  field.addEventListener("blur", () => { field.hidden = true; });
-}
-
 export default {
   render({ model, el }) {
     const values = [];
@@ -199,7 +160,6 @@ export default {
       describe();
       captions = new MutationObserver(describe);
       captions.observe(caption, { childList: true, characterData: true, subtree: true });
-      addCopyButton(controls, model);
       tend(controls);
     };
     requestAnimationFrame(start);

@@ -2,7 +2,6 @@
 
 import re
 from threading import Event, RLock, Thread
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -473,25 +472,6 @@ class DoublingWithAVeryLongNameIndeed(Doubling):
 def test_repr_is_the_state():
     app = Doubling(count=3, color="red")
     assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
-
-
-def opened_from(code):
-    """The app that code opens, in a notebook that knows the app of these tests."""
-    *_, call = code.splitlines()
-    app = eval(call, {"widgets": SimpleNamespace(Doubling=Doubling)})
-    return app
-
-
-def test_code_opens_the_same_app_even_with_a_long_value():
-    app = Doubling(count=3, color="red", name="'x' " * 5000)
-    assert opened_from(app.as_code())._state() == app._state()
-
-
-def test_copy_button_has_the_code_of_the_present_state():
-    app = Doubling()
-    app.count = 5
-    assert app._page.code == app.as_code()
-    assert "count=5" in app._page.code
 
 
 def test_repr_of_a_long_value_is_cut():
