@@ -6,12 +6,12 @@ import numpy as np
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
+from traitlets import Enum, Int
 
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
 from alibi_viz.formatting import format_fixed
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 TOKENS = 6
 EDGES = (-0.5, TOKENS - 0.5)  # of the matrix, in cells
@@ -27,9 +27,9 @@ class AddConstant(App):
     """
 
     why = Why("Each row has its own softmax.", "01_the_line", "The matrix")
-    where = ChoiceOf(("row", "column"), "row")
-    index = Count(4, min=0, max=TOKENS - 1)
-    constant = Count(3, min=-9, max=9)
+    where = Enum(("row", "column"), "row")
+    index = Int(4, min=0, max=TOKENS - 1)
+    constant = Int(3, min=-9, max=9)
 
     def controls(self) -> list[Widget]:
         return [

@@ -6,32 +6,33 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import torch
+import traitlets
 from ipywidgets import Widget
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+from traitlets import Bool, Enum, Int, validate
 
+from alibi_viz import laws
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures.heatmap_grid import on_tile_click
 from alibi_viz.figures.tile_grid import DENSITY
 from alibi_viz.formatting import format_number, format_percent, format_slope
-from alibi_viz.models.positions.methods import Law
+from alibi_viz.models.positions.methods import Law, LawFunction, method_name
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import button, column, fold, row, show
+from alibi_viz.widgets.core.own_methods import known_methods, remember_method
 from alibi_viz.widgets.core.traits import (
-    LINEAR,
     MAX_DRAWN_HEADS,
-    ChoiceOf,
-    Count,
-    Flag,
+    BadValue,
     HasHead,
-    Head,
-    LawChoice,
-    named_law,
+    raising_bad_value,
+    short_repr,
 )
 
+LINEAR = "linear"  # the law of ALiBi itself
 _SHOWS = {"weight": "weight left", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
@@ -75,7 +76,7 @@ class BiasExplorer(HasHead, App):
     2 heads, 4 x 4, ... At distance 3, head 1 leaves 83%, while head 2 still leaves 99%.
     >>> app.head = 3  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    BadValue: head must be None or an integer from 1 to num_heads=2, got 3
+    BadValue: head must be one of 1, 2 or None, got 3
     """
 
     why = Why(
@@ -86,13 +87,13 @@ class BiasExplorer(HasHead, App):
         "The matrix",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
-    num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
-    length = Count(64, min=1, max=256)
-    show = ChoiceOf(tuple(_SHOWS), "weight")
-    law = LawChoice()
-    form = ChoiceOf(FORMS, "relative")
-    causal = Flag(True)
-    head = Head(None, allow_none=True)
+    num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
+    length = Int(64, min=1, max=256)
+    show = Enum(tuple(_SHOWS), "weight")
+    law = traitlets.Any(LINEAR)
+    form = Enum(FORMS, "relative")
+    causal = Bool(True)
+    head = Int(None, allow_none=True).tag(choices="heads")
     blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
@@ -101,6 +102,34 @@ class BiasExplorer(HasHead, App):
         super().__init__(**state)
         self.works.append(self._debounce)
         on_tile_click(self.figure, self._on_click)
+
+    @validate("law")
+    def _check_law(self, proposal: Any) -> str | LawFunction:
+        """The name of a law of the library, or a function, which apps then offer."""
+        law = proposal.value
+        if isinstance(law, str):
+            by_name = {_named_law(known)[0]: known for known in _all_laws()}
+            if law not in by_name:
+                names = ", ".join(by_name)
+                raise BadValue(f"law must be one of {names}, or a function, got {short_repr(law)}")
+            return by_name[law]
+        if isinstance(law, type) or not callable(law):
+            raise BadValue(
+                "law must be a name or a function law(distance, head, num_heads), got "
+                f"{short_repr(law)}"
+            )
+
+        name = method_name(law)
+        if law is getattr(laws, name, None):
+            return name
+        if name == LINEAR:
+            raise BadValue(
+                f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another "
+                "name"
+            )
+        with raising_bad_value():
+            remember_method(law, self.num_heads)
+        return law
 
     def _on_click(self, head: int) -> None:
         """Enlarge the head, or show all heads again."""
@@ -133,7 +162,11 @@ class BiasExplorer(HasHead, App):
         )
 
         law = self.menu(
-            "law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi"
+            "law",
+            "law",
+            "s-law",
+            "How the bias depends on the distance; linear is ALiBi",
+            offered=_all_laws,
         )
         self._form_menu = self.menu(
             "form", "form", "s-form", "How ALiBi's bias is computed; see the caption"
@@ -227,7 +260,7 @@ class BiasExplorer(HasHead, App):
             keys = torch.arange(2 * length - 1)
             last_row = bias_from_positions(slopes, last_query, keys, form=self.form)[:, 0]
         else:
-            _, function = named_law(self.law)
+            _, function = _named_law(self.law)
             curve = Law(function, self.num_heads).curve(torch.arange(length))  # [heads, distance]
             curve = curve + 0.0  # -0.0 becomes 0.0
             last_row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
@@ -265,7 +298,7 @@ class BiasExplorer(HasHead, App):
         """How the bias is computed, for the caption."""
         if self.law == LINEAR:
             return f"{self.form} form, {_FORMULAS[self.form]}"
-        name, _ = named_law(self.law)
+        name, _ = _named_law(self.law)
         distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
         return f"the bias is {name}(d), where d = {distance}"
 
@@ -277,6 +310,24 @@ class BiasExplorer(HasHead, App):
             add_hover = self._draw_tiles(figure, *self._drawn_bias(), DENSITY)
             add_hover(figure)
         return figure
+
+
+def _all_laws() -> tuple[str | LawFunction, ...]:
+    """The names of the library's laws, then all functions that an app was given."""
+    own_laws = []
+    for name, method in known_methods().items():
+        if isinstance(method, str | type):
+            continue  # a method of the library, or a subclass of Position
+        if method is not getattr(laws, name, None):
+            own_laws.append(method)
+    return (*laws.__all__, *own_laws)
+
+
+def _named_law(law: str | LawFunction) -> tuple[str, LawFunction]:
+    """The name and the function of a law."""
+    if isinstance(law, str):
+        return law, getattr(laws, law)
+    return method_name(law), law
 
 
 def _range_of_bias(bias: NDArray[np.float32], masked: NDArray[np.bool_]) -> str:

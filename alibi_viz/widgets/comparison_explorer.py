@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 from ipywidgets import Widget
+from traitlets import Tuple, Unicode
 
 from alibi_viz import study
 from alibi_viz.data.text import find_built_in
@@ -17,7 +18,6 @@ from alibi_viz.measure.table import AS_TRAINED, check_table
 from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
-from alibi_viz.widgets.core.traits import ChoiceFrom, Names
 
 # The baseline that needs no training, so it is a method of its own beside ALiBi
 WINDOWED_ROTARY = "rotary, window"
@@ -63,9 +63,9 @@ class ComparisonExplorer(App):
         "09_the_study",
         "How sure are we?",
     )
-    question = ChoiceFrom("questions", "longer sequences")
-    methods = Names("labels", FIRST, most=picture.MAX_METHODS)
-    variant = ChoiceFrom("variants", AS_TRAINED)
+    question = Unicode("longer sequences").tag(choices="questions")
+    methods = Tuple(FIRST).tag(choices="labels")
+    variant = Unicode(AS_TRAINED).tag(choices="variants")
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         table = _published() if results is None else results
@@ -125,6 +125,9 @@ class ComparisonExplorer(App):
         question = self.questions[self.question]
         self._variant.disabled = len(question.variants) == 1
 
+        if len(self.methods) > picture.MAX_METHODS:
+            names = "; ".join(self.methods)
+            raise ValueError(f"methods must be at most {picture.MAX_METHODS} names, got {names}")
         results = self.results
         labels = set(results["label"])
         shown = [name for name in self.methods if name in labels]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import Label, Layout, Text, Widget
-from traitlets import HasTraits
+from traitlets import Bool, Int, Unicode, validate
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import named_trace
@@ -14,7 +14,7 @@ from alibi_viz.figures.token_labels import label, quoted_token
 from alibi_viz.formatting import format_number, format_percent
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import labeled
-from alibi_viz.widgets.core.traits import Count, Flag, State
+from alibi_viz.widgets.core.traits import BadValue, short_repr
 
 SENTENCE = (
     "The bell is hidden under the bridge. Emma asks the old fox, and the fox asks her: "
@@ -25,17 +25,6 @@ PUNCTUATION = ".,:;!?"
 BRACKET = 1.12  # the height of the half-life above the bars
 LONGEST_HALF_LIFE = 32
 LEFT_END = -0.2  # where the handle of a half-life beyond the text stands, as a position of a word
-
-
-class ShortText(State):
-    """A text of 2 to 40 words."""
-
-    info_text = "a text of 2 to 40 words"
-
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str) or not 2 <= len(value.split()) <= 40:
-            self.error(obj, value)
-        return value
 
 
 class Forgetting(App):
@@ -53,10 +42,10 @@ class Forgetting(App):
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_the_line", "One subtraction")
-    half_life = Count(4, min=1, max=LONGEST_HALF_LIFE)
-    text = ShortText(SENTENCE)
-    word = Count(BRIDGE, min=0, max=39)
-    square_root = Flag(False)
+    half_life = Int(4, min=1, max=LONGEST_HALF_LIFE)
+    text = Unicode(SENTENCE)
+    word = Int(BRIDGE, min=0, max=39)
+    square_root = Bool(False)
 
     def __init__(self, **state: Any) -> None:
         text = state.get("text", SENTENCE)
@@ -64,6 +53,13 @@ class Forgetting(App):
             state.setdefault("word", _words_back_to_first(text))
         super().__init__(**state)
         named_trace(self.figure, "columns").on_click(self._mark)
+
+    @validate("text")
+    def _check_text(self, proposal: Any) -> Any:
+        text = proposal.value
+        if not 2 <= len(text.split()) <= 40:
+            raise BadValue(f"text must be a text of 2 to 40 words, got {short_repr(text)}")
+        return text
 
     def controls(self) -> list[Widget]:
         # Before `App` draws, because the new text may not have the marked word.
@@ -83,7 +79,7 @@ class Forgetting(App):
         text = Text(
             description="text",
             continuous_update=False,
-            tooltip=ShortText.info_text,
+            tooltip="a text of 2 to 40 words",
             style={"description_width": "initial"},
             layout=Layout(width="250px"),
         ).add_class("s-text")

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
 from numpy.typing import NDArray
-from traitlets import HasTraits
+from traitlets import Enum, Int
 
 from alibi_viz.figures import position_plot as picture
 from alibi_viz.figures.theme import named_trace
@@ -17,7 +17,6 @@ from alibi_viz.models.positions.biases import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import show
-from alibi_viz.widgets.core.traits import ChoiceOf, Count, State
 
 TRAINED = 64  # tokens in training
 DRAWN_TOKENS = 256  # tokens in the picture
@@ -39,21 +38,6 @@ MESSAGES = {
 }
 
 
-class Base(State):
-    """The base of rotary positions: the larger, the slower are the slow hands."""
-
-    info_text = f"{USUAL_BASE} or {SMALL_BASE}"
-
-    def validate(self, obj: HasTraits, value: Any) -> int:
-        if not isinstance(value, int) or value not in self.offered(obj):
-            self.error(obj, value)
-        return value
-
-    def offered(self, _: Any) -> tuple[int, ...]:
-        """What can be chosen in an app."""
-        return (USUAL_BASE, SMALL_BASE)
-
-
 class PositionZoo(App):
     """What each position method makes of the distance, within and beyond 64 tokens of training.
 
@@ -72,9 +56,9 @@ class PositionZoo(App):
         "03_clocks",
         "Clocks",
     )
-    method = ChoiceOf(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
-    distance = Count(200, min=0, max=DRAWN_TOKENS - 1)
-    base = Base(USUAL_BASE)
+    method = Enum(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
+    distance = Int(200, min=0, max=DRAWN_TOKENS - 1)
+    base = Enum((USUAL_BASE, SMALL_BASE), USUAL_BASE)
 
     def __init__(self, **state: Any) -> None:
         super().__init__(**state)

@@ -2,12 +2,12 @@
 
 from ipywidgets import Widget
 from torch import Tensor
+from traitlets import Enum, Int
 
 from alibi_viz.figures import slope_plot as picture
 from alibi_viz.formatting import format_number, format_slope
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import ChoiceOf, Count
 
 
 class SlopeExplorer(App):
@@ -32,9 +32,9 @@ class SlopeExplorer(App):
         "01_the_line",
         "A slope for each head",
     )
-    num_heads = Count(8, min=1, max=64)
-    scheme = ChoiceOf(SCHEMES, "official")
-    compare = ChoiceOf(SCHEMES, "geometric", allow_none=True)
+    num_heads = Int(8, min=1, max=64)
+    scheme = Enum(SCHEMES, "official")
+    compare = Enum(SCHEMES, "geometric", allow_none=True)
     blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ipywidgets import HTML, FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
+from traitlets import Float, Int, Unicode
 
 from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers, positive_integers
@@ -25,7 +26,7 @@ from alibi_viz.models.pretrained import family_name, family_of, longest_context,
 from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import BadValue, ChoiceFrom, Count, Number, raising_bad_value
+from alibi_viz.widgets.core.traits import BadValue, raising_bad_value
 
 YOURS = "yours"
 LARGE = "alibi-large"
@@ -242,11 +243,11 @@ class SlopeSurgery(App):
         "04_surgery",
         "Steeper or flatter slopes",
     )
-    subject = ChoiceFrom("subjects", "alibi")
-    factor = Number(1.0, min=1 / 16, max=16)
-    dropped = ChoiceFrom("droppable", "none")
-    window = Count(None, min=1, max=4096, allow_none=True)
-    sinks = Count(0, min=0, max=64)
+    subject = Unicode("alibi").tag(choices="subjects")
+    factor = Float(1.0, min=1 / 16, max=16)
+    dropped = Unicode("none").tag(choices="droppable")
+    window = Int(None, min=1, max=4096, allow_none=True)
+    sinks = Int(0, min=0, max=64)
     blank = staticmethod(picture.blank)
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import HTML, Button, Label, Layout, Textarea, Widget
 from torch import Tensor
-from traitlets import HasTraits, observe
+from traitlets import Enum, Unicode, observe
 
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
@@ -21,7 +21,6 @@ from alibi_viz.formatting import format_percent
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row, show
-from alibi_viz.widgets.core.traits import ChoiceFrom, ChoiceOf, State
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
@@ -38,17 +37,6 @@ everything down. Restart the kernel to end it.</p>"""
 _HINT = """<p>This is a short version of our own, with this fault alone. Repair it and press Check.
 <code>torch</code>, <code>math</code> and <code>av</code> (this library) are imported. Empty the box
 to get the faulty code back.</p>"""
-
-
-class Code(State):
-    """Source text; empty for the faulty code."""
-
-    info_text = "a string"
-
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str):
-            self.error(obj, value)
-        return value
 
 
 @dataclass
@@ -110,9 +98,9 @@ class SpotTheBug(App):
         "What a correct picture looks like",
     )
     redraw_to_fit = True  # the size of the pictures depends on the width
-    bug = ChoiceOf(tuple(BUGS), "case 1")
-    guess = ChoiceFrom("answers", None, allow_none=True)
-    code = Code("")
+    bug = Enum(tuple(BUGS), "case 1")
+    guess = Unicode(None, allow_none=True).tag(choices="answers")
+    code = Unicode("")
 
     def __init__(self, **state: Any) -> None:
         self._attempts = {name: Attempt() for name in BUGS}

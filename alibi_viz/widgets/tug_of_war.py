@@ -5,13 +5,13 @@ import math
 import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import Widget
+from traitlets import Int
 
 from alibi_viz.figures import panels, theme
 from alibi_viz.figures.theme import named_trace
 from alibi_viz.formatting import format_fixed, format_number, format_percent
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Count
 
 TOKENS = 256
 # Pixels: of the figure, and with one plot below the other
@@ -48,9 +48,9 @@ class TugOfWar(App):
         "02_content_against_distance",
         "A tug of war",
     )
-    head = Count(3, min=1, max=8)
-    content = Count(4, min=0, max=12)
-    distance = Count(16, min=1, max=TOKENS - 1)
+    head = Int(3, min=1, max=8)
+    content = Int(4, min=0, max=12)
+    distance = Int(16, min=1, max=TOKENS - 1)
 
     def controls(self) -> list[Widget]:
         self.below_figure = (self.handle("distance", ["match"], "Drag the match"),)

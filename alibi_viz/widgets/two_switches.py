@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ipywidgets import HTML, ToggleButton, Widget
-from traitlets import dlink
+from traitlets import Bool, Tuple, dlink
 
 from alibi_viz import lab, study
 from alibi_viz.figures import switches_plot as picture
@@ -23,7 +23,6 @@ from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import FIT
-from alibi_viz.widgets.core.traits import Flag, Names
 
 METHOD = "rotary"
 SETTING = "main"  # of the study, whose results are shown
@@ -75,9 +74,9 @@ class TwoSwitches(App):
         "05_why_it_extrapolates",
         "A test by surgery",
     )
-    angles_stop = Flag(False)
-    far_brake = Flag(False)
-    visited = Names("states", (AS_TRAINED,), most=len(STATES))
+    angles_stop = Bool(False)
+    far_brake = Bool(False)
+    visited = Tuple((AS_TRAINED,)).tag(choices="states")
     states = STATES
     blank = staticmethod(picture.blank)
 
@@ -132,7 +131,7 @@ class TwoSwitches(App):
         return caption, _describe_switches(_length())
 
     def _switch(self, name: str, label: str, css: str, tip: str) -> ToggleButton:
-        """A button for a `Flag` that looks like a switch."""
+        """A button for a `Bool` that looks like a switch."""
 
         def icon(pressed: bool) -> str:
             return "toggle-on" if pressed else "toggle-off"

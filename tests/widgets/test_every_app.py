@@ -17,10 +17,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ipywidgets import ToggleButtons
 from ipywidgets.widgets.widget import _instances
+from traitlets import Bool, Float, Int, Tuple
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.controls import below
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag, LawChoice, Names, Number
+from alibi_viz.widgets.core.traits import BadValue, choices
 from tests import tables
 from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
@@ -81,16 +82,17 @@ def candidates(app, name, chance, number):
     """So many values of any kind, and twice as many that the trait may take, or nearly."""
     trait = app.traits()[name]
     likely = []
-    if isinstance(trait, Count | Number):
+    offered = choices(app, name)
+    if isinstance(trait, Tuple):
+        likely += [chance.sample(offered, min(count, len(offered))) for count in (0, 1, 3)]
+    elif offered:
+        likely += offered
+    elif isinstance(trait, Int | Float):
         likely += [trait.min, trait.max, trait.max + 1, chance.randint(1, 8)]
-    elif isinstance(trait, Flag):
+    elif isinstance(trait, Bool):
         likely += [True, False]
-    elif isinstance(trait, Names):
-        likely += [chance.sample(trait.offered(app), count) for count in (0, 1, 3)]
-    elif hasattr(trait, "offered"):
-        likely += trait.offered(app)
-    if isinstance(trait, LawChoice):
-        likely.append(root)
+    if name == "law":
+        likely += ["window", root]
     return [
         *chance.sample(ANYTHING, number),
         *chance.sample(likely, min(2 * number, len(likely))),
@@ -229,9 +231,10 @@ def documented_range(app, trait):
 @every_app
 def test_numbers_have_their_documented_range(name):
     app = APPS[name]
-    for trait_name, trait in app.class_traits(state=True).items():
+    for trait_name in app.state_names():
+        trait = app.class_traits()[trait_name]
         documented = documented_range(app, trait_name)
-        if isinstance(trait, Count | Number) and documented:
+        if isinstance(trait, Int | Float) and documented:
             assert documented == (trait.min, trait.max), trait_name
 
 

@@ -163,9 +163,9 @@ def test_with_base_8_no_hand_is_ever_red(distance):
     assert "goes round in 29.9 tokens" in app.caption
 
 
-@pytest.mark.parametrize("base", [9, True, 8.0, "8"])
+@pytest.mark.parametrize("base", [9, True, "8"])
 def test_another_base_is_refused(base):
-    with pytest.raises(BadValue, match="base must be 10000 or 8"):
+    with pytest.raises(BadValue, match="base must be one of 10000, 8"):
         PositionZoo(base=base)
 
 

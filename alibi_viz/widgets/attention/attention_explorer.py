@@ -7,6 +7,7 @@ import pandas as pd
 import torch
 from ipywidgets import Layout, Text, Widget
 from torch import Tensor
+from traitlets import Bool, Int
 
 from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.figures import attention_plot
@@ -20,7 +21,7 @@ from alibi_viz.widgets.attention.sum_line import SumLine, sums_in_words
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, Count, Flag, HasHead
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, HasHead
 
 NEAR = 3  # tokens at most this far away count as the nearest
 
@@ -73,12 +74,12 @@ class AttentionExplorer(HasHead, TextApp):
         "02_content_against_distance",
         "The tug of war in real text",
     )
-    head = Count(3, min=1, max=MAX_DRAWN_HEADS)
-    query = Count(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
-    bias = Flag(True)
-    causal = Flag(True)
-    order = Count(None, min=0, max=2**31 - 1, allow_none=True)
-    matrices = Flag(False)
+    head = Int(3, min=1, max=MAX_DRAWN_HEADS).tag(choices="heads")
+    query = Int(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
+    bias = Bool(True)
+    causal = Bool(True)
+    order = Int(None, min=0, max=2**31 - 1, allow_none=True)
+    matrices = Bool(False)
     min_width = 440
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
     blank = staticmethod(attention_plot.blank)

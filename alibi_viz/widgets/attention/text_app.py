@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
-from traitlets import HasTraits
+from traitlets import Int, Unicode, validate
 
 from alibi_viz.measure.attention_sources import (
     AttentionSource,
@@ -18,37 +18,12 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import labeled, show
-from alibi_viz.widgets.core.traits import (
-    MAX_DRAWN_HEADS,
-    BadValue,
-    ChoiceFrom,
-    Count,
-    State,
-    short_repr,
-)
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, BadValue, short_repr
 
 MAX_CHARACTERS = 50_000
 # With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
 MAX_TOKENS = 72
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
-
-
-class NonBlank(State):
-    """A string that is not blank and has at most `MAX_CHARACTERS`.
-
-    Unpaired surrogates are replaced with U+FFFD, because they cannot be sent to a browser.
-    """
-
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str):
-            self.error(obj, value, info="a string")
-        if not value.strip():
-            raise BadValue(f"{self.name} must have at least one word, got {short_repr(value)}")
-        if len(value) > MAX_CHARACTERS:
-            raise BadValue(
-                f"{self.name} must have at most {MAX_CHARACTERS:,} characters, got {len(value):,}"
-            )
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class TextApp(App):
@@ -58,9 +33,9 @@ class TextApp(App):
     A subclass gets the queries and keys from `read`, in `draw`.
     """
 
-    text = NonBlank(TEXT)
-    num_heads = Count(8, min=1, max=MAX_DRAWN_HEADS)
-    content = ChoiceFrom("contents", "")
+    text = Unicode(TEXT)
+    num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
+    content = Unicode("").tag(choices="contents")
     show_text: Any  # puts the text into its box, which may hold one that was rejected
 
     def __init__(
@@ -82,6 +57,18 @@ class TextApp(App):
                 )
             state.setdefault("num_heads", heads_of_source)
         super().__init__(**state)
+
+    @validate("text")
+    def _check_text(self, proposal: Any) -> str:
+        text: str = proposal.value
+        if not text.strip():
+            raise BadValue(f"text must have at least one word, got {short_repr(text)}")
+        if len(text) > MAX_CHARACTERS:
+            raise BadValue(
+                f"text must have at most {MAX_CHARACTERS:,} characters, got {len(text):,}"
+            )
+        # Unpaired surrogates, which cannot be sent to a browser, become U+FFFD.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def controls(self) -> list[Widget]:
         """The text box, the menu of contents, and the number of heads if the source can have

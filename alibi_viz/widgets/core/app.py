@@ -5,8 +5,9 @@ A subclass of `App` defines five things:
     class Doubling(App):
         # 1. "Why this picture?", with the lesson and its section
         why = Why("Each power is twice the one before.", "01_the_line", "A slope for each head")
-        # 2. The state: traits (see traits.py)
-        count = Count(8, min=1, max=64)
+        # 2. The state: traits of traitlets. One with other choices now and then names the attribute
+        #    that has them: `Unicode("e").tag(choices="letters")`
+        count = Int(8, min=1, max=64)
 
         # 3. The empty figure with all the traces that it will ever need
         def blank(self) -> go.Figure:
@@ -28,7 +29,9 @@ slider do the same.
 
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises
   `BadValue`; a control shows a message and its old value again. So checks that involve several
-  traits can live in `draw`.
+  traits can live in `draw`. A check of traitlets' `@validate` raises `BadValue`.
+- Once `super().__init__` has returned, an app takes no name that it doesn't have yet, unless it
+  starts with an underscore: `app.nheads = 3` would change nothing and say nothing.
 - Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then.
   Before, `controls` is called without a figure, and the first `draw` gets the plain figure from
   `blank`.
@@ -43,7 +46,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from ipywidgets import HTML, Widget
-from traitlets import List, Unicode
+from traitlets import List, TraitType, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.tile_grid import COARSE_DENSITY, DENSITY
@@ -51,7 +54,7 @@ from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 from alibi_viz.widgets.core.saved_picture import SavedPicture
-from alibi_viz.widgets.core.traits import BadValue, short_repr
+from alibi_viz.widgets.core.traits import BadValue, short_repr, taken
 
 # The page that `App.save` writes
 SAVED = Path(__file__).with_name("saved.html").read_text(encoding="utf-8")
@@ -75,7 +78,8 @@ class Why(NamedTuple):
 class App(Controls):
     """Base class of the apps.
 
-    Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
+    Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr. Every
+    trait that a subclass defines belongs to the state: a change of it redraws the app.
 
     Attributes:
         why: shown below the caption.
@@ -86,8 +90,8 @@ class App(Controls):
         redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
             drawing.
 
-    Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app
-    does not have.
+    Raises BadValue for a value that a trait does not accept, and TypeError for a trait that the app
+    does not have; AttributeError where one is set later.
     """
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
@@ -101,16 +105,14 @@ class App(Controls):
     min_width = 10
     redraw_to_fit = False
     below_figure: tuple[Widget, ...] = ()
+    _has_all_names = False  # until `__init__` has returned
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # JupyterLab may send changes of one control to two threads
-        unknown = sorted(state.keys() - self.class_traits(state=True).keys())
+        unknown = sorted(state.keys() - set(self.state_names()))
         if unknown:
-            name = type(self).__name__
-            raise TypeError(
-                f"{name} has no {', '.join(unknown)}; it has {', '.join(self.state_names())}"
-            )
+            raise TypeError(self._has_no(", ".join(unknown)))
         # In the order of their definition, because one trait may depend on another
         in_order = {name: state[name] for name in self.state_names() if name in state}
         super().__init__(**in_order)
@@ -142,6 +144,22 @@ class App(Controls):
         picture = SavedPicture(app=self.model_id)
         self.children = [style, controls, self._message, self.figure, *words, picture, page]
         self.add_class("alibi-app").observe(self._on_change, names=self.state_names())
+        self._has_all_names = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Word the error of a value that a trait doesn't take, and refuse a misspelled name.
+
+        Nothing else would do that for every trait: traitlets calls a check of ours only after its
+        own, and an object of Python takes any name.
+        """
+        if name in self.state_names():
+            value = taken(self, name, value)
+        elif self._has_all_names and not name.startswith("_") and not hasattr(self, name):
+            raise AttributeError(self._has_no(name))
+        super().__setattr__(name, value)
+
+    def _has_no(self, name: str) -> str:
+        return f"{type(self).__name__} has no {name}; it has {', '.join(self.state_names())}"
 
     # A subclass defines these.
 
@@ -174,14 +192,11 @@ class App(Controls):
         >>> SlopeExplorer.state_names()
         ['num_heads', 'scheme', 'compare']
         """
-        state_traits = cls.class_traits(state=True)
-        names: list[str] = []
+        defined: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            for name in vars(base):
-                # A subclass may define a trait anew.
-                if name in state_traits and name not in names:
-                    names.append(name)
-        return names
+            if issubclass(base, App) and base is not App:
+                defined |= vars(base)  # a trait that is defined anew keeps its place
+        return [name for name, value in defined.items() if isinstance(value, TraitType)]
 
     def refresh(self) -> None:
         """Draw the current state, even if no trait has changed."""

@@ -11,6 +11,7 @@ from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
 from alibi_viz.widgets.core.handle import DragHandle
+from alibi_viz.widgets.core.traits import choices
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 PLAY_INTERVAL = 100  # milliseconds between two steps of a slider that plays
@@ -219,7 +220,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         width: str = "150px",
         stops: Sequence[int] = (),
     ) -> LabeledSlider:
-        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field
+        """A slider and a text field for an `Int`. The slider has the CSS class `css`, the field
         `css`-field.
 
         With `play`, a button with the CSS class `css`-play moves the slider to its end, step by
@@ -240,12 +241,12 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
                 min=trait.min, max=trait.max, readout=False, tooltip=tip, layout=layout
             )
         self.link(slider.add_class(css), name, show=show)
-        field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}")
+        field = self.field(name, f"{css}-field", "52px", f"{label}: {trait.min} to {trait.max}")
         button = self._play_button(name, f"{css}-play", stops) if play else None
         return LabeledSlider(label, slider, field, button)
 
     def _play_button(self, name: str, css: str, stops: Sequence[int]) -> widgets.Play:
-        """A button that moves a `Count` to its end; page.js gives it a name and theme.css hides the
+        """A button that moves an `Int` to its end; page.js gives it a name and theme.css hides the
         other buttons of ipywidgets' `Play`."""
         trait = self.traits()[name]
 
@@ -271,7 +272,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def handle(
         self, name: str, marks: Sequence[str], tip: str, read: Callable[[float], int] = round
     ) -> DragHandle:
-        """A handle over a mark of the figure: a `Count` that has a slider can be dragged as well.
+        """A handle over a mark of the figure: an `Int` that has a slider can be dragged as well.
 
         Belongs into `below_figure`. `marks` are the names of traces with one point, and of vertical
         lines; the visible one has the handle. `read` turns a place on the x axis into the number,
@@ -289,7 +290,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return made
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
-        """A text field for a `Count`. A number out of range shows an error message."""
+        """A text field for an `Int`. A number out of range shows an error message."""
 
         def read(text: str) -> Any:
             try:
@@ -315,7 +316,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A menu for a trait.
 
         `texts` maps values to their text, by default the value itself. `offered` returns the values
-        in the menu, by default what the trait offers, such as a `ChoiceOf`, `Head` or `LawChoice`.
+        in the menu, by default the trait's `choices`.
         `follows` is a trait that changes the offer.
         """
         dropdown = widgets.Dropdown(
@@ -326,7 +327,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         dropdown.add_class(css)
         if offered is None:
-            offered = partial(self.traits()[name].offered, self)
+            offered = partial(choices, self, name)
 
         menu = Menu(self, name, dropdown, texts=texts or {}, offered=offered)
         menu.update()
@@ -334,9 +335,9 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.link(dropdown, name, menu.value_of, menu.text_of)
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
-        """One button per value of a `ChoiceOf`, with the CSS class "s-NAME". `tips` returns the
+        """One button per value of an `Enum`, with the CSS class "s-NAME". `tips` returns the
         tooltip of a button."""
-        options = self.traits()[name].offered(self)
+        options = choices(self, name)
         tabs = widgets.ToggleButtons(
             options=options,
             tooltip=tip,
@@ -349,7 +350,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def checkbox(
         self, name: str, label: str, css: str, tip: str, **conversions: Any
     ) -> widgets.Checkbox:
-        """A checkbox for a `Flag`, or for another trait with the `conversions` of `link`."""
+        """A checkbox for a `Bool`, or for another trait with the `conversions` of `link`."""
         box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT)
         box.add_class(css)
         return self.link(box, name, **conversions)
@@ -357,8 +358,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def boxes(
         self, name: str, options: Iterable[str], tips: Callable[[str], str]
     ) -> list[widgets.Checkbox]:
-        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class
-        "s-kerple-log"."""
+        """One checkbox per option of a `Tuple` of names, with its tooltip. "kerple-log" has the CSS
+        class "s-kerple-log"."""
 
         def box(option: str) -> widgets.Checkbox:
             def read(checked: bool) -> list[str]:

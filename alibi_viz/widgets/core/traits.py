@@ -1,15 +1,16 @@
-"""Traits for the state of an app. Their errors name the trait, the value and what is allowed.
+"""What the traits of an app take, and the errors that say so.
 
-Every trait derived from `State` appears in the app's repr, and a change of it redraws the app. Any
-other trait becomes state with `.tag(state=True)`; its validator should raise `BadValue`.
+The traits are those of traitlets. Its own rules would take True for 1 and NaN for any number, and
+its messages do not name the range. So `App` asks `taken` before it sets a trait.
 """
 
-import numbers
+import math
 import reprlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
+import numpy as np
 from traitlets import (
     Bool,
     Enum,
@@ -17,16 +18,12 @@ from traitlets import (
     HasTraits,
     Int,
     TraitError,
-    TraitType,
+    Tuple,
+    Unicode,
     observe,
-    validate,
 )
 
-from alibi_viz import laws
-from alibi_viz.models.positions.methods import LawFunction, method_name
-from alibi_viz.widgets.core.own_methods import known_methods, remember_method
-
-LINEAR = "linear"  # the law of ALiBi itself
+MAX_DRAWN_HEADS = 32  # as many pictures of heads are still told apart
 
 
 class BadValue(TraitError, ValueError):
@@ -61,104 +58,84 @@ def short_repr(value: object, max_string: int = 30) -> str:
         return f"a {type(value).__name__} too long to print"
 
 
-class State(TraitType[Any, Any]):
-    """A trait that belongs to the state of its app.
+def choices(app: HasTraits, name: str) -> tuple[Any, ...]:
+    """What can be chosen for a trait now: the values of an `Enum`, or those in the attribute of the
+    app that is tagged as its `choices`. Empty for any other trait."""
+    trait = getattr(type(app), name)
+    source = trait.metadata.get("choices")
+    if source is not None:
+        values = getattr(app, source)
+    elif isinstance(trait, Enum):
+        values = trait.values
+    else:
+        return ()
+    return (None, *values) if trait.allow_none else tuple(values)
 
-    Its errors are BadValue: "NAME must be INFO, got VALUE".
 
-    A mixin for traitlets' traits, and the base class of those that traitlets doesn't have.
+def allowed(app: HasTraits, name: str) -> str:
+    """What a trait takes, in words."""
+    trait = getattr(type(app), name)
+    offered = [str(choice) for choice in choices(app, name) if choice is not None]
+    if offered and isinstance(trait, Tuple):
+        words = f"names out of {'; '.join(offered)}"
+    elif isinstance(trait, Tuple):
+        words = "a list or tuple"
+    elif offered:
+        words = f"one of {', '.join(offered)}"
+    elif isinstance(trait, Bool):
+        words = "True or False"
+    elif isinstance(trait, Int):
+        words = f"an integer from {trait.min} to {trait.max}"
+    elif isinstance(trait, Float):
+        words = f"a number from {trait.min} to {trait.max}"
+    elif isinstance(trait, Unicode):
+        words = "a string"
+    else:
+        return str(trait.info())
+    return f"{words} or None" if trait.allow_none else words
+
+
+def taken(app: HasTraits, name: str, value: Any) -> Any:
+    """What a trait becomes when it is set to a value: Python's number for NumPy's, and names in the
+    order in which they are offered.
+
+    Raises BadValue for what the trait doesn't take.
     """
-
-    metadata = {"state": True}  # noqa: RUF012  # of the base class, which copies it
-
-    def error(
-        self, obj: HasTraits | None, value: Any, error: Any = None, info: str | None = None
-    ) -> NoReturn:
-        """Raise BadValue. `info` says what is allowed, by default what `self.info()` says."""
-        raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
-
-
-class Flag(State, Bool[Any, Any]):
-    """True or False. Unlike traitlets' Bool, it doesn't take 1 for True."""
-
-    info_text = "True or False"
-
-    def validate(self, obj: Any, value: Any) -> Any:
-        if not isinstance(value, bool):
-            self.error(obj, value)
+    trait = getattr(type(app), name)
+    # An `Any` has only checks of the app's own.
+    if not hasattr(trait, "validate") or (value is None and trait.allow_none):
         return value
+    try:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, bool) and not isinstance(trait, Bool):
+            raise TraitError("a truth value is no number")
+        plain = trait.validate(app, plain)
+        if isinstance(plain, float) and math.isnan(plain):
+            raise TraitError("NaN is in no range")
 
-
-class Count(State, Int[Any, Any]):
-    """An integer from `min` to `max`.
-
-    Unlike traitlets' Int, it doesn't take True for 1, and it takes NumPy's integers.
-    """
-
-    def validate(self, obj: Any, value: Any) -> Any:
-        if not isinstance(value, numbers.Integral) or not _is_in_range(self, value):
-            self.error(obj, value)
-        return int(value)
-
-    def info(self) -> str:
-        none = " or None" if self.allow_none else ""
-        return f"an integer from {self.min} to {self.max}{none}"
-
-
-class Number(State, Float[Any, Any]):
-    """A real number from `min` to `max`, stored as a float.
-
-    Unlike traitlets' Float, it refuses NaN.
-    """
-
-    def validate(self, obj: Any, value: Any) -> Any:
-        if not isinstance(value, numbers.Real) or not _is_in_range(self, value):
-            self.error(obj, value)
-        return float(value)
-
-    def info(self) -> str:
-        return f"a number from {self.min} to {self.max}"
-
-
-def _is_in_range(trait: Count | Number, value: Any) -> bool:
-    """Whether a number is within the bounds, in which NaN is not. True and False are no numbers."""
-    if isinstance(value, bool):
-        return False
-    return bool(trait.min <= value <= trait.max)
-
-
-MAX_DRAWN_HEADS = 32  # as many pictures of heads are still told apart
-
-
-class Head(Count):
-    """One of the app's `num_heads`, counted from 1; with `allow_none`, None stands for all. See
-    `HasHead`."""
-
-    def __init__(self, default_value: int | None, **options: Any) -> None:
-        super().__init__(default_value, min=1, max=MAX_DRAWN_HEADS, **options)
-
-    def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
-        """What can be chosen in a menu."""
-        heads = range(1, obj.num_heads + 1)
-        return (None, *heads) if self.allow_none else tuple(heads)
+        offered = choices(app, name)
+        if not offered:
+            return plain
+        if not isinstance(trait, Tuple):
+            return offered[offered.index(plain)]
+        chosen = {offered.index(each) for each in plain}
+        return tuple(offered[place] for place in sorted(chosen))
+    except (OverflowError, TraitError, ValueError) as error:
+        message = f"{name} must be {allowed(app, name)}, got {short_repr(value)}"
+        raise BadValue(message) from error
 
 
 class HasHead(HasTraits):
-    """An app whose `head` is one of its `num_heads`. If there are fewer, it becomes None, or the
-    last head."""
+    """An app whose `head` is one of its `num_heads`, tagged with the choices "heads". If there are
+    fewer, it becomes None, or the last head."""
 
     num_heads: Any
     head: Any
 
-    @validate("head")
-    def _check_head(self, proposal: Any) -> int | None:
-        if proposal.value is not None and proposal.value > self.num_heads:
-            none = "None or " if proposal.trait.allow_none else ""
-            raise BadValue(
-                f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got "
-                f"{proposal.value}"
-            )
-        return proposal.value
+    @property
+    def heads(self) -> range:
+        """The numbers of the heads, counted from 1."""
+        return range(1, self.num_heads + 1)
 
     @observe("num_heads")
     def _move_removed_head(self, _: Any) -> None:
@@ -166,112 +143,3 @@ class HasHead(HasTraits):
             return
         may_be_none = self.traits()["head"].allow_none
         self.head = None if may_be_none else self.num_heads
-
-
-class ChoiceOf(State, Enum[Any]):
-    """One of `values`, which are strings. With `allow_none`, None is a choice as well."""
-
-    def validate(self, obj: Any, value: Any) -> Any:
-        if not isinstance(value, str) or value not in self.offered(obj):
-            self.error(obj, value, info=f"one of {', '.join(map(str, self.offered(obj)))}")
-        return value
-
-    def offered(self, obj: Any) -> tuple[str | None, ...]:
-        """What can be chosen in an app."""
-        values = tuple(self._current_values(obj))
-        return (None, *values) if self.allow_none else values
-
-    def _current_values(self, obj: Any) -> Iterable[str]:
-        return self.values or ()
-
-
-class ChoiceFrom(ChoiceOf):
-    """One of the strings in an attribute of the app, `source`, which may change."""
-
-    def __init__(self, source: str, default_value: str | None, **options: Any) -> None:
-        super().__init__((), default_value, **options)
-        self.source = source
-
-    def _current_values(self, obj: Any) -> Iterable[str]:
-        values: Iterable[str] = getattr(obj, self.source)
-        return values
-
-
-class Names(State):
-    """At most `most` different strings of those in an attribute of the app, `source`, kept in that
-    order. There may be none."""
-
-    def __init__(self, source: str, default_value: tuple[str, ...], *, most: int) -> None:
-        super().__init__(default_value)
-        self.source = source
-        self.most = most
-
-    def offered(self, obj: Any) -> tuple[str, ...]:
-        """What can be chosen in an app."""
-        return tuple(getattr(obj, self.source))
-
-    def validate(self, obj: Any, value: Any) -> tuple[str, ...]:
-        offered = self.offered(obj)
-        if not self._are_possible(value, offered):
-            allowed = f"at most {self.most} different names out of {'; '.join(offered)}"
-            self.error(obj, value, info=allowed)
-        return tuple(name for name in offered if name in value)
-
-    def _are_possible(self, names: Any, offered: tuple[str, ...]) -> bool:
-        if isinstance(names, str) or not isinstance(names, Collection):
-            return False
-        for name in names:
-            if not isinstance(name, str) or name not in offered:
-                return False
-        return len(set(names)) == len(names) <= self.most
-
-
-class LawChoice(State):
-    """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which
-    apps then offer."""
-
-    default_value = LINEAR
-
-    def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
-        """The names of the laws, then all functions that an app was given."""
-        own_laws = []
-        for name, method in known_methods().items():
-            if isinstance(method, str | type):
-                continue  # a method of the library, or a subclass of Position
-            if method is not getattr(laws, name, None):
-                own_laws.append(method)
-        return (*laws.__all__, *own_laws)
-
-    def validate(self, obj: HasTraits, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._law_of_name(obj, value)
-        if isinstance(value, type) or not callable(value):
-            self.error(obj, value, info="a name or a function law(distance, head, num_heads)")
-
-        name = method_name(value)
-        if value is getattr(laws, name, None):
-            return name
-        if name == LINEAR:
-            raise BadValue(
-                f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another "
-                "name"
-            )
-        with raising_bad_value():
-            remember_method(value, getattr(obj, "num_heads", 4))
-        return value
-
-    def _law_of_name(self, obj: HasTraits, name: str) -> str | LawFunction:
-        laws_by_name = {}
-        for law in self.offered():
-            law_name, _ = named_law(law)
-            laws_by_name[law_name] = law
-        if name not in laws_by_name:
-            self.error(obj, name, info=f"one of {', '.join(laws_by_name)}, or a function")
-        return laws_by_name[name]
-
-
-def named_law(law: str | LawFunction) -> tuple[str, LawFunction]:
-    """The name and the function of a law."""
-    if isinstance(law, str):
-        return law, getattr(laws, law)
-    return method_name(law), law

@@ -2,7 +2,7 @@
 
 import importlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import torch
+import traitlets
 from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, VBox, Widget
-from traitlets import HasTraits
+from traitlets import Bool, Dict, Enum, Int, Tuple, Unicode, validate
 
 from alibi_viz import lab
 from alibi_viz.data.text import YOURS
@@ -32,13 +33,8 @@ from alibi_viz.widgets.core.controls import below, button, column, fold, labeled
 from alibi_viz.widgets.core.own_methods import known_methods, remember_method
 from alibi_viz.widgets.core.traits import (
     BadValue,
-    ChoiceFrom,
-    ChoiceOf,
-    Count,
-    Flag,
-    Names,
-    State,
     raising_bad_value,
+    short_repr,
 )
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.moments import Moments
@@ -73,54 +69,6 @@ CHECK = "check"
 CROSS = "times"
 
 _python = cache(lab.python_text)
-
-
-class Methods(Names):
-    """Names of position methods. Your own functions and classes become names of their own."""
-
-    def validate(self, obj: Any, value: Any) -> Any:
-        holds_methods = isinstance(value, Iterable) and not isinstance(value, str)
-        if not holds_methods:
-            return super().validate(obj, value)  # which says what is expected
-        with raising_bad_value():
-            names = [
-                method if isinstance(method, str) else remember_method(method) for method in value
-            ]
-        return super().validate(obj, names)
-
-    def set(self, obj: Any, value: Any) -> None:
-        super().set(obj, value)
-        obj.redraw_if_edited()
-
-
-class TextSource(State):
-    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text.
-
-    An app offers all texts that it has had.
-    """
-
-    def offered(self, obj: Any) -> list[lab.Text | None]:
-        return [None, *obj.texts.values()]
-
-    def validate(self, obj: Any, value: Any) -> lab.Text:
-        with raising_bad_value():
-            text = value if isinstance(value, lab.Text) else lab.load_text(value)
-        obj.texts[text.name] = text
-        return text
-
-
-class Guesses(State):
-    """{method: one of `OUTCOMES`, or None while it is still to be guessed}; empty for none."""
-
-    info_text = f"{{method: {', '.join(captions.OUTCOMES)} or None}}"
-
-    def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        if not isinstance(value, Mapping) or not set(value) <= set(known_methods()):
-            self.error(obj, value)
-        for guess in value.values():
-            if not isinstance(guess, str | None) or guess not in (None, *captions.OUTCOMES):
-                self.error(obj, value)
-        return dict(value)
 
 
 @cache
@@ -179,16 +127,16 @@ class LengthLab(App):
         "09_the_study",
         "Part two: race three models of your own",
     )
-    methods = Methods("known_methods", ("alibi", "sinusoidal", "rotary"), most=picture.MAX_METHODS)
-    length = Count(LENGTH, min=8, max=128)
-    steps = Count(STEPS, min=10, max=2000)
-    seed = Count(0, min=0, max=2**31 - 1)
-    seeds = Count(1, min=1, max=5)
-    text = TextSource(None, allow_none=True)
-    guesses = Guesses({})
-    emma = ChoiceOf(captions.YES_OR_NO, None, allow_none=True)
-    question = ChoiceFrom("questions", "longer sequences")
-    simple = Flag(False)
+    methods = Tuple(("alibi", "sinusoidal", "rotary"))
+    length = Int(LENGTH, min=8, max=128)
+    steps = Int(STEPS, min=10, max=2000)
+    seed = Int(0, min=0, max=2**31 - 1)
+    seeds = Int(1, min=1, max=5)
+    text = traitlets.Any(None)
+    guesses = Dict()
+    emma = Enum(captions.YES_OR_NO, None, allow_none=True)
+    question = Unicode("longer sequences").tag(choices="questions")
+    simple = Bool(False)
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS}
@@ -211,10 +159,46 @@ class LengthLab(App):
         self.observe(lambda _: self._measure(), names="question")
         self.observe(self._arrange, names="simple")
 
-    @property
-    def known_methods(self) -> tuple[str, ...]:
-        """What `methods` can be: those of the library, and your own that have been used."""
-        return tuple(known_methods())
+    @validate("methods")
+    def _check_methods(self, proposal: Any) -> tuple[str, ...]:
+        """Your own functions and classes become names, which are known from then on."""
+        with raising_bad_value():
+            chosen = [
+                method if isinstance(method, str) else remember_method(method)
+                for method in proposal.value
+            ]
+        known = known_methods()
+        if not set(chosen) <= set(known) or len(set(chosen)) > picture.MAX_METHODS:
+            raise BadValue(
+                f"methods must be at most {picture.MAX_METHODS} names out of {'; '.join(known)}, "
+                f"got {short_repr(proposal.value)}"
+            )
+        self.redraw_if_edited()
+        return tuple(name for name in known if name in chosen)
+
+    @validate("text")
+    def _read_text(self, proposal: Any) -> lab.Text | None:
+        """What `load_text` makes of it; the menu offers all texts that the app has had."""
+        text = proposal.value
+        if text is None:  # the built-in text
+            return None
+        if not isinstance(text, lab.Text):
+            with raising_bad_value():
+                text = lab.load_text(text)
+        self.texts[text.name] = text
+        return text
+
+    @validate("guesses")
+    def _check_guesses(self, proposal: Any) -> Any:
+        guesses = proposal.value
+        outcomes = [None, *captions.OUTCOMES]
+        are_outcomes = all(guess in outcomes for guess in guesses.values())
+        if not set(guesses) <= set(known_methods()) or not are_outcomes:
+            raise BadValue(
+                f"guesses must be {{method: {', '.join(captions.OUTCOMES)} or None}}, got "
+                f"{short_repr(guesses)}"
+            )
+        return guesses
 
     # The results of the race that the open question is about.
 
@@ -686,7 +670,12 @@ class LengthLab(App):
         connection.
         """
         menu = self.menu(
-            "text", "text", "s-text", "The text that the models are trained on", {None: "tales"}
+            "text",
+            "text",
+            "s-text",
+            "The text that the models are trained on",
+            {None: "tales"},
+            offered=lambda: (None, *self.texts.values()),
         )
         hint = "your own text, or the path of a file"
         self._own_text = Textarea(

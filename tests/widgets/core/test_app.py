@@ -6,13 +6,14 @@ from threading import Event, RLock, Thread
 import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
-from traitlets import HasTraits, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, Tuple, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import LabeledSlider
 from alibi_viz.widgets.core.saved_picture import SavedPicture
-from alibi_viz.widgets.core.traits import BadValue, ChoiceOf, Count, Flag, Number
+from alibi_viz.widgets.core.traits import BadValue
+from tests.rows import each_case
 from tests.widgets.race.small_race import DEADLINE, control, controls, message
 
 
@@ -20,12 +21,20 @@ class Doubling(App):
     """Draws powers of two. It refuses to draw 13 of them big, with `error`."""
 
     why = Why("Each power is twice the one before.", "01_the_line", "The rule")
-    count = Count(8, min=1, max=64)
-    color = ChoiceOf(("red", "blue"), None, allow_none=True)
-    big = Flag(False)
-    name = Unicode("<b>").tag(state=True)
+    count = Int(8, min=1, max=64)
+    color = Enum(("red", "blue"), None, allow_none=True)
+    big = Bool(False)
+    name = Unicode("<b>")
+    share = Float(0.5, min=0.25, max=1)
+    last = Int(1).tag(choices="powers")
+    names = Tuple(("a",)).tag(choices="letters")
+    letters = ("a", "b", "c")
     draws = 0
     error: type[Exception] = ValueError
+
+    @property
+    def powers(self):
+        return range(1, self.count + 1)
 
     def blank(self):
         return theme.blank(200).add_scatter()
@@ -56,67 +65,67 @@ def app():
 
 # A value that a trait refuses
 
+REFUSED = {
+    "too large": ("count", 65, "an integer from 1 to 64, got 65"),
+    "between integers": ("count", 2.5, "an integer from 1 to 64, got 2.5"),
+    "a truth value is no number": ("count", True, "an integer from 1 to 64, got True"),
+    "text is no number": ("count", "8", "an integer from 1 to 64, got '8'"),
+    "too long to print": ("count", 10**5000, "an integer from 1 to 64, got a int too long to"),
+    "NaN": ("share", float("nan"), "a number from 0.25 to 1, got nan"),
+    "too large for a float": ("share", 10**400, "a number from 0.25 to 1, got 1000"),
+    "none where there is always one": ("big", None, "True or False, got None"),
+    "no choice": ("color", ["red"], "one of red, blue or None, got ['red']"),
+    "no present choice": ("last", 9, "one of 1, 2, 3, 4, 5, 6, 7, 8, got 9"),
+    "a name that is unknown": ("names", ["b", "e"], "names out of a; b; c, got ['b', 'e']"),
+    "no names": ("names", 3, "names out of a; b; c, got 3"),
+    "not a string": ("name", 3, "a string, got 3"),
+}
 
-@pytest.mark.parametrize("value", [0, 65, 2.5, 10**5000, float("nan"), True, None, "8"], ids=type)
-def test_bad_value_is_refused_with_the_allowed_range(app, value):
-    allowed = "^count must be an integer from 1 to 64, got .+$"
-    with pytest.raises(BadValue, match=allowed) as caught:
-        app.count = value
+
+@each_case(("trait", "value", "expected"), REFUSED)
+def test_bad_value_is_refused_with_what_is_allowed_and_changes_nothing(app, trait, value, expected):
+    before = repr(app), app.caption, app.figure.to_json()
+    with pytest.raises(BadValue, match=f"^{re.escape(f'{trait} must be {expected}')}") as caught:
+        setattr(app, trait, value)
     assert len(str(caught.value)) < 120
+    assert isinstance(caught.value, TraitError)
+    assert isinstance(caught.value, ValueError)
+    assert (repr(app), app.caption, app.figure.to_json()) == before
 
 
-def test_bad_value_changes_nothing(app):
-    figure = app.figure.to_json()
-    with pytest.raises(BadValue):
-        app.count = 65
-    assert app.count == 8
-    assert app.figure.to_json() == figure
-    assert app.caption == "8 powers of <b>"
+def test_bad_value_is_refused_when_the_app_is_made():
+    with pytest.raises(BadValue, match="count must be an integer from 1 to 64, got 0"):
+        Doubling(count=0)
 
 
-@pytest.mark.parametrize("kind", [TraitError, ValueError])
-def test_bad_value_is_an_error_of_traitlets_and_a_value_error(kind):
-    assert issubclass(BadValue, kind)
+TAKEN = {
+    "an integer of NumPy": ("count", np.int64(3), 3),
+    "a number of NumPy": ("share", np.float32(0.5), 0.5),
+    "a truth value of NumPy": ("big", np.bool_(True), True),
+    "a limit": ("share", 1, 1.0),
+    "another number for the same choice": ("last", 3.0, 3),
+    "names in the order in which they are offered": ("names", ["c", "a", "c"], ("a", "c")),
+}
 
 
-def test_bad_choice_is_refused_with_all_choices():
-    message = "color must be one of None, red, blue, got ['red']"
-    with pytest.raises(BadValue, match=re.escape(message)):
-        Doubling(color=["red"])
+@each_case(("trait", "value", "expected"), TAKEN)
+def test_value_of_another_kind_becomes_that_of_the_trait(app, trait, value, expected):
+    setattr(app, trait, value)
+    assert getattr(app, trait) == expected
+    assert type(getattr(app, trait)) is type(expected)
 
 
-@pytest.mark.parametrize("value", [1, "True", None], ids=repr)
-def test_bad_flag_is_refused(app, value):
-    with pytest.raises(BadValue, match="big must be True or False"):
-        app.big = value
-
-
-def test_integer_of_numpy_becomes_an_integer(app):
-    app.count = np.int64(3)
-    assert type(app.count) is int
-    assert app.count == 3
-
-
-class Share(HasTraits):
-    """It has a number with limits."""
-
-    share = Number(0.5, min=0.25, max=1)
-
-
-@pytest.mark.parametrize("value", [0.24, 1.01, float("nan"), True, None, "0.5"], ids=repr)
-def test_bad_number_is_refused_with_the_allowed_range(value):
-    with pytest.raises(BadValue, match=r"^share must be a number from 0\.25 to 1, got "):
-        Share(share=value)
-
-
-@pytest.mark.parametrize("limit", [0.25, 1])
-def test_number_may_be_one_of_its_limits(limit):
-    assert Share(share=limit).share == limit
+UNKNOWN = "Doubling has no counts; it has count, color, big, name, share, last, names"
 
 
 def test_unknown_trait_is_refused_with_all_traits():
-    with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
+    with pytest.raises(TypeError, match=UNKNOWN):
         Doubling(counts=3)
+
+
+def test_unknown_name_is_refused_later_as_well(app):
+    with pytest.raises(AttributeError, match=UNKNOWN):
+        app.counts = 3
 
 
 def test_app_that_cannot_be_drawn_leaves_no_widget():
@@ -471,11 +480,12 @@ class DoublingWithAVeryLongNameIndeed(Doubling):
 
 def test_repr_is_the_state():
     app = Doubling(count=3, color="red")
-    assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
+    state = "count=3, color='red', big=False, name='<b>', share=0.5, last=1, names=('a',)"
+    assert repr(app) == f"Doubling({state})"
 
 
 def test_repr_of_a_long_value_is_cut():
-    assert len(repr(Doubling(name="x" * 5000))) < 130
+    assert len(repr(Doubling(name="x" * 5000))) < 170
 
 
 def test_text_output_is_the_whole_repr():

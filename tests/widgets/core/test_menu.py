@@ -1,12 +1,11 @@
 """A menu offers what its trait may be now, and the choice stays the user's."""
 
 import pytest
-from traitlets import Any
+from traitlets import Any, Int, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.laws import window
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import ChoiceFrom, Count
 from tests.widgets.race.small_race import control
 
 LETTERS = "abcdef"
@@ -21,9 +20,9 @@ class Drawer(App):
     """Its last letters and its functions can be chosen."""
 
     why = Why("A menu needs a trait.", "01_the_line", "The rule")
-    count = Count(3, min=1, max=6)
-    letter = ChoiceFrom("letters", "e")
-    function = Any(window).tag(state=True)
+    count = Int(3, min=1, max=6)
+    letter = Unicode("e").tag(choices="letters")
+    function = Any(window)
 
     @property
     def letters(self):

@@ -2,11 +2,11 @@
 
 import pytest
 from ipywidgets import Play
+from traitlets import Int
 
 from alibi_viz import widgets
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Count
 from tests.rows import each_case
 from tests.widgets.race.small_race import control, controls
 
@@ -15,7 +15,7 @@ class Clock(App):
     """Its hours can be played."""
 
     why = Why("Time passes.", "01_the_line", "The rule")
-    hour = Count(3, min=1, max=12)
+    hour = Int(3, min=1, max=12)
 
     def blank(self):
         return theme.blank(200)
