@@ -286,6 +286,22 @@ def test_no_picture_is_made_during_a_race(clock: NotebookPage) -> None:
     assert clock.problems == []
 
 
+def test_a_figure_without_traces_has_no_picture(clock: NotebookPage) -> None:
+    empty = "empty = widgets.SlopeExplorer(); empty.figure.data = (); empty"
+    clock.show(empty, "widgets.SlopeExplorer()")
+    clock.settle(0)
+    clock.settle(1)
+    clock.page.evaluate(COUNT)
+    clock.page.clock.fast_forward(10 * SECOND)
+    clock.page.wait_for_function("made > 0")
+    clock.save()
+    _, empty_cell, cell = read(clock.server.folder / "test.ipynb").cells
+    assert [len(images_in(NotebookNode(cells=[each]))) for each in (empty_cell, cell)] == [0, 1]
+    clock.close()
+    clock.server.clean_kernels()
+    assert clock.problems == []
+
+
 def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
     notebook: NotebookPage,
 ) -> None:

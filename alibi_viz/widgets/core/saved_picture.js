@@ -75,7 +75,7 @@ export default () => {
 
   const update = async () => {
     const view = [...views].at(-1), plot = view?.querySelector(".js-plotly-plot");
-    if (!plot?.layout || !globalThis.Plotly) return;
+    if (!plot?.data?.length || !globalThis.Plotly) return;  // a figure that failed to start has no traces
     const isHeld = [...views].some(shown => shown.matches(":active"));
     const isRacing = view.querySelector(".s-stop:enabled");
     if (isHeld || isRacing) return onChange();
