@@ -27,7 +27,7 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.figures.yardstick_lines import FONT_SIZE, label
 from alibi_viz.files import write
-from alibi_viz.widgets.core.controls import FIT, below, button, row
+from alibi_viz.widgets.core.controls import FIT, button, row
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 from alibi_viz.widgets.core.saved_picture import SavedPicture
 
@@ -54,11 +54,8 @@ class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, text: str, *children: Widget) -> None:
         self.text = text
-        controls = [widget.model_id for child in children for widget in below(child)]
-        super().__init__(
-            [HTML(theme.STYLE), *children, PageWidget(controls=controls)],
-            layout=Layout(overflow="visible"),
-        )
+        super().__init__(layout=Layout(overflow="visible"))
+        self.children = [HTML(theme.STYLE), *children, PageWidget(app=self.model_id)]
         # Not "alibi-app", which has a picture for readers without a kernel.
         self.add_class("alibi-guess")
 

@@ -37,6 +37,26 @@ class Slow(Position):
 
 race = widgets.LengthLab(methods=["alibi", Slow], length=8, steps=2000)
 race"""
+# As the system ends it when there is too little memory
+END_KERNEL = """() => {
+    const { kernel } = jupyterapp.shell.currentWidget.sessionContext.session;
+    kernel.requestExecute({ code: 'import os; os.abort()' });
+}"""
+RESTARTED = "The kernel was restarted: run this cell again."
+# The broken links with which ipywidgets marks each part of a lost app
+RED_ICONS = """[...document.querySelectorAll('.jupyter-widgets-disconnected')]
+    .filter(part => getComputedStyle(part, '::before').display !== 'none').length"""
+# anywidget waits two seconds for a part of an app: let it wait for none.
+GIVE_UP_AT_ONCE = """() => {
+    window.patient = AbortSignal.timeout;
+    AbortSignal.timeout = () => {
+        const controller = new AbortController();
+        queueMicrotask(() => controller.abort());
+        return controller.signal;
+    };
+}"""
+GIVEN_UP = "[anywidget] Failed to initialize model."
+TOO_BUSY = "This page was too busy to start the app: run the cell again."
 CURVES = """[...document.querySelectorAll('.scatterlayer .js-line')].map(({ attributes }) =>
     attributes.d.value).join()"""
 
@@ -75,15 +95,38 @@ def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> N
     assert other.problems == []
 
 
-def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
-    notebook.write("widgets.SlopeExplorer()")
-    notebook.run_all()
-    notebook.command("Kernel", "kernelmenu:restart-and-clear")
-    notebook.page.locator(".jp-Dialog button.jp-mod-warn").click()
+@pytest.mark.parametrize("how", ["by the user", "because it died"])
+def test_apps_of_a_kernel_that_was_restarted_say_so_until_their_cells_run_again(
+    notebook: NotebookPage, how: str
+) -> None:
+    notebook.show(RACE, "widgets.SlopeExplorer()")
+    start_race(notebook)
+    if how == "by the user":
+        notebook.command("Kernel", "kernelmenu:restart")
+        notebook.page.locator(".jp-Dialog button.jp-mod-warn").click()
+    else:
+        notebook.page.evaluate(END_KERNEL)
+        notebook.page.locator(".jp-Dialog button.jp-mod-accept").click()
+    for number in (0, 1):
+        app = notebook.app(number)
+        expect(app.get_by_role("alert")).to_have_text(RESTARTED)
+        expect(app.locator("> :not([inert])")).to_have_count(1)  # the message
+    assert notebook.page.evaluate(RED_ICONS) == 0
+
     notebook.run_all()
     assert notebook.errors() == []
-    notebook.press_slider("s-heads", "ArrowRight")
-    notebook.wait_for_caption("9 heads")
+    notebook.press_slider("s-heads", "ArrowRight", number=1)
+    notebook.wait_for_caption("9 heads", number=1)
+    expect(notebook.page.get_by_text(RESTARTED)).to_have_count(0)
+
+
+def test_an_app_whose_figure_starts_too_late_says_so(notebook: NotebookPage) -> None:
+    notebook.write("widgets.SlopeExplorer()")
+    notebook.page.evaluate(GIVE_UP_AT_ONCE)
+    notebook.run_all()
+    expect(notebook.app().get_by_role("alert")).to_have_text(TOO_BUSY)
+    notebook.page.evaluate("() => { AbortSignal.timeout = patient; }")
+    notebook.problems = [problem for problem in notebook.problems if GIVEN_UP not in problem]
 
 
 def test_a_race_is_drawn_while_it_runs_and_its_curves_stay(notebook: NotebookPage) -> None:

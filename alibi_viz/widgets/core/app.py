@@ -117,7 +117,7 @@ class App(Controls):
         in_order = {name: state[name] for name in self.state_names() if name in state}
         super().__init__(**in_order)
 
-        self._page = PageWidget()
+        self._page = PageWidget(app=self.model_id)
         self._message = HTML()
         self._caption = HTML().add_class("alibi-caption")
         self._details = HTML()
@@ -137,7 +137,6 @@ class App(Controls):
         # The page comes before a figure, whose script may take the browser longer than anywidget
         # waits for others.
         page = self._page
-        page.controls = [control.model_id for control in below(controls)]
         page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         style = HTML(theme.STYLE)

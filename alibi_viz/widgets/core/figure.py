@@ -17,7 +17,7 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Bool, Float, Int, List, Unicode
+from traitlets import Bool, Float, Int, Unicode
 
 
 @contextmanager
@@ -55,7 +55,7 @@ class PageWidget(anywidget.AnyWidget):
 
     width = Int(0).tag(sync=True)
     pixel_ratio = Float(0).tag(sync=True)  # pixels of the screen per pixel of the page; 0: unknown
-    controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
+    app = Unicode(help="the id of the app or the guess").tag(sync=True)
     is_new = Bool(True, help="whether no page has shown the app yet").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 

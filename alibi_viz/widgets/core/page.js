@@ -10,6 +10,7 @@
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
 // one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
 // And it brings a new app into view: see `bringIntoView`.
+// And it says when the app has to be made again.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
 
@@ -52,8 +53,8 @@ function namePlayButtons(controls) {
   });
 }
 
-function keepClicksBehind(values, controls) {
-  const areOnTheWay = () => values.some(({ _pending_msgs }) => _pending_msgs > 0);  // undefined if ipywidgets renames it
+function keepClicksBehind(parts, controls) {
+  const areOnTheWay = () => parts().some(({ _pending_msgs }) => _pending_msgs > 0);  // undefined if ipywidgets renames it
   let passes = false;
   controls.addEventListener("click", event => {
     const button = event.target.closest(".widget-button:not(.s-stop)");
@@ -61,7 +62,7 @@ function keepClicksBehind(values, controls) {
     event.stopImmediatePropagation();
     let before, since;
     const click = () => {
-      const now = values.map(({ _pending_msgs, _msg_buffer }) => [_pending_msgs, !_msg_buffer]).join();
+      const now = parts().map(({ _pending_msgs, _msg_buffer }) => [_pending_msgs, !_msg_buffer]).join();
       if (now !== before) [before, since] = [now, performance.now()];
       const isLost = performance.now() - since > 60_000;  // no answer for a minute: the connection was lost
       if (areOnTheWay() && !isLost) return setTimeout(click, 20);
@@ -108,12 +109,46 @@ async function bringIntoView(app) {
   for (const event of BY_READER) removeEventListener(event, onMove, { capture: true });
 }
 
+const TOO_BUSY = "This page was too busy to start the app: run the cell again.";
+const RESTARTED = "The kernel was restarted: run this cell again.";
+
+function say(words, app) {
+  const message = document.createElement("div");
+  message.className = "alibi-error";
+  message.setAttribute("role", "alert");
+  message.textContent = words;
+  app.prepend(message);
+}
+
+// anywidget lets a part that wasn't ready within two seconds miss all that the kernel sends: such a figure never changes.
+// It handles an empty message as soon as it is ready, and fails to do so once it is too late.
+async function sayIfTooBusy(parts, app) {
+  try {
+    await Promise.all(parts.map(part => part._handle_comm_msg({ content: { data: {} } })));
+  } catch (error) {
+    if (String(error).includes("anywidget")) say(TOO_BUSY, app);
+  }
+}
+
+// The models of an app and of all that is in it
+const below = model => [model, ...(model.get("children") ?? []).flatMap(below)];
+
+// A restarted kernel knows nothing of the apps that it made. Returns what ends the watch.
+function onRestart({ widget_manager }, act) {
+  const status = widget_manager?.context?.sessionContext?.statusChanged;  // only JupyterLab and Notebook have it
+  const onStatus = (_, now) => now.includes("restarting") && act();  // or "autorestarting", after it has died
+  status?.connect(onStatus);
+  return () => status?.disconnect(onStatus);
+}
+
 export default {
   render({ model, el }) {
-    const values = [];
-    for (const id of model.get("controls")) {
-      model.widget_manager?.get_model(id).then(found => values.push(found), () => {});  // one that is lost is not waited for
-    }
+    const shown = () => el.closest(".alibi-app, .alibi-guess");
+    let parts = () => [];
+    const isKnown = model.widget_manager?.get_model(model.get("app")).then(
+      app => { parts = () => below(app); },
+      () => {},  // a lost one is not waited for
+    );
     const sizes = new ResizeObserver(([entry]) => {
       const width = Math.floor(entry.contentRect.width);
       if (width > 0 && width !== model.get("width")) {
@@ -121,6 +156,13 @@ export default {
         model.set("pixel_ratio", devicePixelRatio);  // the zoom of the browser changes both
         model.save_changes();
       }
+    });
+    const endWatch = onRestart(model, () => {
+      const app = shown();
+      if (!app || app.classList.contains("alibi-lost")) return;  // a kernel that died reports it more than once
+      app.classList.add("alibi-lost");
+      for (const part of app.children) part.inert = true;
+      say(RESTARTED, app);
     });
     let naming, presses, captions, icons = [], closed = false;
     const tend = controls => {
@@ -134,7 +176,8 @@ export default {
       presses = new MutationObserver(() => nameToggleButtons(controls));
       presses.observe(controls, { attributeFilter: ["class"], subtree: true });
       icons = namePlayButtons(controls);
-      keepClicksBehind(values, controls);
+      keepClicksBehind(() => parts(), controls);
+      isKnown?.then(() => sayIfTooBusy(parts(), shown()));
     };
     const start = () => {
       const guess = el.closest(".alibi-guess");
@@ -163,6 +206,6 @@ export default {
       tend(controls);
     };
     requestAnimationFrame(start);
-    return () => { closed = true; sizes.disconnect(); for (const observer of [naming, presses, captions, ...icons]) observer?.disconnect(); };
+    return () => { closed = true; endWatch(); sizes.disconnect(); for (const observer of [naming, presses, captions, ...icons]) observer?.disconnect(); };
   },
 };
