@@ -154,26 +154,16 @@ def test_slider_changes_the_trait_and_the_figure(app):
     assert app.caption == "3 powers of <b>"
 
 
-def test_number_of_a_slider_stands_only_in_its_field(app):
-    assert control(app, "s-count").readout is False
-
-
-def test_label_of_a_slider_is_never_squeezed(app):
+def test_a_slider_has_its_whole_label_and_one_number_in_a_field(app):
     (slider,) = [widget for widget in controls(app) if isinstance(widget, LabeledSlider)]
     label, *_ = slider.children
-    assert label.value == "powers"
-    assert label.layout.flex == "none"
-
-
-def test_number_in_a_field_may_have_spaces(app):
+    assert (label.value, label.layout.flex) == ("powers", "none")  # never squeezed
+    assert control(app, "s-count").readout is False
     field = control(app, "s-count-field")
+    assert field.continuous_update is False, "it is read when the user has finished"
     field.value = " 6 "
     assert app.count == 6
     assert field.value == "6"
-
-
-def test_field_is_read_when_the_user_has_finished(app):
-    assert control(app, "s-count-field").continuous_update is False
 
 
 def test_menu_and_checkbox_change_their_traits():
@@ -193,40 +183,24 @@ def test_reset_restores_the_start():
     assert repr(app) == repr(Doubling(count=7, color="red"))
 
 
-BAD_TEXTS = ["65", "", "<script>alert(1)</script>", "9" * 6000]
-
-
-@pytest.mark.parametrize("text", BAD_TEXTS, ids=["too large", "empty", "script", "too long"])
-def test_bad_text_in_a_field_shows_a_message(app, text):
-    control(app, "s-count-field").value = text
+@pytest.mark.parametrize("text", ["65", "<script>alert(1)</script>", "9" * 6000], ids=len)
+def test_bad_text_in_a_field_changes_nothing_and_is_told_until_the_next_good_value(app, text):
+    field = control(app, "s-count-field")
+    field.value = text
     assert "count must be an integer from 1 to 64, got" in message(app)
     assert 'role="alert"' in message(app)
     assert "<script>" not in message(app)
+    assert (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
 
-
-def test_bad_text_in_a_field_changes_nothing(app):
-    control(app, "s-count-field").value = "65"
-    assert app.count == 8
-    assert control(app, "s-count-field").value == "8"
-    assert control(app, "s-count").value == 8
-
-
-def test_message_goes_with_the_next_good_value(app):
-    field = control(app, "s-count-field")
-    field.value = "65"
     field.value = "9"
     assert app.count == 9
     assert message(app) == ""
 
 
-def test_request_is_shown_as_text_and_is_no_error(app):
+def test_request_is_text_and_no_error_and_goes_with_the_next_good_value(app):
     app.ask("Guess <b> first.")
     assert "Guess &lt;b&gt; first." in message(app)
     assert "alibi-error" not in message(app)
-
-
-def test_request_goes_with_the_next_good_value(app):
-    app.ask("Guess first.")
     control(app, "s-count-field").value = "9"
     assert message(app) == ""
 
@@ -234,17 +208,13 @@ def test_request_goes_with_the_next_good_value(app):
 # Work that takes long
 
 
-def test_busy_app_says_what_it_does_and_is_dim(app):
-    with app.busy("Counting <b>"):
+def test_busy_app_says_what_it_does_and_is_dim_until_it_has_done_it_or_failed(app):
+    caption = app._caption.value
+    with pytest.raises(ZeroDivisionError), app.busy("Counting <b>"):
         assert app._caption.value == "Counting &lt;b&gt;"
         assert "alibi-busy" in app._dom_classes
-    assert "alibi-busy" not in app._dom_classes
-
-
-def test_app_that_fails_while_it_is_busy_has_its_caption_again(app):
-    caption = app._caption.value
-    with pytest.raises(ZeroDivisionError), app.busy("Counting"):
         raise ZeroDivisionError
+    assert "alibi-busy" not in app._dom_classes
     assert app._caption.value == caption
 
 
@@ -252,7 +222,7 @@ def test_app_that_fails_while_it_is_busy_has_its_caption_again(app):
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, TypeError, ValueError])
-def test_state_is_restored_when_draw_raises(error):
+def test_state_that_cannot_be_drawn_changes_nothing_and_the_next_one_is_drawn(error):
     app = Doubling(big=True)
     app.error = error
     with pytest.raises(BadValue, match="13 must not be big"):
@@ -261,20 +231,15 @@ def test_state_is_restored_when_draw_raises(error):
     assert app.caption == "8 powers of <b>"
     assert len(app.figure.data[0].y) == 8
 
+    app.count = 14
+    assert app.caption == "14 powers of <b>"
+
 
 def test_control_shows_why_draw_raised():
     app = Doubling(big=True)
     control(app, "s-count-field").value = "13"
     assert "13 must not be big &lt;i&gt;" in message(app)
     assert control(app, "s-count-field").value == "8"
-
-
-def test_app_draws_again_after_draw_has_raised():
-    app = Doubling(big=True)
-    with pytest.raises(BadValue):
-        app.count = 13
-    app.count = 14
-    assert app.caption == "14 powers of <b>"
 
 
 def test_traits_set_together_are_restored_together():
@@ -288,41 +253,26 @@ def test_traits_set_together_are_restored_together():
 # How often it draws
 
 
-def test_new_value_draws_once(app):
-    app.draws = 0
-    app.count = 9
-    assert app.draws == 1
-
-
-def test_equal_value_draws_nothing(app):
-    app.draws = 0
-    app.count = 8
-    assert app.draws == 0
-
-
-def test_control_draws_once(app):
-    app.draws = 0
-    control(app, "s-count").value = 10
-    assert app.draws == 1
-
-
-def test_traits_set_together_draw_once(app):
-    app.draws = 0
-    app.set_together({"count": 11, "big": True})
-    assert app.draws == 1
-
-
-def test_refresh_draws_an_unchanged_state(app):
-    app.draws = 0
-    app.refresh()
-    assert app.draws == 1
-
-
-def test_closed_app_draws_nothing(app):
+def close_and_change(app):
     app.close()
-    app.draws = 0
     app.count = 12
-    assert app.draws == 0
+
+
+@each_case(
+    ("change", "draws"),
+    {
+        "new value": (lambda app: setattr(app, "count", 9), 1),
+        "equal value": (lambda app: setattr(app, "count", 8), 0),
+        "control": (lambda app: setattr(control(app, "s-count"), "value", 10), 1),
+        "two traits together": (lambda app: app.set_together({"count": 11, "big": True}), 1),
+        "refresh of an unchanged state": (Doubling.refresh, 1),
+        "closed app": (close_and_change, 0),
+    },
+)
+def test_app_draws_once_for_a_change(app, change, draws):
+    app.draws = 0
+    change(app)
+    assert app.draws == draws
 
 
 class LockThatTells:
@@ -403,15 +353,11 @@ def test_control_waits_for_the_drawing_of_another_thread():
 # On the page
 
 
-def test_figure_stays_the_same_object(app):
+def test_reloaded_page_gets_the_current_figure_which_is_the_same_object(app):
     figure = app.figure
     app.count = 3
     assert app.figure is figure
-
-
-def test_reloaded_page_gets_the_current_figure(app):
-    app.count = 3
-    state = app.figure.get_state()
+    state = figure.get_state()
     assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
     assert "_plotly" in state
 
@@ -435,11 +381,8 @@ def test_figure_is_as_wide_as_the_page_reports(app):
     assert app.figure.get_state()["_widget_layout"]["width"] == 640
 
 
-def test_figure_has_no_tool_bar(app):
+def test_figure_has_no_tool_bar_and_is_found_by_its_class(app):
     assert app.figure._config == {"displayModeBar": False}
-
-
-def test_figure_is_found_by_its_class(app):
     assert "alibi-figure" in app.figure._dom_classes
 
 
@@ -451,13 +394,9 @@ def test_caption_and_details_are_escaped(words):
     assert "<img" not in shown
 
 
-def test_details_are_folded():
+def test_details_are_folded_and_hidden_where_there_are_none():
     app = Doubling(big=True)
     assert app._details.value.startswith('<details class="alibi-details"><summary>')
-
-
-def test_without_details_none_are_shown():
-    app = Doubling(big=True)
     app.big = False
     assert app.details == ""
     assert app._details.layout.display == "none"

@@ -67,45 +67,27 @@ def test_new_entries_are_sent_together_with_the_selected_one(app, monkeypatch):
     assert sent == [{"_options_labels", "index"}]
 
 
-def test_menu_offers_what_its_trait_may_be(app):
-    assert entries(control(app, "s-letter")) == ["d", "e", "last"]
-
-
-def test_menu_selects_the_value_of_its_trait(app):
-    assert control(app, "s-letter").label == "e"
-
-
-def test_followed_trait_changes_the_offer(app):
+def test_menu_offers_what_its_trait_may_be_now_and_keeps_the_choice(app):
+    menu = control(app, "s-letter")
+    assert (entries(menu), menu.label) == (["d", "e", "last"], "e")
     app.count = 5
-    assert entries(control(app, "s-letter")) == ["b", "c", "d", "e", "last"]
-
-
-def test_changed_offer_keeps_the_choice(app):
-    app.count = 5
+    assert (entries(menu), menu.label) == (["b", "c", "d", "e", "last"], "e")
     assert app.letter == "e"
-    assert control(app, "s-letter").label == "e"
 
 
-def test_choice_from_a_changed_offer_reaches_the_trait(app):
+def test_choice_reaches_the_trait_and_a_value_in_code_the_menu(app):
+    menu = control(app, "s-letter")
     app.count = 5
-    control(app, "s-letter").label = "b"
+    menu.label = "b"
     assert app.letter == "b"
-
-
-def test_choice_by_its_text_reaches_the_trait(app):
-    control(app, "s-letter").label = "last"
+    menu.label = "last"
     assert app.letter == "f"
-
-
-def test_value_in_code_is_selected_in_the_menu(app):
-    app.letter = "f"
-    assert control(app, "s-letter").label == "last"
+    app.letter = "c"
+    assert menu.label == "c"
 
 
 def test_function_is_offered_by_its_name(app):
-    assert entries(control(app, "s-function")) == ["window", "shorter"]
-
-
-def test_chosen_function_reaches_the_trait(app):
-    control(app, "s-function").label = "shorter"
+    menu = control(app, "s-function")
+    assert entries(menu) == ["window", "shorter"]
+    menu.label = "shorter"
     assert app.function is shorter

@@ -1,6 +1,5 @@
 """A slider may have a button that plays it."""
 
-import pytest
 from ipywidgets import Play
 from traitlets import Int
 
@@ -30,40 +29,21 @@ class Clock(App):
         return f"{self.hour} o'clock"
 
 
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def play(clock):
-    return control(clock, "s-hour-play")
-
-
-def test_a_step_of_the_button_moves_the_app(clock, play):
-    play.set_state({"value": 4})  # as the page does
-    assert clock.caption == "4 o'clock"
-
-
-def test_a_step_of_the_button_moves_the_slider(clock, play):
-    play.set_state({"value": 4})
-    assert control(clock, "s-hour").value == 4
-
-
-def test_the_button_goes_on_from_where_the_slider_is(clock, play):
-    control(clock, "s-hour").set_state({"value": 9})
+def test_the_button_moves_the_app_through_every_value_from_where_its_slider_is():
+    clock = Clock()
+    slider = control(clock, "s-hour")
+    play = control(clock, "s-hour-play")
+    assert (play.min, play.max, play.step, play.show_repeat) == (1, 12, 1, False)
+    slider.set_state({"value": 9})  # as the page does
     assert play.value == 9
+    play.set_state({"value": 10})
+    assert clock.caption == "10 o'clock"
+    assert slider.value == 10
 
 
-def test_the_button_plays_every_value_of_the_slider(play):
-    assert (play.min, play.max, play.step) == (1, 12, 1)
-
-
-def test_the_button_cannot_be_made_to_repeat(play):
-    assert play.show_repeat is False
-
-
-def test_reset_stops_the_button(clock, play):
+def test_reset_stops_the_button():
+    clock = Clock()
+    play = control(clock, "s-hour-play")
     play.playing = True
     control(clock, "s-reset").click()
     assert not play.playing
