@@ -10,7 +10,7 @@ import traitlets
 from ipywidgets import Widget
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from traitlets import Bool, Enum, Int, validate
+from traitlets import Bool, Enum, Int, Unicode, Union, validate
 
 from alibi_viz import laws
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
@@ -33,6 +33,7 @@ from alibi_viz.widgets.core.traits import (
 )
 
 LINEAR = "linear"  # the law of ALiBi itself
+_LAW = "a name or a function law(distance, head, num_heads)"
 _SHOWS = {"weight": "weight left", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
@@ -90,7 +91,7 @@ class BiasExplorer(HasHead, App):
     num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
     length = Int(64, min=1, max=256)
     show = Enum(tuple(_SHOWS), "weight")
-    law = traitlets.Any(LINEAR)
+    law = Union([Unicode(), traitlets.Callable()], default_value=LINEAR, help=_LAW)
     form = Enum(FORMS, "relative")
     causal = Bool(True)
     head = Int(None, allow_none=True).tag(choices="heads")
@@ -113,11 +114,8 @@ class BiasExplorer(HasHead, App):
                 names = ", ".join(by_name)
                 raise BadValue(f"law must be one of {names}, or a function, got {short_repr(law)}")
             return by_name[law]
-        if isinstance(law, type) or not callable(law):
-            raise BadValue(
-                "law must be a name or a function law(distance, head, num_heads), got "
-                f"{short_repr(law)}"
-            )
+        if isinstance(law, type):
+            raise BadValue(f"law must be {_LAW}, got {short_repr(law)}")
 
         name = method_name(law)
         if law is getattr(laws, name, None):

@@ -118,9 +118,10 @@ def curves(app):
     [1, pytest.param(len(ANYTHING), marks=pytest.mark.weekly)],
     ids=["a few", "all"],
 )
-def test_any_value_of_any_trait_is_shown_or_changes_nothing(name, number):
+def test_any_value_is_shown_or_changes_nothing_and_reset_restores_the_start(name, number):
     app = SMALL[name]()
     chance = random.Random(name)  # other values for every app
+    words_at_first = words(app)
     figure_before = app.figure.to_json()
     for trait in app.state_names():
         for value in candidates(app, trait, chance, number):
@@ -138,6 +139,10 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name, number):
             assert words(app) == words(opened_so), case
             np.testing.assert_equal(curves(app), curves(opened_so), case)
             assert app.caption, case
+
+    control(app, "s-reset").click()
+    if name != "SpotTheBug":  # it stays at the case, and forgets only what was done with it
+        assert words(app) == words_at_first
 
 
 # Any text

@@ -466,20 +466,6 @@ def test_a_slider_that_moves_measures_nothing_before_it_rests(alibi):
     assert not control(small_app(alibi), "s-factor").continuous_update
 
 
-@each_case(("name", "low", "high"), {"window": ("window", 1, 4096), "sinks": ("sinks", 0, 64)})
-def test_a_number_has_limits(alibi, name, low, high):
-    app = small_app(alibi)
-    for value in (low - 1, high + 1):
-        with pytest.raises(BadValue, match=f"{name} must be an integer from {low} to {high}"):
-            setattr(app, name, value)
-
-
-def test_a_factor_is_a_number(alibi):
-    expected = r"factor must be a number from 0\.0625 to 16, got 'three'"
-    with pytest.raises(BadValue, match=expected):
-        small_app(alibi).factor = "three"
-
-
 def small_published_model(name):
     """In place of a published model: a small one, with eight heads."""
     model = make_small(name.removesuffix("-large"), num_heads=8)

@@ -73,7 +73,7 @@ def choices(app: HasTraits, name: str) -> tuple[Any, ...]:
 
 
 def allowed(app: HasTraits, name: str) -> str:
-    """What a trait takes, in words."""
+    """What a trait takes, in words: those of its `help` for one that is of no simple kind."""
     trait = getattr(type(app), name)
     offered = [str(choice) for choice in choices(app, name) if choice is not None]
     if offered and isinstance(trait, Tuple):
@@ -91,7 +91,7 @@ def allowed(app: HasTraits, name: str) -> str:
     elif isinstance(trait, Unicode):
         words = "a string"
     else:
-        return str(trait.info())
+        return trait.help or str(trait.info())
     return f"{words} or None" if trait.allow_none else words
 
 
@@ -120,7 +120,8 @@ def taken(app: HasTraits, name: str, value: Any) -> Any:
             return offered[offered.index(plain)]
         chosen = {offered.index(each) for each in plain}
         return tuple(offered[place] for place in sorted(chosen))
-    except (OverflowError, TraitError, ValueError) as error:
+    # An array or a tensor raises ValueError or RuntimeError where it is compared with a choice.
+    except (OverflowError, RuntimeError, TraitError, ValueError) as error:
         message = f"{name} must be {allowed(app, name)}, got {short_repr(value)}"
         raise BadValue(message) from error
 

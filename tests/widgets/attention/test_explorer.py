@@ -496,17 +496,6 @@ def test_a_new_text_is_in_its_own_order():
     assert words(app) == ("another", "short", "text")
 
 
-def test_reset_restores_the_start():
-    app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
-    before = (repr(app), app.caption)
-    app.set_together({"num_heads": 2, "bias": False, "causal": False, "order": 9})
-    app.content = "equal"
-    control(app, "s-reset").click()
-    assert (repr(app), app.caption) == before
-    assert control(app, "s-text").value == TEXT
-    assert control(app, "s-head").value == 4
-
-
 def change_in_caption(app):
     """By how much the caption says that weights have changed."""
     (found,) = re.findall(

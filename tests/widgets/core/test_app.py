@@ -5,6 +5,7 @@ from threading import Event, RLock, Thread
 
 import numpy as np
 import pytest
+import torch
 from ipywidgets.widgets.widget import _instances
 from traitlets import Bool, Enum, Float, Int, TraitError, Tuple, Unicode
 
@@ -74,6 +75,7 @@ REFUSED = {
     "too large for a float": ("share", 10**400, "a number from 0.25 to 1, got 1000"),
     "none where there is always one": ("big", None, "True or False, got None"),
     "no choice": ("color", ["red"], "one of red, blue or None, got ['red']"),
+    "a tensor": ("color", torch.zeros(2), "one of red, blue or None, got tensor([0., 0.])"),
     "no present choice": ("last", 9, "one of 1, 2, 3, 4, 5, 6, 7, 8, got 9"),
     "a name that is unknown": ("names", ["b", "e"], "names out of a; b; c, got ['b', 'e']"),
     "no names": ("names", 3, "names out of a; b; c, got 3"),
