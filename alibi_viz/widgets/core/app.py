@@ -51,6 +51,7 @@ from traitlets import List, TraitType, Unicode
 from alibi_viz.figures import theme
 from alibi_viz.figures.tile_grid import COARSE_DENSITY, DENSITY
 from alibi_viz.files import write
+from alibi_viz.models.positions.methods import method_name
 from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
 from alibi_viz.widgets.core.saved_picture import SavedPicture
@@ -325,7 +326,7 @@ class App(Controls):
         parts = []
         for name, value in self._state().items():
             # A function, such as a law, is shown by its name.
-            text = getattr(value, "__name__", "") or short_repr(value, 60)
+            text = method_name(value) if callable(value) else short_repr(value, 60)
             parts.append(f"{name}={text}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
