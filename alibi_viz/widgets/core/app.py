@@ -5,8 +5,8 @@ A subclass of `App` defines five things:
     class Doubling(App):
         # 1. "Why this picture?", with the lesson and its section
         why = Why("Each power is twice the one before.", "01_the_line", "A slope for each head")
-        # 2. The state: traits of traitlets. One with other choices now and then names the attribute
-        #    that has them: `Unicode("e").tag(choices="letters")`
+        # 2. The state: each trait that the class defines, from traitlets. Where the choices change,
+        #    its tag names the attribute that has them: `Unicode("e").tag(choices="letters")`
         count = Int(8, min=1, max=64)
 
         # 3. The empty figure with all the traces that it will ever need
@@ -29,7 +29,8 @@ slider do the same.
 
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises
   `BadValue`; a control shows a message and its old value again. So checks that involve several
-  traits can live in `draw`. A check of traitlets' `@validate` raises `BadValue`.
+  traits can live in `draw`. A check of one trait is a method with traitlets' `@validate`, which
+  raises `BadValue`; traitlets doesn't call it for None where a trait allows None.
 - Once `super().__init__` has returned, an app takes no name that it doesn't have yet, unless it
   starts with an underscore: `app.nheads = 3` would change nothing and say nothing.
 - Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then.
