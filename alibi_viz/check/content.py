@@ -16,15 +16,14 @@ from alibi_viz.check.report import Finding
 
 _FEWEST_KEYS = 3  # for the content of some to be compared with that of others
 _MOST_CALLS = 3
-_COMPARED_QUERIES = 16  # the last ones tell the factor, and which heads are read
+_COMPARED_QUERIES = 16  # the last ones tell which heads are read
 # Numbers from which the best one is looked for: factors of q . k, and soft caps. Weaker caps can't
 # be seen, and stronger ones are not used.
-_FACTORS = [2 ** (step / 2) for step in range(-16, 17)]
-_CAPS = [2 ** (step / 2) for step in range(2, 19)]
+_FACTORS = [sign * 2.0**power for power in range(-8, 9) for sign in (1, -1)]
+_CAPS = [2.0**power for power in range(1, 10)]
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_STEPS = 28  # of a search
-_TOLERANCE = 4e-3  # of a factor that is right
-_OF_A_LAW = 2.5 * _TOLERANCE  # of one that a law gives, as other faults may disturb the fit
+_STEPS = 20  # of a search
+_TOLERANCE = 4e-3  # of a factor
 
 Factor = Callable[[Group], float]  # of q . k, relative to the correct one
 
@@ -70,7 +69,7 @@ def read_content(
     if all(abs(factor - 1) <= tolerance for factor in factors.values()):
         return Content(expected)
     call, factor = max(factors.items(), key=lambda item: abs(item[1] - 1))
-    fault, law = _name_factors(factors, max(tolerance, _OF_A_LAW))
+    fault, law = _name_factors(factors, tolerance)
     scale = factor * expected.scaling(Group(call.probe.num_heads, call.head_dim))
     evidence = (
         f"with {call} and head_dim {call.head_dim}, q . k counts {factor:.4g} times, as with a "
@@ -106,13 +105,7 @@ def _moves_with_position(reader: AttentionReader, call: Call) -> str | None:
 
 def _fitted_factor(sample: Sample, expected: Expected) -> float:
     """The factor of q . k with which an output is explained best, relative to the correct one."""
-
-    def with_factor(factor: float) -> Expected:
-        return replace(expected, content=lambda _: factor)
-
-    positive = _fitted(sample, _FACTORS, with_factor)
-    negative = _fitted(sample, [-factor for factor in _FACTORS], with_factor)
-    return min(positive, negative, key=lambda factor: sample.total_error(with_factor(factor)))
+    return _fitted(sample, _FACTORS, lambda factor: replace(expected, content=lambda _: factor))
 
 
 def _fitted(
@@ -120,35 +113,37 @@ def _fitted(
 ) -> float:
     """The number with which an output is explained best, near one of the candidates.
 
-    These are the powers of a number, so the best lies between the neighbors of the best of them.
+    These are powers of 2, so the best lies between half and twice the best of them.
     """
-
-    if not sample.call.is_padded:  # some of the outputs tell enough
+    if not sample.call.is_padded:  # one sequence tells enough
         sample = replace(
             sample,
-            query=sample.query[:1, :, -_COMPARED_QUERIES:],
+            query=sample.query[:1],
             key=sample.key[:1],
             value=sample.value[:1],
-            output=sample.output[:1, :, -_COMPARED_QUERIES:],
+            output=sample.output[:1],
         )
 
     def error(number: float) -> float:
         return sample.total_error(expected(number))
 
     start = min(candidates, key=error)
-    step = math.sqrt(candidates[1] / candidates[0])
-    low = start / step
-    high = start * step
     # A golden-section search
+    low = start / 2
+    high = start * 2
     left = high - _GOLDEN * (high - low)
     right = low + _GOLDEN * (high - low)
+    of_left = error(left)
+    of_right = error(right)
     for _ in range(_STEPS):
-        if error(left) < error(right):
-            high, right = right, left
+        if of_left < of_right:
+            high, right, of_right = right, left, of_left
             left = high - _GOLDEN * (high - low)
+            of_left = error(left)
         else:
-            low, left = left, right
+            low, left, of_left = left, right, of_right
             right = low + _GOLDEN * (high - low)
+            of_right = error(right)
     return min(start, (low + high) / 2, key=error)
 
 

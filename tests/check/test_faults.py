@@ -60,6 +60,8 @@ def test_fault_of_one_part_is_the_only_one_named(fault):
 
 
 @settings(max_examples=settings().max_examples // 20)  # each takes half a second
+@example(("", "", "wrong corner of the cache", "", "content too weak"))
+@example(("", "", "wrong corner of the cache", "query can't see itself", "content too weak"))
 @example(("", "", "wrong corner of the cache", "window", "content too weak"))
 @example(("", "", "wrong corner of the cache", "first keys only", ""))
 @example(("", "sign reversed", "wrong corner of the cache", "future not masked", ""))
