@@ -19,7 +19,8 @@ _MOST_CALLS = 3
 _COMPARED_QUERIES = 16  # the last ones tell which heads are read
 # Numbers from which the best one is looked for: factors of q . k, and soft caps. Weaker caps can't
 # be seen, and stronger ones are not used.
-_FACTORS = [sign * 2.0**power for power in range(-8, 9) for sign in (1, -1)]
+_POSITIVE = [2.0**power for power in range(-8, 9)]
+_FACTORS = [*_POSITIVE, *(-factor for factor in _POSITIVE)]
 _CAPS = [2.0**power for power in range(1, 10)]
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STEPS = 20  # of a search
@@ -46,10 +47,9 @@ def read_content(
 ) -> Content:
     """Fit a factor of q . k, and a soft cap, to the outputs of some wrong calls."""
     readable = _readable(calls)
-    for call in readable[:1]:
-        moved = _moves_with_position(reader, call)
-        if moved is not None:
-            return Content(None, [Finding("content depends on position", moved)])
+    moved = _moves_with_position(reader, readable[0]) if readable else None
+    if moved is not None:
+        return Content(None, [Finding("content depends on position", moved)])
     factors = {}
     for call in readable:
         sample = sweep.answers[call]
