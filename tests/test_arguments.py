@@ -93,6 +93,7 @@ NEEDLE = lab.TASKS["needle"]
 MODEL = lab.make_model("alibi", **SMALL)
 BLOOM = small_model("bloom")
 QUERY = torch.randn(1, 2, 5, 8)
+TRACE = av.attention_trace(QUERY, QUERY, av.alibi_slopes(2))
 # By name, for all functions
 VALUES = {
     "answer": ["b", "a"],
@@ -115,6 +116,7 @@ VALUES = {
     "key": QUERY,
     "length": 16,
     "lengths": [16],
+    "logits": -np.arange(256.0),
     "low": 0,
     "masked": torch.zeros(4, 4).bool(),
     "method": "alibi",
@@ -124,6 +126,7 @@ VALUES = {
     "name": "gap",
     "num_heads": 2,
     "options": ["a", "b"],
+    "other": TRACE,
     "otherwise": root,
     "passages": ["to be"],
     "path": "/proc/nowhere",
@@ -139,6 +142,7 @@ VALUES = {
     "slope": 0.5,
     "slopes": av.alibi_slopes(2),
     "source": TEXT,
+    "speeds": [1.0, 0.1],
     "spans": lab.window_table(MODEL, "to be or not"),
     "reach": REACH,
     "table": TABLE,
@@ -146,12 +150,15 @@ VALUES = {
     "text": TEXT,
     "texts": {"a": ["b", "c"]},
     "tokenizer": ByteTokenizer(),
+    "tokens": list("to be"),
+    "trace": TRACE,
     "trained": 8,
     "traits": ["num_heads"],
     "truth": [1, 2, 3],
     "value": QUERY,
     "weights": {"mine": torch.eye(3)},
     "window": 8,
+    "words": ["a", "b"],
     "write": dict,
     "x": [1, 2, 3],
 }
@@ -161,6 +168,7 @@ VALUES_OF_FUNCTION = {
     ("SelfAttention", "position"): MODEL.transformer.position,
     ("compare", "text"): None,
     ("curve_figure", "rows"): RESULTS.head(1),
+    ("forgetting_figure", "half_life"): 4,
     ("guess_choice", "answer"): "a",
     ("guess_choice", "key"): "key",
     ("guess_curve", "key"): "key",
@@ -169,8 +177,13 @@ VALUES_OF_FUNCTION = {
     ("length_curve", "model"): BLOOM,
     ("model", "model"): BLOOM,
     ("published_model", "name"): "alibi",
+    ("softmax_figure", "logits"): torch.eye(2),
+    ("surgery_figure", "distances"): [[[3.0, 9.0]]],
+    ("surgery_figure", "losses"): [{16: 2.5}],
     ("switches_figure", "rows"): RESULTS.query("setting == 'main' and label == 'rotary'"),
     ("try_repair", "name"): "case 1",
+    ("tug_figure", "content"): 4,
+    ("waves_figure", "position"): 0,
     ("window_table", "source"): MODEL,
     ("window_table", "text"): "to be or not",
 }
@@ -259,7 +272,7 @@ FLOATS = {
     "softcap",
     "tolerance",
 }
-TAKE_FLOATS = {"half_life", "modify"}
+TAKE_FLOATS = {"half_life", "modify", "tug_figure"}
 TAKE_SEVERAL_FLOATS = {("half_life", "slopes"), ("modify", "slopes"), ("modify", "far_slope")}
 
 
@@ -276,6 +289,8 @@ def name_in_message(function, argument):
     """How an error calls an argument: "methods" may be one method, a name that of a question."""
     if function == "find_question":
         return "question"
+    if function == "tug_figure":
+        return argument
     names = {"methods": "method", "content": "text"}
     return names.get(argument, argument).rstrip("s")
 

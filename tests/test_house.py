@@ -138,7 +138,7 @@ def test_no_import_cycles():
 # start: first what needs no lab, up to the lab; then figures, up to those of apps.
 IN_ONE_INTERPRETER = [
     ["alibi_viz", "alibi_viz.check", "alibi_viz.lessons", "alibi_viz.lab"],
-    ["alibi_viz.figures.curve_plot", "alibi_viz.widgets.core.figure"],
+    ["alibi_viz.figures.curve_plot", "alibi_viz.widgets.core.plot"],
 ]
 
 
@@ -173,7 +173,7 @@ def loaded():
             "alibi_viz.figures.curve_plot",
             {"scipy", "ipywidgets", "IPython", "alibi_viz.lab"},
         ),
-        "figure of an app": ("alibi_viz.widgets.core.figure", {"nbformat", "jsonschema", "scipy"}),
+        "figure of an app": ("alibi_viz.widgets.core.plot", {"nbformat", "jsonschema", "scipy"}),
     },
 )
 def test_import_doesnt_load_what_stands_higher_or_is_rarely_needed(module, not_loaded, loaded):

@@ -5,25 +5,33 @@
     figures.slope_figure(slopes).show()
     figures.bias_figure(av.alibi_bias(slopes, 64), ~av.causal_mask(64)).write_html("bias.html")
 
-One file per figure. `blank()` creates every trace and axis that the figure will ever need;
-`draw(figure, ...)` fills in the data in one `batch_update`. The same `draw` serves a plain
-`go.Figure` and the live `FigureWidget` of an app, which is never rebuilt. Nothing here imports a
-model or a widget.
+One file per figure, or for a few of one lesson. A figure is a function of its arguments: what an
+app shows is the same function of its state. Those that an app draws at each step of a slider are
+plain dicts, `slope_picture(...)`; `slope_figure(...)` is a plotly figure of them, whose properties
+plotly has checked. Nothing here imports a model or a widget.
 """
 
 from alibi_viz.arguments import lazy
 
 _MODULES = {
+    "attention_figure": "attention_plot",  # how heads read a text
     # The weight that the bias of each head leaves to each key, or the bias itself
     "bias_figure": "bias_plot",
     "MAX_METHODS": "curve_plot",  # how many methods a figure of curves can show
     "claims_figure": "claims_plot",  # by how much each claim of the study holds in each setting
+    "clocks_figure": "position_plot",  # rotary positions as hands of clocks
     "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
+    "forgetting_figure": "forgetting_plot",  # what words keep of their weight, by half-life
+    "logit_figure": "position_plot",  # the logit of a position method at each distance
     "mark_guesses": "claims_plot",  # what a reader guessed of each claim
     "rounding_figure": "rounding_plot",  # what a dtype does to the biases of one query
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives
+    "softmax_figure": "softmax_plot",  # logits and their weights, as numbers
+    "surgery_figure": "surgery_plot",  # a model's losses and attention, before and after a change
     "switches_figure": "switches_plot",  # one rotary model with two switches, four losses
+    "tug_figure": "tug_plot",  # content against distance
+    "waves_figure": "position_plot",  # sinusoidal positions as a barcode
     "weights_html": "matrices_html",  # attention weights side by side
     "window_figure": "window_plot",  # how far back each head looks
 }

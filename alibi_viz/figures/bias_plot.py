@@ -1,13 +1,11 @@
 """The bias of every head, or what the softmax makes of it, e^bias: one square tile per head on one
 color scale.
 
-The figure is equally high for any number of heads, so that the text below it stays where it is. A
-single head is large, and beside it is the profile of its last row:
-
-    tile of a head   bars: the weight or the bias of each key
+The figure is equally high for any number of heads, so that the text below it stays where it is.
+Beside the tiles is the profile of one row, what its query has for each key, if there is room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +13,10 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_choice
-from alibi_viz.figures import heatmap_grid, matrices, theme
-from alibi_viz.figures.theme import (
-    WEIGHT_SCALE,
-    ColorScale,
-    as_array,
-    named_trace,
-    update_changed,
-    with_gaps,
-)
+from alibi_viz.figures import matrices, theme
+from alibi_viz.figures.heatmap_grid import LETTER, hover_trace
+from alibi_viz.figures.matrices import matrices_picture
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, Picture, as_array
 from alibi_viz.figures.tile_grid import DENSITY, PAD, Grid
 
 # The text beside the color bar
@@ -40,9 +33,16 @@ _TEMPLATE = (
 _MARGIN = {"l": 56, "r": 20, "t": 48, "b": 42}
 _HEIGHT = 416  # of the figure
 _PLOT_HEIGHT = _HEIGHT - _MARGIN["t"] - _MARGIN["b"]
-_BAR_LENGTH = 200  # of the color bar
+_BAR = matrices.COLOR_BAR | {
+    "len": 200,
+    "thickness": 8,
+    "ticks": "",
+    "ticklen": 0,
+    "tickfont": {"size": 11},
+    "ypad": 2,
+}
 _BEFORE_PROFILE = 72  # for the numbers at its axis
-_LEAST_PROFILE = 160  # a narrower one is left out
+_LEAST_PROFILE = 120  # a narrower one is left out
 _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
 
 # From the longest title to the shortest
@@ -53,7 +53,7 @@ Floats = NDArray[np.float32]
 
 
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure:
-    """Biases as a plain plotly figure with hover texts.
+    """Biases as a plotly figure with hover texts.
 
     Args:
         bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
@@ -66,51 +66,15 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure
     >>> import alibi_viz as av
     >>> bias = av.alibi_bias(av.alibi_slopes(2), 4)
     >>> figure = av.figures.bias_figure(bias, ~av.causal_mask(4), show="bias")
+    >>> (tiles,) = figure.select_traces({"name": "tiles"})
     >>> # Query, key and distance of a cell of head 1
-    >>> figure.data[0].customdata[3, 0].tolist()[:3]
+    >>> tiles.customdata[3, 0].tolist()[:3]
     [3, 0, 3]
     """
-    figure = blank()
-    draw(figure, bias, masked, **options)(figure)
-    return figure
+    return go.Figure(bias_picture(bias, masked, **options))
 
 
-def blank() -> go.Figure:
-    """The figure without data."""
-    figure = matrices.blank(_TEMPLATE)
-    figure.update_layout(height=_HEIGHT, margin=_MARGIN)
-    figure.layout.coloraxis.colorbar.update(
-        len=_BAR_LENGTH, thickness=8, ticks="", ticklen=0, tickfont_size=10, ypad=2
-    )
-    (legend,) = figure.layout.annotations
-    legend.update(xshift=_BAR_LENGTH + 24, yshift=_MARGIN["t"] + 1)
-    _add_profile(figure)
-    return figure
-
-
-def _add_profile(figure: go.Figure) -> None:
-    """The last row of a single head as a curve, and a frame around this row."""
-    figure.update_layout(
-        xaxis2={"anchor": "y2", "title_text": "key position j", "showgrid": False},
-        yaxis2={"anchor": "x2"},
-    )
-    figure.add_scatter(
-        name="profile",
-        xaxis="x2",
-        yaxis="y2",
-        mode="lines",
-        line={"color": theme.BLUE, "width": 2, "shape": "hvh"},
-        fill="tozeroy",
-        hovertemplate="key %{x}: %{customdata}<extra></extra>",
-    )
-    figure.add_shape(
-        name="row", xref="x", yref="y", line={"color": _FRAME_COLOR, "width": 2}, x0=-1
-    )
-    figure.add_annotation(theme.TITLE, name="profile", xref="x2 domain", yref="y2 domain")
-
-
-def draw(
-    figure: go.Figure,
+def bias_picture(
     bias: ArrayLike,
     masked: ArrayLike,
     *,
@@ -119,11 +83,10 @@ def draw(
     slopes: Sequence[str] = (),
     page_width: int = 880,
     density: float = DENSITY,
-) -> Callable[[go.Figure], None]:
-    """Draw one tile per head into a figure from `blank`, plain or live.
-
-    Returns a function that adds the hover texts to the figure. They are slow, so an app adds them
-    when controls rest.
+    profile: tuple[int, int] | None = None,
+    hover: bool = True,
+) -> Picture:
+    """One tile per head.
 
     Args:
         bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
@@ -135,6 +98,9 @@ def draw(
             there is little room; none by default.
         page_width: pixels available for the figure.
         density: image pixels per pixel of the page, see `Grid`.
+        profile: the (tile, query) whose row stands beside the tiles, counted from 0; by default the
+            last row of the first tile.
+        hover: whether cells have hover texts, which take longer than all the rest.
     """
     values, hidden = _checked(bias, masked)
     tiles, length, _ = values.shape
@@ -150,37 +116,37 @@ def draw(
     cells, masked_cells, scale = _cells(values, hidden, grid.visible_cells(length), show)
     tiles_width, _ = grid.extent
     plot_width = tiles_width + 2 * PAD
+    picture = matrices_picture(
+        grid,
+        cells,
+        masked_cells,
+        scale=scale,
+        titles=_titles(head_numbers, slopes, grid.side),
+        axis_labels=(range(length), range(length)),
+        legend=SHOWS[show],
+        plot=(plot_width, _PLOT_HEIGHT),
+        page_width=page_width,
+        margin=_MARGIN,
+        bar=_BAR,
+    )
     start_of_profile = plot_width + _BEFORE_PROFILE
-    with_profile = tiles == 1 and width - start_of_profile >= _LEAST_PROFILE
-    with figure.batch_update():
-        update_changed(figure.layout, width=page_width, height=_HEIGHT)
-        # On a very narrow page, tiles of a few pixels are cut off at the edge.
-        update_changed(figure.layout.xaxis, domain=[0, min(plot_width / width, 1)])
-        matrices.draw(
-            figure,
-            grid,
-            cells,
-            masked_cells,
-            scale=scale,
-            titles=_titles(head_numbers, slopes, grid.side),
-            axis_labels=(range(length), range(length)),
-            legend=SHOWS[show],
-            plot_size=(plot_width, _PLOT_HEIGHT),
-            page_width=page_width,
+    if width - start_of_profile >= _LEAST_PROFILE:
+        tile, query = (0, length - 1) if profile is None else profile
+        _add_profile(
+            picture,
+            values[tile, query],
+            hidden[tile, query],
+            show=show,
+            start=start_of_profile / width,
+            title=f"head {head_numbers[tile]}, query {query:,}",
+            frame=_row_frame(grid, tile, query, length),
         )
-        _show_profile(figure, visible=with_profile)
-        if with_profile:
-            update_changed(figure.layout.xaxis2, domain=[start_of_profile / width, 1])
-            _draw_profile(figure, grid, values, hidden, show=show)
-
-    def add_hover(figure: go.Figure) -> None:
+    if hover:
         limit = HOVER_ONE if tiles == 1 else HOVER_ALL
         texts = _hover_texts(values, hidden, grid.hover_cells(length, limit))
         step = grid.hover_step(length, limit)
-        with figure.batch_update():
-            heatmap_grid.fill_hover(figure, grid, length, texts, head_numbers, step=step)
-
-    return add_hover
+        picture["data"].append(hover_trace(grid, length, texts, head_numbers, _TEMPLATE, step=step))
+    return picture
 
 
 def _grid(tiles: int, width: int, density: float) -> Grid:
@@ -197,27 +163,36 @@ def _grid(tiles: int, width: int, density: float) -> Grid:
     return Grid(tiles, width - 2 * PAD, _PLOT_HEIGHT - 2 * PAD, density, across)
 
 
-def _show_profile(figure: go.Figure, *, visible: bool) -> None:
-    """Show or remove the profile."""
-    trace = named_trace(figure, "profile")
-    update_changed(trace, visible=visible)
-    if not visible:
-        update_changed(trace, x=None, y=None, customdata=None)
-    update_changed(figure.layout.xaxis2, visible=visible)
-    update_changed(figure.layout.yaxis2, visible=visible)
-    (frame,) = figure.layout.shapes
-    update_changed(frame, visible=visible)
-    title = figure.layout.annotations[1]
-    update_changed(title, visible=visible)
+def _row_frame(grid: Grid, tile: int, query: int, length: int) -> dict[str, Any]:
+    """A frame around a row, at least three pixels high."""
+    left, top = grid.corners[tile].tolist()
+    cell = grid.side / length
+    bottom_of_row = min((query + 1) * cell, grid.side)
+    top_of_row = min(query * cell, bottom_of_row - min(3, grid.side))
+    return {
+        "x0": left - 1,
+        "x1": left + grid.side + 1,
+        "y0": top + max(top_of_row, 0),
+        "y1": top + bottom_of_row + 1,
+        "line": {"color": _FRAME_COLOR, "width": 2},
+    }
 
 
-def _draw_profile(
-    figure: go.Figure, grid: Grid, values: Floats, hidden: NDArray[np.bool_], *, show: str
+def _add_profile(
+    picture: Picture,
+    row: Floats,
+    masked: NDArray[np.bool_],
+    *,
+    show: str,
+    start: float,
+    title: str,
+    frame: dict[str, Any],
 ) -> None:
-    """The last row of a single head: what each key has for the last query."""
-    row = values[:, -1:]
-    masked = hidden[:, -1:]
-    length = row.shape[-1]
+    """Add a row as a curve, what each key has for its query, and a frame around this row.
+
+    `row` and `masked` are [key]. `start` is where the curve begins, as a share of the width.
+    """
+    length = len(row)
     if show == "weight":
         row = weights_from_bias(row, masked)
         texts = _three_digits(100 * row) + "%"
@@ -231,27 +206,49 @@ def _draw_profile(
         height = high - low if high > low else 1.0  # an axis needs a height
         axis_range = [low - 0.03 * height, high + 0.03 * height]
         tick_format = ".3~g"
-    update_changed(
-        named_trace(figure, "profile"),
-        x=np.arange(length),
-        y=with_gaps(row[0, 0], masked[0, 0]),
-        customdata=texts[0, 0],
-    )
-    update_changed(figure.layout.xaxis2, range=[-0.5, length - 0.5])
-    update_changed(figure.layout.yaxis2, range=axis_range, tickformat=tick_format)
 
-    # The frame is at least three pixels high, and the row is the last one.
-    (frame,) = figure.layout.shapes
-    top = grid.side - max(grid.side / length, 3)
-    update_changed(frame, x0=-1, x1=grid.side + 1, y0=top, y1=grid.side + 1)
-    title = figure.layout.annotations[1]
-    update_changed(
-        title, text=f'<span style="color:{_FRAME_COLOR}">▭</span> the row of query {length - 1:,}'
-    )
+    curve = {
+        "type": "scatter",
+        "name": "profile",
+        "x": np.arange(length),
+        "y": np.where(masked, np.nan, row),
+        "customdata": list(texts),
+        "hovertemplate": "key %{x}: %{customdata}<extra></extra>",
+        "mode": "lines" if length > 1 else "markers",
+        "line": {"color": theme.BLUE, "width": 2, "shape": "hvh"},
+        "fill": "tozeroy",
+        "xaxis": "x2",
+        "yaxis": "y2",
+    }
+    words = {
+        **theme.TITLE,
+        "text": f'<span style="color:{_FRAME_COLOR}">▭</span> {title}',
+        "xref": "x2 domain",
+        "yref": "y2 domain",
+    }
+    picture["data"].append(curve)
+    layout = picture["layout"]
+    layout["shapes"] = [frame]
+    layout["annotations"].append(words)
+    layout["xaxis2"] = {
+        "anchor": "y2",
+        "domain": [start, 1],
+        "range": [-0.5, length - 0.5],
+        "tickvals": np.unique(np.linspace(0, length - 1, 4).astype(int)).tolist(),
+        "title": {"text": "key position j"},
+        "showgrid": False,
+        "fixedrange": True,
+    }
+    layout["yaxis2"] = {
+        "anchor": "x2",
+        "range": axis_range,
+        "tickformat": tick_format,
+        "fixedrange": True,
+    }
 
 
 def _checked(bias: ArrayLike, masked: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
-    """Both arguments of `draw` as [heads, length, length]."""
+    """Both arguments of a figure as [heads, length, length]."""
     values = as_array(bias, np.float32, "bias")
     hidden = as_array(masked, bool, "masked")
     if values.ndim != 3 or values.shape[1] not in (1, values.shape[2]) or not values.size:
@@ -289,7 +286,7 @@ def _titles(head_numbers: Sequence[int], slopes: Sequence[str], side: int) -> li
     pairs = list(zip(head_numbers, slopes, strict=True))
     for form in _TITLES:
         titles = [form.format(head=head, slope=slope) for head, slope in pairs]
-        longest = max(map(len, titles)) * heatmap_grid.LETTER
+        longest = max(map(len, titles)) * LETTER
         if longest <= room:
             return titles
     return titles

@@ -1,17 +1,17 @@
-"""Curves of at most seven methods from a table of results, and the loss while training.
+"""Curves of at most seven methods from a table of results.
 
     mean   thick, with markers, and with bars for its interval from three seeds on
     seeds  thin, one line each, because a mean alone hides how much seeds differ
     lines  gray and labeled: the training length, and losses to compare the curves with
 
-A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color,
-dash and marker of its slot, and traces without data are hidden. `draw` fills in the curves and the
-loss while training.
+Where some curves rise far above others, several of those lie on one line. A close-up on the right
+draws them on an axis of their own:
+
+    curves   names of the curves   close-up
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,72 +19,24 @@ import plotly.graph_objects as go
 
 from alibi_viz.arguments import as_list, check_instance
 from alibi_viz.figures import panels, theme
-from alibi_viz.figures.theme import update_changed
+from alibi_viz.figures.curve_labels import NAMES_WIDTH, lowest_curves, name_notes
+from alibi_viz.figures.theme import Picture
 from alibi_viz.figures.token_labels import literal
-from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
+from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, yardstick_lines
 from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
 
-STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
+Style = tuple[str, str, str]  # color, dash and symbol
+STYLES: tuple[Style, ...] = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
-MAX_YARDSTICKS = 2
-COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
+# Always in the same colors
+COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none", "kerple-log")
 
-# Shares of the width. They are disjoint, because plotly draws no shapes where plots overlap.
-FULL_WIDTH = (0.005, 1.0)
-LEFT = (0.0, 0.44)
-RIGHT = (0.56, 1.0)
-HIDDEN = (0.0, 0.001)
-_BETWEEN_STACKED = 84  # pixels from the upper plot to the lower one
+# Shares of the width. Plots are disjoint, because plotly draws no shapes where plots overlap.
+_CLOSE_UP_WIDTH = 0.27
+_CLOSE_UP_AXIS = 62  # pixels for the numbers of the close-up
 
-# Of a curve of training: averages out the noise of single batches, and keeps updates small
-MAX_POINTS = 80
 _PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
-# The axis of the loss while training always includes these bits per byte.
-_USUAL_LOSSES = (2.1, 8.5)
-# A text like "yyyy" reaches a loss of 0, which has no logarithm.
-_LOWEST_LOSS = 0.05
-
 _CODE_FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-_SEED_HOVER = "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
-_TRAINING_HOVER = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
-
-
-class SlotTraces(NamedTuple):
-    """The three traces of one slot."""
-
-    mean: go.Scatter
-    seeds: go.Scatter
-    training: go.Scatter
-
-
-class CurveShapes(NamedTuple):
-    """The shapes of the figure, in the order in which `blank` adds them."""
-
-    longer_than_training: go.layout.Shape
-    training_length: go.layout.Shape
-    chance: go.layout.Shape
-    # Of models that only count, beside the curves and beside the loss while training
-    first_yardstick: go.layout.Shape
-    second_yardstick: go.layout.Shape
-    first_yardstick_in_training: go.layout.Shape
-    second_yardstick_in_training: go.layout.Shape
-
-    @property
-    def yardsticks(self) -> list[go.layout.Shape]:
-        """The yardsticks beside the curves."""
-        return [self.first_yardstick, self.second_yardstick]
-
-    @property
-    def yardsticks_in_training(self) -> list[go.layout.Shape]:
-        """The yardsticks beside the loss while training."""
-        return [self.first_yardstick_in_training, self.second_yardstick_in_training]
-
-
-class CurveTitles(NamedTuple):
-    """The annotations of the figure, in the order in which `blank` adds them."""
-
-    curves: go.layout.Annotation
-    training: go.layout.Annotation
 
 
 def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> go.Figure:
@@ -102,7 +54,7 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
     >>> from alibi_viz import figures, lab
     >>> rows = pd.DataFrame({"label": "alibi", "seed": 0, "x": [64, 128], "value": [0.4, 0.3]})
     >>> figure = figures.curve_figure(rows, lab.find_question("longer sequences").axes(64))
-    >>> [trace.name for trace in figure.data if trace.visible]
+    >>> [trace.name for trace in figure.data]
     ['alibi']
     """
     check_instance("axes", axes, Axes)
@@ -112,9 +64,104 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
             "rows must have one value for a label, seed and x: choose a question, a task and a "
             "variant"
         )
-    figure = blank(430)
-    draw(figure, assign_slots(list(rows["label"].unique()), fixed), axes, rows)
-    return figure
+    slots = assign_slots(list(rows["label"].unique()), fixed)
+    # As wide as the page that shows it
+    return go.Figure(curve_picture(slots, axes, rows)).update_layout(width=None)
+
+
+def curve_picture(
+    slots: Sequence[str],
+    axes: Axes,
+    rows: pd.DataFrame,
+    *,
+    names: bool = False,
+    compact: bool = False,
+    height: int = 430,
+    page_width: int = 880,
+) -> Picture:
+    """The curves of the labels in slots.
+
+    A label in a slot is listed in the legend even without rows; labels without a slot are left out.
+
+    Args:
+        slots: the label in each slot, from `assign_slots`, whose color, dash and marker it has.
+        axes: such as `lab.find_question(name).axes(length)`.
+        rows: a table with the columns label, seed, x and value.
+        names: whether the names of the curves stand at their ends, and the lowest ones have a
+            close-up. On a narrow page there is a legend instead.
+        compact: whether the legend is beside the title, with names as in code, and the horizontal
+            axis has no title.
+        height: of the figure, in pixels.
+        page_width: pixels available for the figure.
+    """
+    styles = {label: style for label, style in zip(slots, STYLES, strict=True) if label}
+    means = over_seeds(rows, limits=axes.limits).reset_index("x")
+    curves = means.dropna(subset="mean").set_index("x", append=True)["mean"]
+    curves = curves.unstack("label", sort=False).sort_index()
+    value_range = _value_range(axes, means, rows["value"])
+    x_ends = _x_ends(axes)
+    scale = np.log10 if axes.log else np.asarray
+    x_range = scale(x_ends).tolist()
+
+    has_names = names and page_width >= panels.NARROW and curves.size > 0
+    low_ones = lowest_curves(curves, value_range) if has_names else []
+    margin = {"l": 60, "r": 20, "t": 66, "b": 70}
+    legend: dict[str, Any] = {"y": 1.1}
+    if compact:
+        margin |= {"t": 26, "b": 40}
+        legend = {"x": 1, "xanchor": "right", "y": 1.0, "font": {"family": _CODE_FONT}}
+    elif has_names:
+        margin["t"] = 34
+
+    # The ends of the plot, in shares of the width
+    inside = page_width - margin["l"] - margin["r"]
+    right = 1.0
+    if has_names:
+        right -= NAMES_WIDTH / inside
+    if low_ones:
+        right -= _CLOSE_UP_WIDTH + _CLOSE_UP_AXIS / inside
+
+    traces = [_mean(label, means[means.index == label], axes, styles[label]) for label in styles]
+    for label, (color, _, _) in styles.items():
+        traces += _seeds(label, rows[rows["label"] == label], color)
+    defined = [curves[label].dropna() for label in curves]
+    shapes = _marks(axes, x_ends)
+    shapes += yardstick_lines(
+        axes.yardsticks,
+        value_range,
+        curves=[(scale(curve.index), curve.to_numpy()) for curve in defined],
+        x_range=x_range,
+        label_width=LABEL_WIDTH / right,
+    )
+    annotations = [_title(axes.title)]
+    if has_names:
+        colors = {label: color for label, (color, _, _) in styles.items()}
+        plot_height = height - margin["t"] - margin["b"]
+        annotations += name_notes(curves, colors, value_range, plot_height)
+
+    picture = theme.picture(
+        traces,
+        width=page_width,
+        height=height,
+        hovermode="closest",
+        margin=margin,
+        showlegend=not has_names,
+        legend=legend,
+        xaxis={
+            "domain": [0, right],
+            "type": "log" if axes.log else "linear",
+            "range": x_range,
+            "tickvals": list(axes.ticks),
+            "ticktext": list(axes.ticks.values()),
+            "title": {"text": axes.x_title, "standoff": 14},
+        },
+        yaxis={"range": value_range, "title": {"text": axes.unit}},
+        shapes=shapes,
+        annotations=annotations,
+    )
+    if low_ones:
+        _add_close_up(picture, curves[low_ones], axes, styles)
+    return picture
 
 
 def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]:
@@ -147,186 +194,41 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
     return slots
 
 
-def blank(height: int) -> go.Figure:
-    """The figure without data: the curves on the axes x2 and y2, the training on hidden x and y."""
-    figure = theme.blank(
-        height=height,
-        hovermode="closest",
-        margin={"l": 60, "r": 20, "t": 66, "b": 70},
-        showlegend=True,
-        legend_y=1.1,
-    )
-
-    # All means come first, then all seeds, then the training; `traces_by_slot` relies on it.
-    for color, dash, symbol in STYLES:
-        figure.add_scatter(
-            mode="lines+markers",
-            line={"color": color, "dash": dash, "width": 2},
-            marker={"color": color, "symbol": symbol, "size": 8},
-            error_y={"thickness": 1.5, "width": 5},
-            showlegend=True,
-            cliponaxis=False,
-            xaxis="x2",
-            yaxis="y2",
-        )
-    for color in theme.COLORS:
-        figure.add_scatter(
-            mode="lines",
-            line={"color": color, "dash": "solid", "width": 1},
-            opacity=0.6,
-            hovertemplate=_SEED_HOVER,
-            showlegend=False,
-            cliponaxis=False,
-            xaxis="x2",
-            yaxis="y2",
-        )
-    for color, dash, _ in STYLES:
-        figure.add_scatter(
-            mode="lines",
-            line={"color": color, "dash": dash, "width": 2},
-            hovertemplate=_TRAINING_HOVER,
-            showlegend=False,
-        )
-    figure.update_traces(visible=False)
-
-    # The order is that of `CurveShapes`.
-    whole_height = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
-    figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **whole_height)
-    figure.add_shape(type="line", line=theme.DOTTED, **whole_height)
-    figure.add_shape(
-        type="line",
-        line=theme.DOTTED,
-        xref="x2",
-        yref="y2",
-        layer="below",
-        label={"textposition": "start", "yanchor": "bottom", "font_size": 11},
-    )
-    add_yardsticks(figure, MAX_YARDSTICKS, "x2", "y2")
-    add_yardsticks(figure, MAX_YARDSTICKS, "x", "y")
-
-    # The order is that of `CurveTitles`.
-    for text, x, y in (("", "x2", "y2"), ("Loss while training", "x", "y")):
-        figure.add_annotation(
-            theme.TITLE,
-            text=text,
-            xref=f"{x} domain",
-            yref=f"{y} domain",
-            yshift=4,
-            font_size=13,
-        )
-
-    figure.update_layout(
-        xaxis={"domain": HIDDEN, "visible": False},
-        yaxis={"type": "log", "visible": False, "dtick": float(np.log10(2))},
-        xaxis2={"anchor": "y2", "title": {"standoff": 14}},
-        yaxis2={"anchor": "x2"},
-    )
-    return figure
+def _x_ends(axes: Axes) -> tuple[float, float]:
+    """The ends of the horizontal axis."""
+    last = max(axes.ticks)
+    if axes.log:
+        return min(axes.ticks) / _PADDING, last * _PADDING
+    return 0, last
 
 
-def arrange(
-    figure: go.Figure, height: int, *, compact: bool = False, stacked: bool = False
-) -> None:
-    """Arrange a figure of methods from `blank` for a height.
-
-    A compact one has its legend beside its title. In a stacked one, the curves are below the loss
-    while training. The names in the legend are those in code.
-    """
-    margin = {"l": 60, "r": 20, "t": 66, "b": 70}
-    legend = {"x": 0, "xanchor": "left", "y": 1.1}
-    if compact:
-        margin = {"l": 60, "r": 20, "t": 26, "b": 40}
-        legend = {"x": 1, "xanchor": "right", "y": 1.0}
-    update_changed(figure.layout, height=height)
-    update_changed(figure.layout.margin, **margin)
-    update_changed(figure.layout.legend, **legend)
-    update_changed(figure.layout.legend.font, family=_CODE_FONT)
-    upper = (0.0, 1.0)
-    lower = (0.0, 1.0)
-    if stacked:
-        upper, lower = panels.stacked_domains(figure, height=height, between=_BETWEEN_STACKED)
-    update_changed(figure.layout.yaxis, domain=upper)
-    update_changed(figure.layout.yaxis2, domain=lower)
+def _title(text: str, number: str = "") -> dict[str, Any]:
+    """An annotation: the title of the plot on the axes with this number."""
+    return {
+        **theme.TITLE,
+        "name": "title",
+        "text": text,
+        "xref": f"x{number} domain",
+        "yref": f"y{number} domain",
+        "yshift": 4,
+        "font": {"size": 13},
+    }
 
 
-def traces_by_slot(figure: go.Figure) -> list[SlotTraces]:
-    """The traces of each slot of a figure from `blank`."""
-    means = figure.data[:MAX_METHODS]
-    seeds = figure.data[MAX_METHODS : 2 * MAX_METHODS]
-    training = figure.data[2 * MAX_METHODS : 3 * MAX_METHODS]
-    return [SlotTraces(*traces) for traces in zip(means, seeds, training, strict=True)]
+def _curve(style: Style) -> dict[str, Any]:
+    """A curve with markers, without its points."""
+    color, dash, symbol = style
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "line": {"color": color, "dash": dash, "width": 2},
+        "marker": {"color": color, "symbol": symbol, "size": 8},
+        "cliponaxis": False,
+    }
 
 
-def draw(
-    figure: go.Figure,
-    slots: Sequence[str],
-    axes: Axes,
-    rows: pd.DataFrame,
-    *,
-    training: pd.DataFrame | None = None,
-    steps: int = 1,
-    stacked: bool = False,
-) -> None:
-    """Draw curves into a figure from `blank`, plain or live.
-
-    A label in a slot is listed in the legend even without rows; labels without a slot are left out.
-
-    Args:
-        figure: from `blank`.
-        slots: the label in each slot, from `assign_slots`.
-        axes: such as `lab.find_question(name).axes(length)`.
-        rows: a table with the columns label, seed, x and value.
-        training: rows of the "training loss" of one seed, in order, to draw on the left; None for
-            the curves alone.
-        steps: how many steps the training takes.
-        stacked: whether the loss while training is above the curves, instead of on their left.
-    """
-    means = over_seeds(rows, limits=axes.limits).reset_index("x")
-    first_tick = min(axes.ticks)
-    last_tick = max(axes.ticks)
-    x_ends = (first_tick / _PADDING, last_tick * _PADDING) if axes.log else (0, last_tick)
-    plot_width = FULL_WIDTH if training is None or stacked else RIGHT
-    value_range = _value_range(axes, means, rows["value"])
-
-    with figure.batch_update():
-        for label, traces in zip(slots, traces_by_slot(figure), strict=True):
-            if label:
-                _draw_mean(traces.mean, label, means[means.index == label], axes)
-                _draw_seeds(traces.seeds, label, rows[rows["label"] == label])
-            else:
-                traces.mean.visible = False
-                traces.seeds.visible = False
-        _draw_lines(figure, axes, x_ends)
-        draw_yardsticks(
-            CurveShapes(*figure.layout.shapes).yardsticks,
-            axes.yardsticks,
-            value_range,
-            curves=_drawn_curves(axes, x_ends, means),
-            label_width=LABEL_WIDTH / (plot_width[1] - plot_width[0]),
-        )
-        _draw_training(
-            figure,
-            slots,
-            training,
-            steps,
-            axes.yardsticks,
-            width=FULL_WIDTH if stacked else LEFT,
-        )
-        CurveTitles(*figure.layout.annotations[:2]).curves.text = axes.title
-        update_changed(
-            figure.layout.xaxis2,
-            domain=plot_width,
-            type="log" if axes.log else "linear",
-            range=np.log10(x_ends).tolist() if axes.log else x_ends,
-            tickvals=list(axes.ticks),
-            ticktext=list(axes.ticks.values()),
-            title_text=axes.x_title,
-        )
-        update_changed(figure.layout.yaxis2, title_text=axes.unit, range=value_range)
-
-
-def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
-    """Draw the mean of one label, with its intervals from `FEWEST_SEEDS` seeds on.
+def _mean(label: str, means: pd.DataFrame, axes: Axes, style: Style) -> dict[str, Any]:
+    """The mean of one label, with its intervals from `FEWEST_SEEDS` seeds on.
 
     The name in the legend says if the curve ends early.
     """
@@ -340,126 +242,134 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
         # plotly leaves a trace without points out of the legend.
         points = points.reindex([min(axes.ticks)])
 
-    bars = points.where(points["seeds"] >= FEWEST_SEEDS)
     unit = "" if "%" in axes.number else f" {axes.unit}"  # a percentage has its sign
     point = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
-    update_changed(
-        trace,
-        x=points.index.to_numpy(float),
-        y=points["mean"].to_numpy(),
-        error_y={
+    trace = _curve(style) | {
+        "name": name,
+        "legendgroup": label,
+        "x": points.index.to_numpy(float),
+        "y": points["mean"].to_numpy(),
+        "hovertemplate": f"%{{fullData.name}}, {point}<extra></extra>",
+    }
+    bars = points.where(points["seeds"] >= FEWEST_SEEDS)
+    if bars["seeds"].any():
+        trace["error_y"] = {
+            "type": "data",
             "array": (bars["high"] - bars["mean"]).to_numpy(),
             "arrayminus": (bars["mean"] - bars["low"]).to_numpy(),
-            "visible": bool(bars["seeds"].any()),
-        },
-        name=name,
-        legendgroup=label,
-        hovertemplate=f"%{{fullData.name}}, {point}<extra></extra>",
-        visible=True,
-    )
+        }
+    return trace
 
 
-def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
-    """Draw every seed of one label in one trace, with a gap after each; hidden for a single
-    seed."""
+def _seeds(label: str, rows: pd.DataFrame, color: str) -> list[dict[str, Any]]:
+    """Every seed of one label in one trace, with a gap after each; no trace for a single seed."""
     gap = np.array([[np.nan, np.nan]])
     curves = []
     for _, seed_rows in rows.dropna(subset="value").groupby("seed", sort=False):
-        curves.append(seed_rows[["x", "value"]])
-        curves.append(gap)
+        curves += [seed_rows[["x", "value"]], gap]
+    if len(curves) <= 2:  # a seed is a curve and its gap
+        return []
 
-    has_several_seeds = len(curves) > 2  # a seed is a curve and its gap
-    trace.visible = has_several_seeds
-    if has_several_seeds:
-        x, y = np.vstack(curves).T
-        update_changed(trace, x=x, y=y, name=literal(label), legendgroup=label)
+    x, y = np.vstack(curves).T
+    trace = {
+        "type": "scatter",
+        "name": literal(label),
+        "legendgroup": label,
+        "x": x,
+        "y": y,
+        "mode": "lines",
+        "line": {"color": color, "width": 1},
+        "opacity": 0.6,
+        "hovertemplate": "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>",
+        "showlegend": False,
+        "cliponaxis": False,
+    }
+    return [trace]
 
 
-def _draw_training(
-    figure: go.Figure,
-    slots: Sequence[str],
-    losses: pd.DataFrame | None,
-    steps: int,
-    yardsticks: Mapping[str, float],
-    *,
-    width: tuple[float, float],
+def _marks(axes: Axes, x_ends: tuple[float, float]) -> list[dict[str, Any]]:
+    """Shapes: the training length, with everything beyond it shaded, and the level of chance."""
+    first, last = x_ends
+    shapes = []
+    if axes.length is not None:
+        first = axes.length
+        whole_height = {"xref": "x", "yref": "y domain", "y0": 0, "y1": 1, "layer": "below"}
+        beyond = {
+            **whole_height,
+            "type": "rect",
+            "name": "longer than training",
+            "x0": first,
+            "x1": last,
+            "fillcolor": theme.SHADE,
+            "line": {"width": 0},
+        }
+        length = {
+            **whole_height,
+            "type": "line",
+            "name": "training length",
+            "x0": first,
+            "x1": first,
+            "line": theme.DOTTED,
+        }
+        shapes += [beyond, length]
+    if axes.chance is not None:
+        chance = {
+            "type": "line",
+            "name": "chance",
+            "x0": first,
+            "x1": last,
+            "y0": axes.chance,
+            "y1": axes.chance,
+            "line": theme.DOTTED,
+            "layer": "below",
+            "label": {
+                "text": f" chance, {axes.chance:.1%}",
+                "textposition": "start",
+                "yanchor": "bottom",
+                "font": {"size": 11},
+            },
+        }
+        shapes.append(chance)
+    return shapes
+
+
+def _add_close_up(
+    picture: Picture, curves: pd.DataFrame, axes: Axes, styles: Mapping[str, Style]
 ) -> None:
-    """Draw the loss while training, averaged in groups of steps; hidden for None."""
-    visible = losses is not None
-    unit = "bits per byte"
-    curves = {}
-    if losses is not None and len(losses):
-        unit = losses["unit"].iloc[0]
-        curves = dict(list(losses.groupby("label")))
-
-    group_size = math.ceil(steps / MAX_POINTS)
-    included = list(_USUAL_LOSSES)
-    for label, traces in zip(slots, traces_by_slot(figure), strict=True):
-        trace = traces.training
-        trace.visible = label in curves
+    """Add these curves once more, on axes of their own."""
+    for label in styles:
         if label not in curves:
             continue
-        curve = curves[label][["x", "value"]]
-        group = (curve["x"] - 1) // group_size  # steps count from 1
-        x, y = curve.groupby(group).mean().to_numpy().T
-        update_changed(trace, x=x, y=y, name=literal(label), legendgroup=label)
-        included += y.clip(_LOWEST_LOSS).tolist()
+        values = curves[label].dropna()
+        hover = f"{literal(label)}<br>{axes.point}<br>{{y:{axes.number}}}<extra></extra>"
+        trace = _curve(styles[label]) | {
+            "name": "close-up",
+            "x": values.index.to_numpy(float),
+            "y": values.to_numpy(),
+            "hovertemplate": hover.replace("{", "%{"),
+            "xaxis": "x2",
+            "yaxis": "y2",
+        }
+        picture["data"].append(trace)
 
-    value_range = (0.97 * min(included), 1.03 * max(included))
-    draw_yardsticks(
-        CurveShapes(*figure.layout.shapes).yardsticks_in_training,
-        yardsticks if visible else {},
-        value_range,
-        places=["end"],  # where the loss has fallen below them
-    )
-    CurveTitles(*figure.layout.annotations[:2]).training.visible = visible
-    update_changed(
-        figure.layout.xaxis,
-        domain=width if visible else HIDDEN,
-        range=[0, steps],
-        visible=visible,
-        title_text="step",
-    )
-    update_changed(
-        figure.layout.yaxis,
-        range=np.log10(value_range).tolist(),
-        visible=visible,
-        title_text=unit,
-    )
-
-
-def _draw_lines(figure: go.Figure, axes: Axes, x_ends: tuple[float, float]) -> None:
-    """Mark the training length, with everything beyond it shaded, and the level of chance."""
-    left, right = x_ends
-    shapes = CurveShapes(*figure.layout.shapes)
-
-    # Without a training length, hidden shapes keep valid places.
-    has_length = axes.length is not None
-    length = axes.length if axes.length is not None else left
-    update_changed(shapes.longer_than_training, x0=length, x1=right, visible=has_length)
-    update_changed(shapes.training_length, x0=length, x1=length, visible=has_length)
-
-    has_chance = axes.chance is not None
-    chance = axes.chance if axes.chance is not None else 0
-    update_changed(shapes.chance, x0=length, x1=right, y0=chance, y1=chance, visible=has_chance)
-    shapes.chance.label.text = f" chance, {chance:.1%}"
+    layout = picture["layout"]
+    layout["annotations"].append(_title("Close-up", "2"))
+    first_and_last = [min(axes.ticks), max(axes.ticks)]
+    layout["xaxis2"] = {
+        "anchor": "y2",
+        "domain": [1 - _CLOSE_UP_WIDTH, 1],
+        "type": layout["xaxis"]["type"],
+        "range": layout["xaxis"]["range"],
+        "tickvals": first_and_last,
+        "ticktext": [axes.ticks[tick] for tick in first_and_last],
+    }
+    lowest = float(np.nanmin(curves))
+    highest = float(np.nanmax(curves))
+    padding = 0.08 * (highest - lowest) or 0.1  # an axis needs a height
+    layout["yaxis2"] = {"anchor": "x2", "range": [lowest - padding, highest + padding]}
 
 
-def _drawn_curves(axes: Axes, x_ends: tuple[float, float], means: pd.DataFrame) -> list[Curve]:
-    """The means of the labels, as they run through the plot."""
-    scale = np.log if axes.log else np.asarray
-    left, right = scale(np.array(x_ends, dtype=float))
-    curves = []
-    for _, curve in means.dropna(subset="mean").groupby(level="label"):
-        points = curve.sort_values("x")
-        x = scale(points["x"].to_numpy(float))
-        curves.append(Curve((x - left) / (right - left), points["mean"].to_numpy(float)))
-    return curves
-
-
-def _value_range(
-    axes: Axes, means: pd.DataFrame, values: pd.Series
-) -> tuple[float | None, float | None]:
+def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> list[Any]:
     """A range that includes every point and interval.
 
     It ends at multiples of `axes.step`, so that the axis seldom changes. plotly chooses an end that
@@ -468,9 +378,9 @@ def _value_range(
     with_interval = means[means["seeds"] >= FEWEST_SEEDS]
     included = pd.concat([values, with_interval["low"], with_interval["high"]]).dropna()
     if included.empty:
-        return axes.low, axes.high
+        return [axes.low, axes.high]
     if axes.is_steady and included.between(axes.low, axes.high).all():
-        return axes.low, axes.high
+        return [axes.low, axes.high]
     steps = 1 / axes.step
     low = float(np.floor(included.min() * steps - 0.2) / steps)
     high = float(np.ceil(included.max() * steps + 0.2) / steps)
@@ -478,4 +388,4 @@ def _value_range(
         low = min(low, axes.low)
     if axes.high is not None:
         high = max(high, axes.high)
-    return low, high
+    return [low, high]

@@ -6,95 +6,92 @@ every number as text: in JupyterLab, a step of a slider took 1,702 ms for 32 hea
 ms with at most 64 cells a side), and one image 65 ms.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from alibi_viz.figures.theme import named_trace, update_changed
 from alibi_viz.figures.tile_grid import Grid
 
 LETTER = 6.2  # pixels of a letter of a title
-
-# The names of the traces
-TITLES = "titles"
-_TILES = "tiles"
+TILES = "tiles"  # the name of the trace with hover texts; its z is the number of a tile
 
 
-def add_grid(figure: go.Figure, template: str, x: str = "x", y: str = "y") -> None:
-    """Add a grid's image, titles and hover layer to a pair of axes.
-
-    In the hover `template`, z is the tile's number.
-    """
-    figure.add_heatmap(
-        name=_TILES,
-        hovertemplate=f"{template}<extra></extra>",
-        opacity=0,
-        showscale=False,
-        hoverongaps=False,
-        xaxis=x,
-        yaxis=y,
-    )
-    figure.add_scatter(
-        name=TITLES,
-        mode="markers+text",
-        marker={"opacity": 0, "size": 1},
-        textposition="top right",
-        textfont={"size": 11},
-        cliponaxis=False,
-        hoverinfo="skip",
-        xaxis=x,
-        yaxis=y,
-    )
-    figure.add_layout_image(xref=x, yref=y, x=0, y=0, sizing="stretch", layer="below")
-
-
-def fill_grid(figure: go.Figure, grid: Grid, png: str, titles: Sequence[str]) -> None:
-    """Show matrices in the grid of a figure, with a title above each."""
+def grid_image(grid: Grid, png: str, x: str = "x", y: str = "y") -> dict[str, Any]:
+    """The layout image of all tiles, on a pair of axes."""
     width, height = grid.extent
-    (image,) = figure.layout.images
-    update_changed(image, source=png, sizex=width, sizey=height)
-    update_changed(
-        named_trace(figure, TITLES),
-        x=grid.corners[:, 0],
-        y=grid.corners[:, 1] - 2,
-        text=titles,
-    )
+    return {
+        "source": png,
+        "xref": x,
+        "yref": y,
+        "x": 0,
+        "y": 0,
+        "sizex": width,
+        "sizey": height,
+        "sizing": "stretch",
+        "layer": "below",
+    }
 
 
-def fill_hover(
-    figure: go.Figure,
+def title_trace(grid: Grid, titles: Sequence[str], x: str = "x", y: str = "y") -> dict[str, Any]:
+    """A title above each tile, as a trace."""
+    return {
+        "type": "scatter",
+        "name": "titles",
+        "mode": "markers+text",
+        "x": grid.corners[:, 0],
+        "y": grid.corners[:, 1] - 2,
+        "text": list(titles),
+        "textposition": "top right",
+        "textfont": {"size": 11},
+        "marker": {"opacity": 0, "size": 1},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "xaxis": x,
+        "yaxis": y,
+    }
+
+
+def hover_trace(
     grid: Grid,
     size: int | tuple[int, int],
     custom: NDArray[np.object_],
     tile_numbers: Sequence[int],
+    template: str,
     *,
     step: int = 1,
-) -> None:
-    """Fill the hover layer of a figure with a grid.
+    x: str = "x",
+    y: str = "y",
+) -> dict[str, Any]:
+    """The hover texts of all cells, as an invisible heatmap.
 
     Args:
-        figure: with a grid from `add_grid`.
         grid: the grid.
         size: the (rows, columns) of each matrix, or one number for both.
         custom: the data of the hover texts, [tiles, rows, columns, ...].
-        tile_numbers: the number of each tile.
+        tile_numbers: the number of each tile, which is the z of its cells.
+        template: of the hover texts.
         step: each hover text is that of a square of so many rows and columns, and at the end of
             fewer. With more than one, `custom` has fewer rows and columns than the matrix.
     """
     rows, columns = (size, size) if isinstance(size, int) else size
     tiles, hover_rows, hover_columns = custom.shape[:3]
     number_of_cell = np.array(tile_numbers, dtype=object)[:, None, None]
-    update_changed(
-        named_trace(figure, _TILES),
-        x=_cell_edges(grid.corners[:, 0], grid.side, columns, step),
-        y=_cell_edges(grid.corners[:, 1], grid.side, rows, step),
-        z=grid.arrange(np.broadcast_to(number_of_cell, (tiles, hover_rows, hover_columns))),
-        customdata=grid.arrange(custom),
-        visible=True,
-    )
+    return {
+        "type": "heatmap",
+        "name": TILES,
+        "x": _cell_edges(grid.corners[:, 0], grid.side, columns, step),
+        "y": _cell_edges(grid.corners[:, 1], grid.side, rows, step),
+        "z": grid.arrange(np.broadcast_to(number_of_cell, (tiles, hover_rows, hover_columns))),
+        "customdata": grid.arrange(custom),
+        "hovertemplate": f"{template}<extra></extra>",
+        "hoverongaps": False,
+        "opacity": 0,
+        "showscale": False,
+        "xaxis": x,
+        "yaxis": y,
+    }
 
 
 def _cell_edges(
@@ -106,22 +103,3 @@ def _cell_edges(
     """
     edges = np.append(np.arange(0, length, step), length) * (side / length)
     return np.add.outer(np.unique(tile_starts), edges).ravel()
-
-
-def hide_hover(figure: go.Figure) -> None:
-    """Remove the hover layer of a figure with a grid, until `fill_hover` fills it again."""
-    # On each change, a FigureWidget redraws every visible trace and copies all data.
-    update_changed(
-        named_trace(figure, _TILES), visible=False, x=None, y=None, z=None, customdata=None
-    )
-
-
-def on_tile_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
-    """Call `callback(number)` when the user clicks a tile of a live figure."""
-
-    def clicked(tiles: go.Heatmap, points: Any, _: Any) -> None:
-        for row, column in points.point_inds:
-            if tiles.z[row][column] is not None:  # not a gap
-                callback(int(tiles.z[row][column]))
-
-    named_trace(figure, _TILES).on_click(clicked)

@@ -5,7 +5,7 @@ line. The half-life is ln 2 / slope, so a second axis on the right gives the sam
 """
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
-from alibi_viz.figures.theme import as_array
+from alibi_viz.figures.theme import Picture, as_array
 from alibi_viz.formatting import format_number, format_slope, true_minus
 
 # Axes always include these slopes. ALiBi's own lie between them, for any number of heads, so the
@@ -24,18 +24,14 @@ _HOVER = (
     "<br>weight below 2% beyond %{customdata[2]} tokens<extra>%{fullData.name}</extra>"
 )
 
-
-class SlopeTraces(NamedTuple):
-    """The traces of the figure of slopes, in the order in which `blank` adds them."""
-
-    slopes: go.Scatter
-    other: go.Scatter
-    token_axis: go.Scatter
-    lines: go.Scatter
+Floats = NDArray[np.float64]
 
 
 def slope_figure(
-    slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, other_name: str = ""
+    slopes: ArrayLike,
+    name: str = "slopes",
+    other: ArrayLike | None = None,
+    other_name: str = "other",
 ) -> go.Figure:
     """Slopes as a plain plotly figure.
 
@@ -51,156 +47,135 @@ def slope_figure(
     >>> figures.slope_figure([0.5, 0.25]).data[0].y
     array([0.5 , 0.25])
     """
-    figure = blank()
-    draw(figure, slopes, name, other, other_name)
-    return figure
-
-
-def blank() -> go.Figure:
-    """The figure of slopes without data: two series, lines, and a trace for the token axis."""
-    figure = theme.blank(
-        height=350,
-        hovermode="closest",
-        margin={"l": 70, "r": 80, "t": 36, "b": 48},
-        showlegend=True,
-    )
-
-    # The order is that of `SlopeTraces`.
-    figure.add_scatter(mode="markers", marker_color=theme.BLUE, hovertemplate=_HOVER)
-    figure.add_scatter(
-        mode="markers",
-        marker={"color": theme.ORANGE, "symbol": "diamond-open", "line_width": 1.5},
-        opacity=0.8,
-        hovertemplate=_HOVER,
-    )
-    # plotly draws no axis that has no trace.
-    figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
-    figure.add_scatter(
-        mode="lines",
-        line={"color": theme.BLUE, "width": 1},
-        showlegend=False,
-        hoverinfo="skip",
-    )
-    figure.update_traces(cliponaxis=False)
-
-    figure.update_layout(
-        xaxis={"title_text": "head", "showgrid": False},
-        yaxis={"title_text": "slope m"},
-        yaxis2={
-            "title_text": "half-life, ln 2 / m, in tokens",
-            "overlaying": "y",
-            "side": "right",
-            "showgrid": False,
-            "tickformat": ",~g",
-        },
-    )
-    figure.update_yaxes(type="log")
-    return figure
-
-
-def draw(
-    figure: go.Figure,
-    slopes: ArrayLike,
-    name: str = "slopes",
-    other: ArrayLike | None = None,
-    other_name: str = "",
-) -> None:
-    """Draw slopes into a figure from `blank`, plain or live.
-
-    Raises ValueError for slopes that aren't between 1e-30 and 1e30.
-
-    Args:
-        figure: from `blank`.
-        slopes: [heads], positive.
-        name: the name of these slopes in the legend.
-        other: [heads], slopes to compare with, drawn as open diamonds; none by default.
-        other_name: their name in the legend.
-    """
     check_instance("name", name, str)
     check_instance("other_name", other_name, str)
-    slopes = _checked_slopes("slopes", slopes)
-    others = _checked_slopes("other", [] if other is None else other)
+    _check_slopes("slopes", slopes)
+    if other is not None:
+        _check_slopes("other", other)
+    return go.Figure(slope_picture(slopes, name, other, other_name))
+
+
+def slope_picture(
+    slopes: ArrayLike,
+    name: str,
+    other: ArrayLike | None,
+    other_name: str | None,
+    *,
+    page_width: int = 880,
+) -> Picture:
+    """The slopes of the heads, and perhaps others beside them; see `slope_figure`."""
+    slopes = as_array(slopes)
+    others = as_array([] if other is None else other)
     heads = max(len(slopes), len(others))
+
     size = 9 if heads <= 32 else 6  # of a marker, in pixels
+    traces = [_points(slopes, name, {"color": theme.BLUE, "size": size})]
+    if other is not None:
+        diamond = {
+            "color": theme.ORANGE,
+            "symbol": "diamond-open",
+            "size": size + 2,
+            "line": {"width": 1.5},
+        }
+        traces.append(_points(others, other_name, diamond) | {"opacity": 0.8})
+    traces.append(_lines(slopes))
 
     # Both axes are logarithmic, and plotly wants the logarithms of their ends.
     included = np.concatenate([slopes, others, _USUAL_SLOPES])
     padding = 0.04 * np.log10(included.max() / included.min())
-    low = np.log10(included.min()) - padding
-    high = np.log10(included.max()) + padding
+    low = float(np.log10(included.min()) - padding)
+    high = float(np.log10(included.max()) + padding)
+    powers_of_two = range(
+        math.ceil(low / math.log10(2)),
+        math.floor(high / math.log10(2)) + 1,
+    )
     half_life_of_slope_1 = math.log10(math.log(2))
+    decades = high - low
+    return theme.picture(
+        traces,
+        width=page_width,
+        height=350,
+        margin={"l": 70, "r": 80, "t": 36, "b": 48},
+        hovermode="closest",
+        showlegend=True,
+        xaxis={
+            "title": {"text": "head"},
+            "range": [0.4, heads + 0.6],
+            "tick0": 1,
+            "dtick": math.ceil(heads / 16),
+            "showgrid": False,
+        },
+        yaxis={
+            "title": {"text": "slope m"},
+            "type": "log",
+            "range": [low, high],
+            **power_ticks(powers_of_two),
+        },
+        yaxis2={
+            "title": {"text": "half-life, ln 2 / m, in tokens"},
+            "type": "log",
+            "range": [half_life_of_slope_1 - low, half_life_of_slope_1 - high],
+            "overlaying": "y",
+            "side": "right",
+            "showgrid": False,
+            "tickmode": "linear",
+            # 1, 2, 5, 10, 20, ... or, with more decades, only powers of ten
+            "dtick": "D2" if decades < 5 else 1 + decades // 9,
+            "tickformat": ",~g",
+        },
+    )
 
-    traces = SlopeTraces(*figure.data)
-    with figure.batch_update():
-        _draw_series(traces.slopes, slopes, name, size)
-        _draw_series(traces.other, others, other_name or "other", size + 2)
-        traces.other.visible = other is not None
-        traces.token_axis.update(x=[1], y=math.log(2) / slopes[:1])
-        _draw_lines(traces.lines, slopes)
 
-        figure.layout.xaxis.update(range=[0.4, heads + 0.6], dtick=math.ceil(heads / 16), tick0=1)
-        figure.layout.yaxis.update(
-            range=[low, high],
-            **power_ticks(_powers_of_two(low / math.log10(2), high / math.log10(2))),
-        )
-        figure.layout.yaxis2.update(
-            range=[half_life_of_slope_1 - low, half_life_of_slope_1 - high],
-            dtick=_tick_distance(high - low),
-            tickmode="linear",
-        )
-
-
-def _checked_slopes(argument: str, values: ArrayLike) -> NDArray[np.float64]:
-    """The values of an argument as an array; ValueError unless the figure has a place for each."""
-    slopes: NDArray[np.float64] = as_array(values, name=argument)
+def _check_slopes(argument: str, values: ArrayLike) -> None:
+    """Raise ValueError unless the figure has a place for each slope."""
+    slopes = as_array(values, name=argument)
     has_a_place = (slopes > 1e-30) & (slopes < 1e30)
     if slopes.ndim != 1 or not has_a_place.all():
         raise ValueError(
             f"{argument} must be between 1e-30 and 1e30 [heads], got {slopes.tolist()}"
         )
-    return slopes
 
 
-def _draw_series(trace: go.Scatter, slopes: NDArray[np.float64], name: str, size: int) -> None:
-    """Draw the slopes of one series, with half-life and reach in the hover text."""
+def _points(slopes: Floats, name: str | None, marker: dict[str, Any]) -> dict[str, Any]:
+    """The slope of each head, with half-life and reach in the hover text."""
     half_lives = math.log(2) / slopes
     reaches = 4 / slopes  # where the weight falls below e^-4, about 2%
     hover = []
     for slope, half_life, reach in zip(slopes, half_lives, reaches, strict=True):
         hover.append([format_slope(slope), format_number(half_life), format_number(reach)])
-    trace.update(
-        x=np.arange(1, len(slopes) + 1),
-        y=slopes,
-        customdata=hover,
-        name=name,
-    )
-    trace.marker.size = size
+    return {
+        "type": "scatter",
+        "name": name,
+        "mode": "markers",
+        "x": np.arange(1, len(slopes) + 1),
+        "y": slopes,
+        "marker": marker,
+        "cliponaxis": False,
+        "customdata": hover,
+        "hovertemplate": _HOVER,
+    }
 
 
-def _draw_lines(trace: go.Scatter, slopes: NDArray[np.float64]) -> None:
-    """Join each head to the next one, unless that is steeper.
+def _lines(slopes: Floats) -> dict[str, Any]:
+    """Lines that join each head to the next one, unless that is steeper.
 
     With 12 heads, the official slopes are the eight of eight heads, and then four more that start
     again: two falling lines, not one with a jump.
     """
-    heads = np.arange(1, len(slopes) + 1)
+    heads = np.arange(1.0, len(slopes) + 1)
     starts_again = np.flatnonzero(slopes[1:] > slopes[:-1]) + 1
-    trace.update(
-        x=np.insert(heads.astype(float), starts_again, np.nan),
-        y=np.insert(slopes, starts_again, np.nan),
-    )
-
-
-def _tick_distance(decades: float) -> str | float:
-    """The `dtick` of a logarithmic axis: 1, 2, 5, 10, 20, ... or only powers of ten."""
-    if decades < 5:
-        return "D2"
-    return 1 + decades // 9
-
-
-def _powers_of_two(low: float, high: float) -> range:
-    """The whole exponents between two."""
-    return range(math.ceil(low), math.floor(high) + 1)
+    return {
+        "type": "scatter",
+        "name": "lines",
+        "mode": "lines",
+        # On the axis of half-lives: plotly draws no axis that has no trace.
+        "x": np.insert(heads, starts_again, np.nan),
+        "y": np.insert(math.log(2) / slopes, starts_again, np.nan),
+        "yaxis": "y2",
+        "line": {"color": theme.BLUE, "width": 1},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
 
 
 def power_ticks(powers: range) -> dict[str, object]:

@@ -1,18 +1,20 @@
 """A trained model before and after a change.
 
-On the left, how far back each head looks; on the right, the loss at each length. Both plots show
-the same two series, before and after the change.
+On the left, how far back each head looks; on the right, the loss at each length. On a narrow page,
+the losses are below. Both plots show the same two series, before and after the change.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from alibi_viz.arguments import as_list, check_instance, check_positive_integers
 from alibi_viz.figures import panels, theme
-from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, Curve, add_yardsticks, draw_yardsticks
+from alibi_viz.figures.theme import Picture, as_array
+from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, yardstick_lines
 
 BEFORE = "as trained"
 AFTER = "changed"
@@ -21,6 +23,7 @@ _STYLES = {
     AFTER: {"color": theme.BLUE, "dash": "solid", "symbol": "circle"},
 }
 _TITLES = ("How far back each head looks", "Loss on longer sequences")
+_MARGIN = {"l": 60, "r": 20, "t": 44, "b": 62}
 _HEIGHT = 256  # pixels: the texts below it belong to the same screen
 _STACKED_HEIGHT = 440  # with one plot below the other
 # Shares of the width
@@ -39,204 +42,210 @@ _LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</ext
 Losses = Mapping[int, float]  # {length: bits per byte}
 
 
-class SurgeryTraces(NamedTuple):
-    """The traces of the figure, in the order in which `blank` adds them."""
-
-    losses_before: go.Scatter
-    losses_after: go.Scatter
-    distances_before: go.Scatter
-    distances_after: go.Scatter
-
-
-class SurgeryShapes(NamedTuple):
-    """The shapes of the figure, in the order in which `blank` adds them."""
-
-    training_length_of_distances: go.layout.Shape
-    training_length_of_losses: go.layout.Shape
-    longer_than_training: go.layout.Shape
-    first_yardstick: go.layout.Shape
-    second_yardstick: go.layout.Shape
-
-    @property
-    def yardsticks(self) -> list[go.layout.Shape]:
-        """The losses of models that only count."""
-        return [self.first_yardstick, self.second_yardstick]
-
-
-def blank() -> go.Figure:
-    """The figure without data."""
-    figure = theme.blank(
-        height=_HEIGHT,
-        hovermode="closest",
-        margin={"l": 60, "r": 20, "t": 44, "b": 62},
-        legend={"yref": "container", "y": 1, "yanchor": "top", "x": 0},
-    )
-    figure.set_subplots(rows=1, cols=2)
-    panels.add_titles(figure, _TITLES)
-    arrange(figure, page_width=panels.NARROW)
-
-    # The order is that of `SurgeryTraces`. The legend lists the lines only.
-    for name in _STYLES:
-        _add_series(figure, name, mode="lines+markers", hovertemplate=_LOSS, column=2)
-    for name in _STYLES:
-        _add_series(figure, name, mode="markers", hovertemplate=_HEAD, column=1, showlegend=False)
-
-    # The order is that of `SurgeryShapes`.
-    figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
-    figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
-    figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
-    add_yardsticks(figure, 2, "x2", "y2")
-
-    figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
-    figure.update_yaxes(
-        title_text="tokens back, mean",
-        type="log",
-        dtick=float(np.log10(2)),  # ticks at powers of two
-        tickformat=".3~g",
-        col=1,
-    )
-    figure.update_xaxes(type="log", title_standoff=14, col=2)
-    figure.update_yaxes(title_text="bits per byte", col=2)
-    return figure
-
-
-def arrange(figure: go.Figure, page_width: int) -> None:
-    """Put the plots beside each other or, on a narrow page, below each other."""
-    if page_width < panels.NARROW:
-        panels.stack(figure, height=_STACKED_HEIGHT)
-    else:
-        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
-
-
-def draw(
-    figure: go.Figure,
+def surgery_figure(
     length: int,
-    unit: str,
-    before: tuple[Losses, ArrayLike],
-    after: tuple[Losses, ArrayLike] = ({}, ()),
+    losses: Sequence[Losses],
+    distances: Sequence[ArrayLike],
     *,
+    unit: str = "bytes",
     yardsticks: Mapping[str, float] | None = None,
-) -> None:
-    """Draw a model before and after a change into a figure from `blank`, plain or live.
+) -> go.Figure:
+    """The losses and the attention of a trained model, before and after a change.
 
     Args:
-        figure: from `blank`.
         length: the training length.
-        unit: what lengths are counted in, such as "bytes".
-        before: the losses {length: bits per byte}, NaN where the model isn't defined; and the mean
-            distance in tokens of the keys that each head attends to, [layers, heads].
-        after: the same of the changed model; nothing by default.
-        yardsticks: at most two losses to compare with, such as `Text.yardsticks`.
+        losses: {length: bits per byte} before the change and, if there is one, after it; NaN where
+            the model isn't defined.
+        distances: the mean distance in tokens of the keys that each head attends to, [layers,
+            heads], of as many models. `attention_stats` measures it.
+        unit: what lengths are counted in.
+        yardsticks: {name: bits per byte} to compare with, such as `Text.yardsticks`.
 
-    >>> from alibi_viz.figures.surgery_plot import blank, draw
-    >>> figure = blank()
-    >>> draw(figure, 32, "bytes", ({32: 2.5, 64: 2.6}, [[3.0, 9.0]]))
-    >>> figure.data[0].y, figure.data[2].y
-    (array([2.5, 2.6]), array([3., 9.]))
+    >>> from alibi_viz import figures
+    >>> losses = [{32: 2.5, 64: 2.6}, {32: 2.5, 64: 2.7}]
+    >>> figure = figures.surgery_figure(32, losses, [[[3.0, 9.0]], [[3.0, 5.0]]])
+    >>> [trace.name for trace in figure.data]
+    ['as trained', 'as trained', 'changed', 'changed']
     """
-    losses_before = before[0]
-    losses_after = after[0]
-    distances_before = np.asarray(before[1], dtype=float)
-    distances_after = np.asarray(after[1], dtype=float)
-
-    lengths = sorted(losses_before)
-    # The axis of the lengths is logarithmic, and plotly wants the logarithms of its ends.
-    length_range = np.log10([lengths[0] / 1.12, lengths[-1] * 1.12])
-    right_end = float(10 ** length_range[1])
-    heads = [(layer + 1, head + 1) for layer, head in np.ndindex(distances_before.shape)]
-
-    traces = SurgeryTraces(*figure.data)
-    shapes = SurgeryShapes(*figure.layout.shapes)
-    with figure.batch_update():
-        _draw_losses(traces.losses_before, losses_before)
-        _draw_losses(traces.losses_after, losses_after)
-        _draw_distances(traces.distances_before, heads, distances_before)
-        _draw_distances(traces.distances_after, heads, distances_after)
-
-        shapes.training_length_of_distances.update(y0=length, y1=length)
-        shapes.training_length_of_losses.update(x0=length, x1=length)
-        shapes.longer_than_training.update(x0=length, x1=right_end)
-
-        figure.layout.xaxis.update(
-            range=[0.4, len(heads) + 0.6],
-            tickvals=np.arange(1, len(heads) + 1),
-            ticktext=_head_labels(heads),
-        )
-        figure.layout.xaxis2.update(
-            range=length_range.tolist(),
-            tickvals=lengths,
-            ticktext=[_length_label(tested, length) for tested in lengths],
-            title_text=f"length of the test sequences, {unit}",
-        )
-        loss_range = _loss_range([*losses_before.values(), *losses_after.values()])
-        figure.layout.yaxis2.range = loss_range
-        draw_yardsticks(
-            shapes.yardsticks,
-            yardsticks or {},
-            loss_range,
-            curves=[_drawn_curve(losses, length_range) for losses in (losses_before, losses_after)],
-            label_width=2 * LABEL_WIDTH,  # the plot has about half of the page
-        )
+    check_positive_integers(length=length)
+    check_instance("unit", unit, str)
+    losses = as_list("losses", losses, "mappings", Mapping)
+    distances = as_list("distances", distances, "arrays")
+    yardsticks = {} if yardsticks is None else yardsticks
+    check_instance("yardsticks", yardsticks, Mapping)
+    if len(losses) not in (1, 2) or len(distances) != len(losses) or not losses[0]:
+        raise ValueError("losses and distances must be those of one or two models, and not empty")
+    shapes = [as_array(of_model, name="distances").shape for of_model in distances]
+    if len(shapes[0]) != 2 or shapes[0] != shapes[-1]:
+        raise ValueError(f"distances must be [layers, heads] for each model, got {shapes}")
+    picture = surgery_picture(length, losses, distances, unit=unit, yardsticks=yardsticks)
+    # As wide as the page that shows it
+    return go.Figure(picture).update_layout(width=None)
 
 
-def _add_series(
-    figure: go.Figure,
-    name: str,
+def surgery_picture(
+    length: int,
+    losses: Sequence[Losses],
+    distances: Sequence[ArrayLike],
     *,
-    mode: str,
-    hovertemplate: str,
-    column: int,
-    showlegend: bool | None = None,
-) -> None:
-    """Add an empty trace in the style of a series, `BEFORE` or `AFTER`."""
+    unit: str,
+    yardsticks: Mapping[str, float],
+    page_width: int = 880,
+) -> Picture:
+    """The picture of `surgery_figure`, for a page that is so many pixels wide."""
+    spans = [as_array(of_model) for of_model in distances]
+    heads = [(layer + 1, head + 1) for layer, head in np.ndindex(spans[0].shape)]
+    curves = []  # where the models are defined
+    for of_model in losses:
+        curves.append({tested: bits for tested, bits in of_model.items() if np.isfinite(bits)})
+
+    lengths = sorted(losses[0])
+    # The axis of the lengths is logarithmic, and plotly wants the logarithms of its ends.
+    right_end = lengths[-1] * 1.12
+    length_range = np.log10([lengths[0] / 1.12, right_end]).tolist()
+    # A whole bit, so that the axis seldom changes
+    highest = max(max(curve.values(), default=0.0) for curve in curves)
+    loss_range = [0.0, max(_USUAL_LOSSES, float(np.ceil(highest + 0.1)))]
+
+    height = _HEIGHT
+    domains = panels.beside(_LEFT, _RIGHT)
+    if page_width < panels.NARROW:
+        height = _STACKED_HEIGHT
+        domains = panels.stacked(height=height, margin=_MARGIN)
+
+    traces = []
+    for name, curve, span in zip(_STYLES, curves, spans, strict=False):
+        traces += [_loss_trace(name, curve), _distance_trace(name, heads, span)]
+
+    return theme.picture(
+        traces,
+        width=page_width,
+        height=height,
+        hovermode="closest",
+        margin=_MARGIN,
+        showlegend=True,
+        legend={"yref": "container", "y": 1, "yanchor": "top", "x": 0},
+        xaxis={
+            "domain": domains["xaxis"],
+            "range": [0.4, len(heads) + 0.6],
+            "tickvals": list(range(1, len(heads) + 1)),
+            "ticktext": _head_labels(heads),
+            "tickangle": 0,
+            "title": {"text": "head, layer by layer"},
+            "showgrid": False,
+        },
+        yaxis={
+            "domain": domains["yaxis"],
+            "type": "log",
+            "dtick": float(np.log10(2)),  # ticks at powers of two
+            "tickformat": ".3~g",
+            "title": {"text": "tokens back, mean"},
+        },
+        xaxis2={
+            "anchor": "y2",
+            "domain": domains["xaxis2"],
+            "type": "log",
+            "range": length_range,
+            "tickvals": lengths,
+            "ticktext": [_length_label(tested, length) for tested in lengths],
+            "title": {"text": f"length of the test sequences, {unit}", "standoff": 14},
+        },
+        yaxis2={
+            "anchor": "x2",
+            "domain": domains["yaxis2"],
+            "range": loss_range,
+            "title": {"text": "bits per byte"},
+        },
+        annotations=panels.titles(_TITLES),
+        shapes=[
+            *_marks(length, right_end),
+            *yardstick_lines(
+                yardsticks,
+                loss_range,
+                curves=[
+                    (np.log10(list(curve)), np.array(list(curve.values()))) for curve in curves
+                ],
+                x_range=length_range,
+                label_width=2 * LABEL_WIDTH,  # the plot has about half of the page
+                x="x2",
+                y="y2",
+            ),
+        ],
+    )
+
+
+def _trace(name: str) -> dict[str, Any]:
+    """A trace in the style of a series, without its points."""
     style = _STYLES[name]
-    figure.add_scatter(
-        name=name,
-        mode=mode,
-        line={"color": style["color"], "dash": style["dash"], "width": 2},
-        marker={"color": style["color"], "symbol": style["symbol"], "size": 8},
-        cliponaxis=False,
-        hovertemplate=hovertemplate,
-        showlegend=showlegend,
-        row=1,
-        col=column,
-    )
+    return {
+        "type": "scatter",
+        "name": name,
+        "line": {"color": style["color"], "dash": style["dash"], "width": 2},
+        "marker": {"color": style["color"], "symbol": style["symbol"], "size": 8},
+        "cliponaxis": False,
+    }
 
 
-def _draw_losses(line: go.Scatter, losses: Losses) -> None:
-    """Draw the losses of a model at the lengths where it is defined."""
-    defined = {length: bits for length, bits in losses.items() if np.isfinite(bits)}
-    line.update(
-        x=list(defined),
-        y=np.array(list(defined.values())),
-        showlegend=bool(losses),
-    )
+def _loss_trace(name: str, losses: Losses) -> dict[str, Any]:
+    """The losses of a model."""
+    return _trace(name) | {
+        "mode": "lines+markers",
+        "x": list(losses),
+        "y": list(losses.values()),
+        "hovertemplate": _LOSS,
+        "xaxis": "x2",
+        "yaxis": "y2",
+    }
 
 
-def _drawn_curve(losses: Losses, length_range: NDArray[np.float64]) -> Curve:
-    """The losses as they run through the plot, whose axis has these logarithms at its ends."""
-    defined = {length: bits for length, bits in losses.items() if np.isfinite(bits)}
-    left, right = length_range
-    shares = (np.log10(list(defined)) - left) / (right - left)
-    return Curve(shares, np.array(list(defined.values())))
-
-
-def _draw_distances(
-    markers: go.Scatter, heads: Sequence[tuple[int, int]], distances: NDArray[np.float64]
-) -> None:
-    """Draw the mean distance of each head, (layer, head); nothing without distances."""
-    if distances.size == 0:
-        heads = []
+def _distance_trace(
+    name: str, heads: Sequence[tuple[int, int]], distances: NDArray[np.float64]
+) -> dict[str, Any]:
+    """The mean distance of each head, (layer, head)."""
     # The hover text has the exact distance; a logarithmic axis has no 0.
-    customdata = [
-        (layer, head, distance)
-        for (layer, head), distance in zip(heads, distances.flat, strict=True)
-    ]
-    markers.update(
-        x=np.arange(1, distances.size + 1),
-        y=distances.ravel().clip(0.1),
-        customdata=customdata,
-    )
+    texts = [[*head, distance] for head, distance in zip(heads, distances.flat, strict=True)]
+    return _trace(name) | {
+        "mode": "markers",
+        "x": np.arange(1, len(heads) + 1),
+        "y": distances.ravel().clip(0.1),
+        "customdata": texts,
+        "hovertemplate": _HEAD,
+        "showlegend": False,  # it lists the lines
+    }
+
+
+def _marks(length: int, right_end: float) -> list[dict[str, Any]]:
+    """Shapes: the training length in both plots, and what is longer."""
+    whole_height = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
+    as_far_back = {
+        "type": "line",
+        "name": "training length",
+        "xref": "x domain",
+        "x0": 0,
+        "x1": 1,
+        "yref": "y",
+        "y0": length,
+        "y1": length,
+        "line": theme.DOTTED,
+    }
+    as_long = {
+        **whole_height,
+        "type": "line",
+        "name": "training length",
+        "x0": length,
+        "x1": length,
+        "line": theme.DOTTED,
+    }
+    longer = {
+        **whole_height,
+        "type": "rect",
+        "name": "longer than training",
+        "x0": length,
+        "x1": right_end,
+        "fillcolor": theme.SHADE,
+        "line": {"width": 0},
+    }
+    return [as_far_back, as_long, longer]
 
 
 def _head_labels(heads: Sequence[tuple[int, int]]) -> list[str]:
@@ -266,10 +275,3 @@ def _length_label(length: int, training_length: int) -> str:
     if length == training_length:
         return f"{length:,}<br>L"
     return f"{length:,}<br>{length / training_length:g} L"
-
-
-def _loss_range(losses: Sequence[float]) -> list[float]:
-    """A range from 0 that includes all losses. It ends at a whole bit and seldom changes."""
-    defined = [bits for bits in losses if np.isfinite(bits)]
-    highest = float(np.ceil(max(defined, default=0.0) + 0.1))
-    return [0.0, max(_USUAL_LOSSES, highest)]

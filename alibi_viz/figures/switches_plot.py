@@ -6,7 +6,7 @@ braked, the rows whether a longer text shows new angles. An app draws the loss b
 
 import math
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,8 @@ import plotly.graph_objects as go
 
 from alibi_viz.arguments import check_instance, check_known
 from alibi_viz.figures import panels, theme
-from alibi_viz.figures.yardstick_lines import (
-    LABEL_WIDTH,
-    Curve,
-    add_yardsticks,
-    draw_yardsticks,
-)
+from alibi_viz.figures.theme import Picture
+from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, yardstick_lines
 from alibi_viz.measure.table import AS_TRAINED, check_table
 
 ANGLES_STOP = "angles stop"
@@ -38,13 +34,18 @@ _ROWS = ("<b>new</b> angles", "<b>no new</b> angles")
 # Pixels between the middle of a cell and its words
 _ABOVE = 30
 _BELOW = -29
-# Shares of the width of the figure of an app
+# Of the figure of an app
+_MARGIN = {"l": 34, "r": 92, "t": 46, "b": 46}
 _HEIGHT = 280  # pixels
 _STACKED_HEIGHT = 470  # with the curves below the cells
 _NARROW = 640  # pixels: on a narrower page, the words of a cell would be cut
+# Shares of the width
 _LEFT = (0.0, 0.43)
 _RIGHT = (0.55, 1.0)
 _PADDING = 1.12  # on both sides of the lengths, as a factor
+# The axes of the cells, the first row on top
+_CELLS_XAXIS = {"range": [0, 2], "showgrid": False, "ticks": "", "showticklabels": False}
+_CELLS_YAXIS = _CELLS_XAXIS | {"range": [2, 0], "showline": False}
 _POINT = "%{x:,} bytes: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
 
@@ -164,138 +165,142 @@ def switches_figure(
     check_instance("yardsticks", yardsticks, Mapping)
     outcomes = switch_outcomes(rows)
 
-    figure = theme.blank(
+    annotations = _cell_words(outcomes, STATES)
+    annotations.append(
+        {
+            "name": "yardsticks",
+            "text": _in_words(window_loss(rows), yardsticks),
+            "xref": "paper",
+            "yref": "paper",
+            "x": 0,
+            "xanchor": "left",
+            "y": 0,
+            "yanchor": "top",
+            "yshift": -8,
+            "align": "left",
+            "showarrow": False,
+        }
+    )
+    picture = theme.picture(
+        [_cells()],
         height=360,
         width=520,
         margin={"l": 40, "r": 12, "t": 62, "b": 56},
+        xaxis=_CELLS_XAXIS,
+        yaxis=_CELLS_YAXIS,
+        shapes=_cell_frames(outcomes, now, STATES),
+        annotations=annotations,
     )
-    _add_cells(figure, (0.0, 1.0))
-    _draw_cells(figure, outcomes, now, STATES)
-    figure.add_annotation(
-        name="yardsticks",
-        text=_in_words(window_loss(rows), yardsticks),
-        xref="paper",
-        yref="paper",
-        x=0,
-        xanchor="left",
-        y=0,
-        yanchor="top",
-        yshift=-8,
-        align="left",
-        showarrow=False,
-    )
-    return figure
+    return go.Figure(picture)
 
 
-def blank() -> go.Figure:
-    """The figure of an app without data: the cells on the left, the curves on the right."""
-    figure = theme.blank(
-        height=_HEIGHT,
-        hovermode="closest",
-        margin={"l": 34, "r": 92, "t": 46, "b": 46},
-        showlegend=False,
-    )
-    _add_cells(figure, _LEFT)
-
-    figure.update_layout(
-        xaxis2={
-            "domain": _RIGHT,
-            "anchor": "y2",
-            "type": "log",
-            "title": {"text": "length of the text, bytes", "standoff": 8, "font_size": 12},
-        },
-        yaxis2={"anchor": "x2", "title": {"text": "bits per byte", "font_size": 12}},
-    )
-    for state in STATES:
-        figure.add_scatter(
-            name=state,
-            xaxis="x2",
-            yaxis="y2",
-            mode="lines+markers",
-            cliponaxis=False,
-            hovertemplate=_POINT,
-        )
-        # The name stands at the right end of its curve.
-        figure.add_annotation(
-            name=f"curve {state}",
-            text=CELLS[state].name,
-            xref="x2 domain",
-            yref="y2",
-            x=1,
-            xanchor="left",
-            xshift=3,
-            y=0,
-            showarrow=False,
-        )
-
-    figure.add_shape(
-        name="longer than training",
-        type="rect",
-        xref="x2",
-        yref="y2 domain",
-        y0=0,
-        y1=1,
-        fillcolor=theme.SHADE,
-        line_width=0,
-        layer="below",
-    )
-    add_yardsticks(figure, 2, "x2", "y2")
-    return figure
-
-
-def arrange(figure: go.Figure, page_width: int) -> None:
-    """Put the curves of an app beside the cells or, on a narrow page, below them."""
-    if page_width < _NARROW:
-        panels.stack(figure, height=_STACKED_HEIGHT, between=24)
-    else:
-        panels.put_beside(figure, _LEFT, _RIGHT, height=_HEIGHT)
-
-
-def draw(
-    figure: go.Figure,
+def switches_picture(
     outcomes: Mapping[str, Outcome],
     *,
     now: str,
     shown: Collection[str],
     length: int,
     yardsticks: Mapping[str, float],
-) -> None:
-    """Draw the states of the switches into a figure from `blank`, plain or live.
+    page_width: int = 880,
+) -> Picture:
+    """The cells of an app, and the losses by length on the right or, on a narrow page, below.
 
     Args:
-        figure: from `blank`.
         outcomes: of all states, from `switch_outcomes`.
         now: the state that is framed and whose curve is blue.
         shown: the states whose numbers and curves are shown, with `now`.
         length: the training length.
         yardsticks: at most two losses to compare with, such as `Text.yardsticks`.
+        page_width: pixels available for the figure.
     """
     lengths = sorted(outcomes[now].losses)
-    left = lengths[0] / _PADDING
-    right = lengths[-1] * _PADDING
+    right_end = lengths[-1] * _PADDING
+    length_range = np.log10([lengths[0] / _PADDING, right_end]).tolist()
     worst = max(outcome.bits for outcome in outcomes.values())
     loss_range = [0.0, float(np.ceil(2 * worst + 0.2) / 2)]  # the same in every state
 
-    with figure.batch_update():
-        _draw_cells(figure, outcomes, now, shown)
-        for state, outcome in outcomes.items():
-            _draw_curve(figure, state, outcome, is_now=state == now, is_shown=state in shown)
+    height = _HEIGHT
+    domains = panels.beside(_LEFT, _RIGHT)
+    if page_width < _NARROW:
+        height = _STACKED_HEIGHT
+        domains = panels.stacked(height=height, margin=_MARGIN, between=24)
 
-        figure.update_shapes({"x0": length, "x1": right}, {"name": "longer than training"})
-        figure.layout.xaxis2.update(
-            range=np.log10([left, right]).tolist(),
-            tickvals=lengths,
-            ticktext=[f"{tested:,}" for tested in lengths],
+    traces = [_cells()]
+    annotations = _cell_words(outcomes, shown)
+    curves = []
+    for state in [state for state in STATES if state in shown]:
+        losses = outcomes[state].losses
+        curves.append((np.log10(list(losses)), np.array(list(losses.values()))))
+        traces.append(_curve(state, losses, is_now=state == now))
+        # The name stands at the right end of its curve.
+        name = CELLS[state].name
+        annotations.append(
+            {
+                "name": f"curve {state}",
+                "text": f"<b>{name}</b>" if state == now else name,
+                "xref": "x2 domain",
+                "yref": "y2",
+                "x": 1,
+                "xanchor": "left",
+                "xshift": 3,
+                "y": outcomes[state].bits,
+                "showarrow": False,
+            }
         )
-        figure.layout.yaxis2.range = loss_range
-        yardstick_lines = [shape for shape in figure.layout.shapes if shape.name is None]
-        draw_yardsticks(
-            yardstick_lines,
-            yardsticks,
-            loss_range,
-            curves=[_drawn_curve(outcomes[state], left, right) for state in shown],
-            label_width=LABEL_WIDTH / (_RIGHT[1] - _RIGHT[0]),
-        )
+
+    beyond_training = {
+        "type": "rect",
+        "name": "longer than training",
+        "xref": "x2",
+        "yref": "y2 domain",
+        "x0": length,
+        "x1": right_end,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": theme.SHADE,
+        "line": {"width": 0},
+        "layer": "below",
+    }
+    lines = yardstick_lines(
+        yardsticks,
+        loss_range,
+        curves=curves,
+        x_range=length_range,
+        label_width=LABEL_WIDTH / (_RIGHT[1] - _RIGHT[0]),
+        x="x2",
+        y="y2",
+    )
+    return theme.picture(
+        traces,
+        width=page_width,
+        height=height,
+        hovermode="closest",
+        margin=_MARGIN,
+        showlegend=False,
+        xaxis=_CELLS_XAXIS | {"domain": domains["xaxis"]},
+        yaxis=_CELLS_YAXIS | {"domain": domains["yaxis"]},
+        xaxis2={
+            "anchor": "y2",
+            "domain": domains["xaxis2"],
+            "type": "log",
+            "range": length_range,
+            "tickvals": lengths,
+            "ticktext": [f"{tested:,}" for tested in lengths],
+            "title": {
+                "text": "length of the text, bytes",
+                "standoff": 8,
+                "font": {"size": 12},
+            },
+        },
+        yaxis2={
+            "anchor": "x2",
+            "domain": domains["yaxis2"],
+            "range": loss_range,
+            "title": {"text": "bits per byte", "font": {"size": 12}},
+        },
+        shapes=[*_cell_frames(outcomes, now, shown), beyond_training, *lines],
+        annotations=annotations,
+    )
 
 
 def tint(bits: float) -> str:
@@ -310,115 +315,114 @@ def tint(bits: float) -> str:
     return f"rgba({red}, {green}, {blue}, {opacity:.2f})"
 
 
-def _add_cells(figure: go.Figure, width: tuple[float, float]) -> None:
-    """Add the four cells and their words, in this share of the figure's width."""
-    hidden_axis = {"showgrid": False, "ticks": "", "showticklabels": False}
-    figure.update_layout(
-        xaxis={"domain": width, "range": [0, 2], **hidden_axis},
-        yaxis={"range": [2, 0], "showline": False, **hidden_axis},  # the first row on top
-    )
-    # Invisible: plotly draws axes only with a trace, and an app hears clicks on its cells.
-    figure.add_heatmap(
-        name="cells",
-        x=[0.5, 1.5],
-        y=[0.5, 1.5],
-        z=[[0, 0], [0, 0]],
-        opacity=0,
-        showscale=False,
-        hoverinfo="none",
-    )
+def _cells() -> dict[str, Any]:
+    """An invisible trace: plotly draws axes only with one, and an app hears clicks on its cells."""
+    return {
+        "type": "heatmap",
+        "name": "cells",
+        "x": [0.5, 1.5],
+        "y": [0.5, 1.5],
+        "z": [[0, 0], [0, 0]],
+        "opacity": 0,
+        "showscale": False,
+        "hoverinfo": "none",
+    }
 
-    figure.add_annotation(
-        theme.TITLE, name="title", xref="x domain", yref="paper", yshift=22, font_size=13
-    )
-    for column, text in enumerate(_COLUMNS):
-        figure.add_annotation(
-            text=text, x=column + 0.5, y=0, yanchor="bottom", yshift=1, showarrow=False
-        )
-    for row, text in enumerate(_ROWS):
-        figure.add_annotation(
-            text=text,
-            x=0,
-            xanchor="right",
-            xshift=-2,
-            y=row + 0.5,
-            textangle=-90,
-            font_size=11,
-            showarrow=False,
-        )
 
+def _cell_frames(
+    outcomes: Mapping[str, Outcome], now: str | None, shown: Collection[str]
+) -> list[dict[str, Any]]:
+    """A shape for each cell, filled if it is shown, with a thick frame for the one of `now`."""
+    frames = []
     for state, cell in CELLS.items():
-        figure.add_shape(
-            name=state,
-            type="rect",
-            x0=cell.column + _GAP,
-            x1=cell.column + 1 - _GAP,
-            y0=cell.row + _GAP,
-            y1=cell.row + 1 - _GAP,
-            layer="below",
-        )
-        middle = {"x": cell.column + 0.5, "y": cell.row + 0.5, "showarrow": False}
-        figure.add_annotation(
-            name=f"name {state}", text=cell.name, yshift=_ABOVE, font_size=12, **middle
-        )
-        figure.add_annotation(name=f"bits {state}", font_size=30, **middle)
-        figure.add_annotation(name=f"far share {state}", yshift=_BELOW, font_size=12, **middle)
-
-
-def _draw_cells(
-    figure: go.Figure, outcomes: Mapping[str, Outcome], now: str | None, shown: Collection[str]
-) -> None:
-    """Fill in the cells that are shown, and frame the one of `now`."""
-    longest = outcomes[AS_TRAINED].longest
-    figure.update_annotations(
-        {"text": f"Bits per byte on texts of {longest:,} bytes"}, {"name": "title"}
-    )
-    for state, outcome in outcomes.items():
         is_shown = state in shown
-        frame = {"color": theme.GRAY, "width": 1, "dash": "solid" if is_shown else "dot"}
+        line = {"color": theme.GRAY, "width": 1, "dash": "solid" if is_shown else "dot"}
         if state == now:
-            frame = {"color": theme.BLUE, "width": 4, "dash": "solid"}
-        fill = tint(outcome.bits) if is_shown else theme.SHADE
-        bits = f"<b>{outcome.bits:.2f}</b>" if is_shown else UNKNOWN
-        far_share = f"far keys get {outcome.far_share:.0%}" if is_shown else ""
+            line = {"color": theme.BLUE, "width": 4, "dash": "solid"}
+        frames.append(
+            {
+                "type": "rect",
+                "name": state,
+                "x0": cell.column + _GAP,
+                "x1": cell.column + 1 - _GAP,
+                "y0": cell.row + _GAP,
+                "y1": cell.row + 1 - _GAP,
+                "fillcolor": tint(outcomes[state].bits) if is_shown else theme.SHADE,
+                "line": line,
+                "layer": "below",
+            }
+        )
+    return frames
 
-        figure.update_shapes({"fillcolor": fill, "line": frame}, {"name": state})
-        figure.update_annotations({"text": bits}, {"name": f"bits {state}"})
-        figure.update_annotations({"text": far_share}, {"name": f"far share {state}"})
+
+def _cell_words(outcomes: Mapping[str, Outcome], shown: Collection[str]) -> list[dict[str, Any]]:
+    """Annotations: the title of the cells, of their columns and rows, and what each state does."""
+    words = [
+        {
+            **theme.TITLE,
+            "name": "title",
+            "text": f"Bits per byte on texts of {outcomes[AS_TRAINED].longest:,} bytes",
+            "xref": "x domain",
+            "yref": "paper",
+            "yshift": 22,
+            "font": {"size": 13},
+        }
+    ]
+    for column, text in enumerate(_COLUMNS):
+        words.append({"text": text, "x": column + 0.5, "y": 0, "yanchor": "bottom", "yshift": 1})
+    for row, text in enumerate(_ROWS):
+        words.append(
+            {
+                "text": text,
+                "x": 0,
+                "xanchor": "right",
+                "xshift": -2,
+                "y": row + 0.5,
+                "textangle": -90,
+                "font": {"size": 11},
+            }
+        )
+    for state, cell in CELLS.items():
+        bits = UNKNOWN
+        far_share = ""
+        if state in shown:
+            bits = f"<b>{outcomes[state].bits:.2f}</b>"
+            far_share = f"far keys get {outcomes[state].far_share:.0%}"
+        for name, text, yshift, size in (
+            ("name", cell.name, _ABOVE, 12),
+            ("bits", bits, 0, 30),
+            ("far share", far_share, _BELOW, 12),
+        ):
+            words.append(
+                {
+                    "name": f"{name} {state}",
+                    "text": text,
+                    "x": cell.column + 0.5,
+                    "y": cell.row + 0.5,
+                    "yshift": yshift,
+                    "font": {"size": size},
+                }
+            )
+    return [{"showarrow": False} | annotation for annotation in words]
 
 
-def _draw_curve(
-    figure: go.Figure, state: str, outcome: Outcome, *, is_now: bool, is_shown: bool
-) -> None:
-    """Draw the losses of a state: blue and thick now, gray and thin before, else not at all."""
+def _curve(state: str, losses: Mapping[int, float], *, is_now: bool) -> dict[str, Any]:
+    """The losses of a state: blue and thick now, gray and thin before."""
     color = theme.BLUE if is_now else theme.GRAY
-    figure.update_traces(
-        {
-            "x": list(outcome.losses),
-            "y": list(outcome.losses.values()),
-            "line": {"color": color, "width": 3 if is_now else 1.5},
-            "marker": {"color": color, "size": 8 if is_now else 5},
-            "opacity": 1.0 if is_now else 0.7,
-            "visible": is_shown,
-        },
-        {"name": state},
-    )
-    name = CELLS[state].name
-    figure.update_annotations(
-        {
-            "text": f"<b>{name}</b>" if is_now else name,
-            "y": outcome.bits,
-            "visible": is_shown,
-        },
-        {"name": f"curve {state}"},
-    )
-
-
-def _drawn_curve(outcome: Outcome, left: float, right: float) -> Curve:
-    """The losses of a state as they run through a plot between these lengths."""
-    lengths = np.log10(list(outcome.losses))
-    shares = (lengths - np.log10(left)) / (np.log10(right) - np.log10(left))
-    return Curve(shares, np.array(list(outcome.losses.values())))
+    return {
+        "type": "scatter",
+        "name": state,
+        "mode": "lines+markers",
+        "x": list(losses),
+        "y": list(losses.values()),
+        "line": {"color": color, "width": 3 if is_now else 1.5},
+        "marker": {"color": color, "size": 8 if is_now else 5},
+        "opacity": 1.0 if is_now else 0.7,
+        "cliponaxis": False,
+        "hovertemplate": _POINT,
+        "xaxis": "x2",
+        "yaxis": "y2",
+    }
 
 
 def _in_words(with_window: float, yardsticks: Mapping[str, float]) -> str:

@@ -4,7 +4,7 @@ theme.toml says why they are what they are.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,10 +45,31 @@ TITLE = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": Fa
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
-_TEMPLATE = go.layout.Template(layout={**_THEME["template"], **_AXES, "colorway": COLORS})
+_TEMPLATE = {"layout": {**_THEME["template"], **_AXES, "colorway": list(COLORS)}}
 _WIDTH = 900  # pixels of a saved figure that has no width
 _PNG_SCALE = 2  # pixels of a PNG for each pixel of its figure
 STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
+
+
+# A plotly figure as plain dicts, {"data": [trace, ...], "layout": {...}}. A function that makes one
+# has no memory: it returns new dicts at each call, and changes none that it got. Unlike
+# `go.Figure`, they are not checked, which takes several milliseconds, and each property stands at
+# its own place: {"font": {"size": 12}} and not {"font_size": 12}.
+Picture = dict[str, Any]
+
+
+def picture(traces: Iterable[dict[str, Any]], *, height: int, **layout: Any) -> Picture:
+    """A figure of these traces in the common style, as wide as the page.
+
+    `layout` are further properties of plotly's layout.
+
+    >>> from alibi_viz.figures import theme
+    >>> made = theme.picture([{"type": "scatter", "y": [1, 2]}], height=300)
+    >>> made["data"], made["layout"]["height"]
+    ([{'type': 'scatter', 'y': [1, 2]}], 300)
+    """
+    common = {"template": _TEMPLATE, "height": height, "autosize": True}
+    return {"data": list(traces), "layout": common | layout}
 
 
 def blank(height: int, **layout: object) -> go.Figure:
@@ -180,9 +201,9 @@ class ColorScale:
         last = len(DIVERGING) - 1 if self.high > 0 else zero
         return DIVERGING[first : last + 1]
 
-    @property
-    def axis(self) -> dict[str, object]:
-        """Properties of a plotly `coloraxis` with this scale, labeled at round values.
+    def color_axis(self, **bar: Any) -> dict[str, Any]:
+        """A plotly `coloraxis` with this scale, labeled at round values. `bar` are further
+        properties of its color bar.
 
         It always runs from 0 to 1 and only the labels change: plotly redraws labels quickly, a
         changed axis slowly.
@@ -196,8 +217,22 @@ class ColorScale:
             "cmin": 0,
             "cmax": 1,
             "colorscale": stops,
-            "colorbar_tickvals": self.fraction(ticks).tolist(),
-            "colorbar_ticktext": labels,
+            "colorbar": {
+                **COLOR_BAR,
+                **bar,
+                "tickvals": self.fraction(ticks).tolist(),
+                "ticktext": labels,
+            },
+        }
+
+    @property
+    def axis(self) -> dict[str, object]:
+        bar = self.color_axis()
+        colorbar = bar.pop("colorbar")
+        return {
+            **bar,
+            "colorbar_tickvals": colorbar["tickvals"],
+            "colorbar_ticktext": colorbar["ticktext"],
         }
 
     def _ticks(self) -> list[float]:

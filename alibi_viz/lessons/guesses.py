@@ -19,17 +19,17 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
-import plotly.graph_objects as go
 from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
 from alibi_viz.arguments import as_list, check_choice, check_instance, check_number
 from alibi_viz.figures import theme
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
+from alibi_viz.figures.theme import Picture
 from alibi_viz.figures.yardstick_lines import FONT_SIZE, label
 from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import FIT, button, row
-from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
-from alibi_viz.widgets.core.saved_picture import SavedPicture
+from alibi_viz.widgets.core.page import PageWidget
+from alibi_viz.widgets.core.plot import Plot
 
 FILE = Path("guesses.json")
 # Characters per line of the text that a notebook stores: JupyterLab would break a longer line
@@ -38,9 +38,6 @@ WRAP = 76
 TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a curve is right
 UNFINISHED = "Finish your guess first: choose, press every item, or move each point."
 
-# A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is
-# grabbed near its edge.
-_CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
 _score_lines: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
 
 Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answer in words
@@ -259,69 +256,63 @@ def guess_curve(
             step=step,
             style={"description_width": "initial"},
             tooltip=question,
+            layout=Layout(width="270px"),
         )
         for point in at
     ]
     unmoved = set(sliders)
+    lines = yardsticks or {}
+    plot = Plot()
 
-    def draw() -> None:
+    def draw(*, with_truth: bool = False) -> None:
         heights = [slider.value for slider in sliders]
-        with figure.batch_update():
-            figure.data[0].y = [truth[0], *heights]
-            for circle, point, height in zip(figure.layout.shapes, at, heights, strict=True):
-                circle.update(xanchor=point, yanchor=height)
-
-    def drag(_: Any, circles: Any) -> None:
-        heights = [circle.yanchor for circle in circles]
-        for slider, height in zip(sliders, heights, strict=True):
-            slider.value = height  # within its range
-        draw()  # the circle was dragged sideways, too
+        made = _guess_picture(
+            x,
+            [truth[0], *heights],
+            at,
+            curves=curves if with_truth else {},
+            yardsticks=lines,
+            value_range=(low, high),
+            axis_titles=(x_title, y_title),
+        )
+        plot.show(made)
 
     def move(change: Any) -> None:
         unmoved.discard(change.owner)
-        draw()
+        draw(with_truth=guess.points is not None)
 
     def value() -> list[float] | None:
         return None if unmoved else [slider.value for slider in sliders]
 
-    def reveal(guess: list[float]) -> Result:
+    def reveal(heights: list[float]) -> Result:
         true_heights = [truth[x.index(point)] for point in at]
         tolerance = TOLERANCE * (high - low)
         close = sum(
             abs(height - true_height) <= tolerance
-            for height, true_height in zip(guess, true_heights, strict=True)
+            for height, true_height in zip(heights, true_heights, strict=True)
         )
-
-        _, *hidden_traces = figure.data
-        with figure.batch_update():
-            for trace in hidden_traces:
-                trace.visible = True
-            drawn = [y for trace in hidden_traces for y in trace.y]
-            figure.layout.yaxis.range = [min(low, *drawn), max(high, 1.03 * max(drawn))]
-
-        heights = [f"{y:.2f} at {point:,}" for y, point in zip(true_heights, at, strict=True)]
-        words = f"It is {' and '.join(heights)}: {_describe_close(close, len(at))}."
+        draw(with_truth=True)
+        shown = [f"{y:.2f} at {point:,}" for y, point in zip(true_heights, at, strict=True)]
+        words = f"It is {' and '.join(shown)}: {_describe_close(close, len(at))}."
         return close / len(at), words
 
     inputs = row(Label("Drag each circle up or down, or move its slider:"), *sliders)
-    guess = Guess(key, question, why, value, reveal, inputs)
-
-    # The figure comes last, as in `App`.
-    picture = _add_yardsticks(_curves(curves, x, at), yardsticks or {}, (low, high))
-    picture.update_layout(
-        xaxis_title_text=x_title, yaxis_title_text=y_title, yaxis_range=[low, high]
-    )
-    figure = LiveFigure(picture)
-    # Circles can be dragged.
-    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})
-    style, asked, *below_figure = guess.children
-    guess.children = [style, asked, figure, *below_figure, SavedPicture(app=guess.model_id)]
-
-    draw()
-    figure.layout.on_change(drag, "shapes")
-    for slider in sliders:
+    guess = Guess(key, question, why, value, reveal, plot, inputs)
+    plot.app = guess.model_id
+    for number, slider in enumerate(sliders):
+        plot.add_handle(
+            [f"guess {number}"],
+            "Drag your guess up or down",
+            partial(_set_within_range, slider),
+            axis="y",
+        )
         slider.observe(move, names="value")
+    draw()
     return guess
+
+
+def _set_within_range(slider: FloatSlider, height: float) -> None:
+    slider.value = min(max(height, slider.min), slider.max)
 
 
 def _all_curves(
@@ -347,20 +338,86 @@ def _check_curves(x: list[float], curves: Mapping[str, Sequence[float]], at: lis
         raise ValueError(f"at must be different values of x after the first, got {at}")
 
 
-def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
-    """The figure of a guess: its line, a circle to drag for each point, and hidden curves.
+def _guess_picture(
+    x: Sequence[float],
+    heights: Sequence[float],
+    at: Sequence[float],
+    *,
+    curves: Mapping[str, Sequence[float]],
+    yardsticks: Mapping[str, float],
+    value_range: tuple[float, float],
+    axis_titles: tuple[str, str],
+) -> Picture:
+    """The line of a guess with a circle to drag for each point, and curves to compare it with.
 
-    The line and the circles have no heights yet.
+    `heights` are those of the first x and of the points at `at`.
     """
-    gray = theme.GRAY
-    figure = theme.blank(height=320, width=640)
-    figure.add_scatter(
-        name="your guess", x=[x[0], *at], line={"color": gray, "dash": "dash"}, marker_size=9
+    low, high = value_range
+    x_title, y_title = axis_titles
+    first = math.log10(x[0])
+    last = math.log10(x[-1])
+    margin = 0.08 * (last - first)
+    x_range = [first - margin, last + margin]
+    guessed = {
+        "type": "scatter",
+        "name": "your guess",
+        "x": [x[0], *at],
+        "y": list(heights),
+        "line": {"color": theme.GRAY, "dash": "dash"},
+        "marker": {"size": 9},
+        "cliponaxis": False,
+    }
+    circles = [
+        {
+            "type": "scatter",
+            "name": f"guess {number}",
+            "x": [place],
+            "y": [height],
+            "mode": "markers",
+            "marker": {
+                "size": 22,
+                "color": theme.MASKED,
+                "line": {"color": theme.GRAY, "width": 2},
+            },
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        for number, (place, height) in enumerate(zip(at, heights[1:], strict=True))
+    ]
+    lines, labels = _yardstick_lines(yardsticks, value_range, x_range)
+    drawn = [height for curve in curves.values() for height in curve]
+    return theme.picture(
+        [guessed, *circles, *_curve_traces(curves, x), *lines],
+        height=320,
+        width=640,
+        xaxis={
+            "type": "log",
+            "range": x_range,
+            "tickvals": list(x),
+            "ticktext": [f"{value:,}" for value in x],
+            "title": {"text": x_title},
+            "fixedrange": True,
+        },
+        yaxis={
+            "range": [min([low, *drawn]), max([high, *(1.03 * height for height in drawn)])],
+            "title": {"text": y_title},
+            "fixedrange": True,
+        },
+        annotations=labels,
     )
 
-    # "rotary, window" has the color of rotary, and another dash.
+
+def _curve_traces(
+    curves: Mapping[str, Sequence[float]], x: Sequence[float]
+) -> list[dict[str, Any]]:
+    """Curves in the colors of their methods.
+
+    "rotary, window" has the color of rotary, and another dash.
+    """
     methods = list(dict.fromkeys(_method_of(name) for name in curves))
     slots = assign_slots(methods, COMMON_METHODS)
+    traces = []
     drawn = set()
     for name, y in curves.items():
         method = _method_of(name)
@@ -368,69 +425,55 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
         if method in drawn:
             dash = "dashdot"
         drawn.add(method)
-        figure.add_scatter(
-            name=name,
-            x=x,
-            y=list(y),
-            line={"color": color, "dash": dash},
-            marker_symbol=symbol,
-            visible=False,
+        traces.append(
+            {
+                "type": "scatter",
+                "name": name,
+                "x": list(x),
+                "y": list(y),
+                "line": {"color": color, "dash": dash},
+                "marker": {"symbol": symbol},
+                "cliponaxis": False,
+            }
         )
-
-    for _ in at:
-        figure.add_shape(
-            type="path",
-            path=_CIRCLE,
-            fillcolor=theme.MASKED,
-            line_color=gray,
-            xsizemode="pixel",
-            ysizemode="pixel",
-            xanchor=x[0],
-            yanchor=0,
-        )
-
-    first = math.log10(x[0])
-    last = math.log10(x[-1])
-    margin = 0.08 * (last - first)
-    figure.update_xaxes(
-        type="log",
-        range=[first - margin, last + margin],
-        tickvals=x,
-        ticktext=[f"{value:,}" for value in x],
-    )
-    return figure.update_traces(cliponaxis=False)
+    return traces
 
 
-def _add_yardsticks(
-    figure: go.Figure, yardsticks: Mapping[str, float], value_range: tuple[float, float]
-) -> go.Figure:
-    """Add a gray line and its label for each yardstick within the range of the axis."""
+def _yardstick_lines(
+    yardsticks: Mapping[str, float],
+    value_range: tuple[float, float],
+    x_range: Sequence[float],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A gray line and its label for each yardstick within the range of the axis."""
     low, high = value_range
-    ends = [10**logarithm for logarithm in figure.layout.xaxis.range]
+    lines = []
+    labels = []
     for name, bits in yardsticks.items():
         if not low <= bits <= high:
             continue
-        # A trace, because the reader could drag a shape.
-        figure.add_scatter(
-            name=label(name, bits),
-            mode="lines",
-            x=ends,
-            y=[bits, bits],
-            line=theme.DOTTED,
-            hoverinfo="skip",
-            showlegend=False,
-        )
-        figure.add_annotation(
-            text=label(name, bits),
-            font_size=FONT_SIZE,
-            showarrow=False,
-            xref="paper",
-            x=0,
-            xanchor="left",
-            y=bits,
-            yanchor="bottom",
-        )
-    return figure
+        line = {
+            "type": "scatter",
+            "name": label(name, bits),
+            "mode": "lines",
+            "x": [10**end for end in x_range],
+            "y": [bits, bits],
+            "line": theme.DOTTED,
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        words = {
+            "text": label(name, bits),
+            "font": {"size": FONT_SIZE},
+            "showarrow": False,
+            "xref": "paper",
+            "x": 0,
+            "xanchor": "left",
+            "y": bits,
+            "yanchor": "bottom",
+        }
+        lines.append(line)
+        labels.append(words)
+    return lines, labels
 
 
 def _describe_close(close: int, points: int) -> str:

@@ -1,6 +1,6 @@
 """BiasExplorer: the bias of every head, query and key, and what the softmax makes of it."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from traitlets import Bool, Enum, Int, Unicode, Union, validate
 
 from alibi_viz import laws
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
-from alibi_viz.figures import bias_plot as picture
-from alibi_viz.figures.heatmap_grid import on_tile_click
+from alibi_viz.figures.bias_plot import bias_picture, weights_from_bias
+from alibi_viz.figures.heatmap_grid import TILES
+from alibi_viz.figures.theme import Picture
 from alibi_viz.figures.tile_grid import DENSITY
 from alibi_viz.formatting import format_number, format_percent, format_slope
 from alibi_viz.models.positions.methods import Law, LawFunction, method_name
 from alibi_viz.slopes import alibi_slopes
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import button, column, fold, row, show
 from alibi_viz.widgets.core.own_methods import known_methods, remember_method
@@ -56,8 +57,8 @@ class BiasExplorer(HasHead, App):
     content is as good as that of the most favored key: under a causal mask, the query's own
     position. Choose show="bias" for the bias itself.
 
-    A click on a head enlarges it and shows the profile of its last row. Another click, or the
-    button "all heads", shows all heads again.
+    Beside the tiles is the row under the pointer as a curve. A click on a head enlarges it. Another
+    click, or the button "all heads", shows all heads again.
 
     Traits:
         num_heads: 1 to 32, with official slopes.
@@ -87,7 +88,6 @@ class BiasExplorer(HasHead, App):
         "01_the_line",
         "The matrix",
     )
-    redraw_to_fit = True  # the size of the tiles depends on the width
     num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
     length = Int(64, min=1, max=256)
     show = Enum(tuple(_SHOWS), "weight")
@@ -95,14 +95,14 @@ class BiasExplorer(HasHead, App):
     form = Enum(FORMS, "relative")
     causal = Bool(True)
     head = Int(None, allow_none=True).tag(choices="heads")
-    blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
         # The hover texts are added half a second after the last change.
         self._debounce = Debounce(0.5)
+        # The (head, query) whose row is drawn beside the tiles; None for the last one of the first
+        self._row: tuple[int, int] | None = None
         super().__init__(**state)
         self.works.append(self._debounce)
-        on_tile_click(self.figure, self._on_click)
 
     @validate("law")
     def _check_law(self, proposal: Any) -> str | LawFunction:
@@ -129,9 +129,17 @@ class BiasExplorer(HasHead, App):
             remember_method(law, self.num_heads)
         return law
 
-    def _on_click(self, head: int) -> None:
+    def clicked(self, trace: str, point: Mapping[str, Any]) -> None:
         """Enlarge the head, or show all heads again."""
-        self.head = head if self.head is None else None
+        if trace == TILES:
+            self.head = point["z"] if self.head is None else None
+
+    def hovered(self, trace: str, point: Mapping[str, Any]) -> None:
+        """Draw the row under the pointer beside the tiles."""
+        if trace == TILES:
+            query, *_ = point["custom"]
+            self._row = (point["z"], query)
+            self._add_hover()
 
     def _show_all_heads(self) -> None:
         self.head = None
@@ -188,11 +196,11 @@ class BiasExplorer(HasHead, App):
         first_row = row(heads, length, show, more, self.reset_button(), self._back)
         return [column(first_row, folded)]
 
-    def draw(self) -> str:
+    def draw(self) -> Drawn:
         heads = self._drawn_heads()
         bias, masked = self._drawn_bias()
-        add_hover = self._draw_tiles(self.figure, bias, masked, self.density)
-        self._debounce(lambda: add_hover(self.figure))
+        picture = self._picture(bias, masked, self.density, hover=False)
+        self._debounce(self._add_hover)
         show(self.head is not None, self._back)
         self._form_menu.disabled = self.law != LINEAR
 
@@ -203,7 +211,18 @@ class BiasExplorer(HasHead, App):
             finding = _range_of_bias(end_bias, end_masked)
         else:
             finding = _weight_at_the_end(end_bias, end_masked, heads)
-        return f"{self._subject()} {self.length} x {self.length}, {self._rule()}. {finding}"
+        caption = f"{self._subject()} {self.length} x {self.length}, {self._rule()}. {finding}"
+        return Drawn(picture, caption)
+
+    def _add_hover(self) -> None:
+        """Show the same picture with hover texts."""
+        with self._lock:
+            self.plot.show(self._picture(*self._drawn_bias(), self.density, hover=True))
+
+    @property
+    def figure(self) -> go.Figure:
+        """As in the app, with hover texts, and sharp even if this screen is not."""
+        return go.Figure(self._picture(*self._drawn_bias(), DENSITY, hover=True))
 
     def _drawn_heads(self) -> range:
         """The numbers of the heads that are drawn."""
@@ -217,21 +236,21 @@ class BiasExplorer(HasHead, App):
         bias = self._bias()[heads.start - 1 : heads.stop - 1]
         return bias, self._masked(bias)
 
-    def _draw_tiles(
+    def _picture(
         self,
-        figure: go.Figure,
         bias: NDArray[np.float32],
         masked: NDArray[np.bool_],
         density: float,
-    ) -> Callable[[go.Figure], None]:
-        """Draw the heads into a figure, and return what adds the hover texts to it."""
+        *,
+        hover: bool,
+    ) -> Picture:
+        """The heads that are drawn."""
         heads = self._drawn_heads()
         slopes = []
         if self.law == LINEAR:
             all_slopes = alibi_slopes(self.num_heads)
             slopes = [format_slope(all_slopes[head - 1]) for head in heads]
-        return picture.draw(
-            figure,
+        return bias_picture(
             bias,
             masked,
             show=self.show,
@@ -239,7 +258,17 @@ class BiasExplorer(HasHead, App):
             slopes=slopes,
             page_width=self.page_width,
             density=density,
+            profile=self._drawn_row(),
+            hover=hover,
         )
+
+    def _drawn_row(self) -> tuple[int, int] | None:
+        """The (tile, query) of the row that was under the pointer, unless it has gone since."""
+        if self._row is None:
+            return None
+        head, query = self._row
+        heads = self._drawn_heads()
+        return (heads.index(head), query) if head in heads and query < self.length else None
 
     def _bias(self) -> NDArray[np.float32]:
         """The bias of every head, float32 [heads, query, key], as a view of a few rows.
@@ -300,15 +329,6 @@ class BiasExplorer(HasHead, App):
         distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
         return f"the bias is {name}(d), where d = {distance}"
 
-    def snapshot(self) -> go.Figure:
-        self._debounce.flush()
-        figure = super().snapshot()
-        if self.density != DENSITY:
-            # A file is sharp even if this screen is not.
-            add_hover = self._draw_tiles(figure, *self._drawn_bias(), DENSITY)
-            add_hover(figure)
-        return figure
-
 
 def _all_laws() -> tuple[str | LawFunction, ...]:
     """The names of the library's laws, then all functions that an app was given."""
@@ -344,7 +364,7 @@ def _weight_at_the_end(bias: NDArray[np.float32], masked: NDArray[np.bool_], hea
     `bias` and `masked`, [heads, 2, key], are those of the first and the last query.
     """
     # In float64, because float32 has nothing below e^-104.
-    weights = picture.weights_from_bias(bias.astype(np.float64), masked)
+    weights = weights_from_bias(bias.astype(np.float64), masked)
     first_key_from_the_end = weights[:, -1, 0]
     last_key_from_the_start = weights[:, 0, -1]
     looks_ahead = masked[:, -1, 0]

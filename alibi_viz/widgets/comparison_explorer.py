@@ -4,19 +4,22 @@ holds in all seeds."""
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 from ipywidgets import Widget
 from traitlets import Tuple, Unicode
 
 from alibi_viz import study
 from alibi_viz.data.text import find_built_in
-from alibi_viz.figures import curve_labels
-from alibi_viz.figures import curve_plot as picture
+from alibi_viz.figures.curve_plot import (
+    COMMON_METHODS,
+    MAX_METHODS,
+    assign_slots,
+    curve_picture,
+)
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
 from alibi_viz.measure.table import AS_TRAINED, check_table
 from alibi_viz.train.compare import check_comparable
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import column, fold, row
 
 # The baseline that needs no training, so it is a method of its own beside ALiBi
@@ -56,7 +59,6 @@ class ComparisonExplorer(App):
     ['alibi', 'rotary']
     """
 
-    redraw_to_fit = True  # a narrow page has no room for names beside the curves
     why = Why(
         "A single seed may be an exception. So a curve is drawn for every seed, and the interval "
         "of the mean says how far chance alone could have moved it.",
@@ -76,7 +78,7 @@ class ComparisonExplorer(App):
 
         # What the controls offer, in their order
         in_table = list(self._table["label"].unique())
-        common = [name for name in picture.COMMON_METHODS if name in in_table]
+        common = [name for name in COMMON_METHODS if name in in_table]
         self.labels = list(dict.fromkeys([*common, *in_table]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
 
@@ -86,7 +88,7 @@ class ComparisonExplorer(App):
             methods = [name for name in self.labels if name in FIRST]
         first_view = {
             "question": next(iter(self.questions)),
-            "methods": tuple(methods[: picture.MAX_METHODS]),
+            "methods": tuple(methods[:MAX_METHODS]),
             "variant": min(self._table["variant"], key=self.variants.index),
         }
         super().__init__(**(first_view | state))
@@ -104,11 +106,6 @@ class ComparisonExplorer(App):
         )
         return table[is_shown]
 
-    def blank(self) -> go.Figure:
-        figure = picture.blank(376)
-        curve_labels.add_labels(figure)
-        return figure
-
     def controls(self) -> list[Widget]:
         question = self.menu("question", "question", "s-question", "What was measured")
         self._variant = self.menu(
@@ -121,13 +118,13 @@ class ComparisonExplorer(App):
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
-    def draw(self) -> tuple[str, str]:
+    def draw(self) -> Drawn:
         question = self.questions[self.question]
         self._variant.disabled = len(question.variants) == 1
 
-        if len(self.methods) > picture.MAX_METHODS:
+        if len(self.methods) > MAX_METHODS:
             names = "; ".join(self.methods)
-            raise ValueError(f"methods must be at most {picture.MAX_METHODS} names, got {names}")
+            raise ValueError(f"methods must be at most {MAX_METHODS} names, got {names}")
         results = self.results
         labels = set(results["label"])
         shown = [name for name in self.methods if name in labels]
@@ -136,16 +133,20 @@ class ComparisonExplorer(App):
         # They are on one text, of which they have the fingerprint.
         text = find_built_in(answers["text"].iloc[0]) if question.is_loss else None
         axes = question.axes(length, sorted(results["x"].unique()), text)
-        slots = picture.assign_slots(shown, picture.COMMON_METHODS)
-        picture.draw(self.figure, slots, axes, results)
-        curve_labels.draw_labels(self.figure, slots, axes, results, page_width=self.page_width)
-
+        picture = curve_picture(
+            assign_slots(shown, COMMON_METHODS),
+            axes,
+            results,
+            names=True,
+            height=376,
+            page_width=self.page_width,
+        )
         sentences = [
             *self._notes(question, shown),
             *findings(question, results),
             *compared_with_counting(question, results, axes.yardsticks),
         ]
-        return " ".join(sentences[:2]), " ".join(sentences[2:])
+        return Drawn(picture, " ".join(sentences[:2]), " ".join(sentences[2:]))
 
     def _notes(self, question: Question, shown: list[str]) -> list[str]:
         """What is not shown although it was chosen."""

@@ -1,29 +1,32 @@
 """The app of lesson 3 on what position methods make of the distance: `PositionZoo`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
 from numpy.typing import NDArray
 from traitlets import Enum, Int
 
-from alibi_viz.figures import position_plot as picture
-from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.position_plot import (
+    ONCE_ROUND,
+    TOKENS,
+    TRAINED,
+    clocks_picture,
+    is_new,
+    logit_picture,
+    waves_picture,
+)
 from alibi_viz.formatting import format_number
-from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.biases import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import show
 
-TRAINED = 64  # tokens in training
-DRAWN_TOKENS = 256  # tokens in the picture
 USUAL_BASE = 10_000  # of rotary and of sinusoidal positions
 SMALL_BASE = 8  # with which all four hands go round within 64 tokens
 WAVE_SPEEDS = rotary_frequencies(64).numpy()  # of the waves, in radians per token
-ONCE_ROUND = 2 * np.pi
 
 MESSAGES = {
     "none": "To this model all distances look the same, so none can be new.",
@@ -57,19 +60,11 @@ class PositionZoo(App):
         "Clocks",
     )
     method = Enum(("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"), "alibi")
-    distance = Int(200, min=0, max=DRAWN_TOKENS - 1)
+    distance = Int(200, min=0, max=TOKENS - 1)
     base = Enum((USUAL_BASE, SMALL_BASE), USUAL_BASE)
 
-    def __init__(self, **state: Any) -> None:
-        super().__init__(**state)
-        named_trace(self.figure, "curve").on_click(self._go_to_point)
-        for name in ("waves", "new waves"):
-            named_trace(self.figure, name).on_click(self._go_to_cell)
-
     def controls(self) -> list[Widget]:
-        self.below_figure = (
-            self.handle("distance", ["distance", "position"], "Drag the distance"),
-        )
+        self.handle("distance", ["distance", "position"], "Drag the distance")
         self._base_menu = self.menu(
             "base",
             "base",
@@ -78,7 +73,7 @@ class PositionZoo(App):
             {USUAL_BASE: f"{USUAL_BASE:,}"},
         )
         return [
-            self.tabs("method", "position method", _method_tip),
+            self.tabs("method", "position method", "What {} makes of the distance".format),
             self._base_menu,
             self.slider(
                 "distance",
@@ -90,12 +85,7 @@ class PositionZoo(App):
             self.reset_button(),
         ]
 
-    def blank(self) -> go.Figure:
-        positions = torch.arange(DRAWN_TOKENS)
-        sines = Sinusoidal(64).table(positions).T[::2].numpy()
-        return picture.blank(sines, _is_new(WAVE_SPEEDS[:, None], positions.numpy()), TRAINED)
-
-    def draw(self) -> str:
+    def draw(self) -> Drawn:
         show(self.method == "rotary", self._base_menu)
         if self.method == "sinusoidal":
             return self._draw_waves()
@@ -103,44 +93,27 @@ class PositionZoo(App):
             return self._draw_clocks()
 
         logits = logits_by_distance(self.method)
-        with self.figure.batch_update():
-            picture.hide_waves(self.figure)
-            picture.hide_clocks(self.figure)
-            picture.draw_curve(self.figure, self.distance, logits, low=False)
         logit = format_number(logits[self.distance] + 0.0)  # 0.0 and not -0.0
-        return f"{self._place()}, with the logit {logit}. {MESSAGES[self.method]}"
-
-    def _draw_waves(self) -> str:
-        is_new = _is_new(WAVE_SPEEDS, self.distance)
-        with self.figure.batch_update():
-            picture.draw_curve(self.figure, self.distance, None, low=False)
-            picture.hide_clocks(self.figure)
-            picture.draw_waves(self.figure, self.distance, is_new, ONCE_ROUND / WAVE_SPEEDS)
-        return (
-            f"At position {self.distance}, {is_new.sum()} of 32 waves have a phase that never "
-            "occurred in training (red)."
+        return Drawn(
+            logit_picture(logits, self.distance, page_width=self.page_width),
+            f"{self._place()}, with the logit {logit}. {MESSAGES[self.method]}",
         )
 
-    def _draw_clocks(self) -> str:
-        speeds = clock_speeds(self.base)
-        is_new = _is_new(speeds, self.distance)
-        with self.figure.batch_update():
-            picture.hide_waves(self.figure)
-            picture.draw_curve(
-                self.figure, self.distance, logits_by_distance("rotary", self.base), low=True
-            )
-            picture.draw_clocks(
-                self.figure,
-                turns=speeds * self.distance,
-                seen_turns=np.minimum(speeds * (TRAINED - 1), ONCE_ROUND),
-                is_new=is_new,
-                periods=ONCE_ROUND / speeds,
-            )
+    def _draw_waves(self) -> Drawn:
+        new = is_new(WAVE_SPEEDS, self.distance)
+        return Drawn(
+            waves_picture(WAVE_SPEEDS, self.distance, page_width=self.page_width),
+            f"At position {self.distance}, {new.sum()} of 32 waves have a phase that never "
+            "occurred in training (red).",
+        )
 
+    def _draw_clocks(self) -> Drawn:
+        speeds = rotary_frequencies(8, self.base).numpy()  # of four hands, in radians per token
+        new = is_new(speeds, self.distance)
         hands = "all four hands of a head show angles that occurred in training."
-        if is_new.any():
+        if new.any():
             hands = (
-                f"{is_new.sum()} of the four hands of a head show an angle that never occurred in "
+                f"{new.sum()} of the four hands of a head show an angle that never occurred in "
                 "training (red)."
             )
         caption = f"{self._place()}: {hands}"
@@ -150,7 +123,8 @@ class PositionZoo(App):
                 f" With base {self.base}, even the slowest hand goes round in {slowest} tokens, so "
                 "no angle is ever new."
             )
-        return caption
+        picture = clocks_picture(speeds, self.distance, page_width=self.page_width)
+        return Drawn(picture, caption)
 
     def _place(self) -> str:
         """Whether training had the distance."""
@@ -158,46 +132,22 @@ class PositionZoo(App):
         known = "was seen in" if self.distance < TRAINED else "is longer than in"
         return f"{self.distance} {unit} back {known} training"
 
-    def _go_to_point(self, _: Any, points: Any, __: Any) -> None:
-        for point in points.point_inds:
-            self.distance = int(point)
-
-    def _go_to_cell(self, _: Any, points: Any, __: Any) -> None:
-        for _row, position in points.point_inds:
-            self.distance = int(position)
+    def clicked(self, trace: str, point: Mapping[str, Any]) -> None:
+        self.distance = round(point["x"])
 
 
-def clock_speeds(base: float) -> NDArray[np.float64]:
-    """How fast the four hands of a head turn, in radians per token."""
-    speeds: NDArray[np.float64] = rotary_frequencies(8, base).numpy()
-    return speeds
-
-
-def logits_by_distance(method: str, base: float = USUAL_BASE) -> NDArray[np.floating]:
+def logits_by_distance(method: str) -> NDArray[np.floating]:
     """The logit at each distance from 0 to 255, at equal content; 0 at distance 0.
 
-    Methods that learn their curve get one that is typical of them. `base` is that of "rotary".
+    Methods that learn their curve get one that is typical of them.
     """
-    distance = np.arange(DRAWN_TOKENS)
+    distance = np.arange(TOKENS)
     if method == "none":
         return 0.0 * distance
     if method == "alibi":
         return -distance / 16
     if method == "kerple-log":
         return -np.log1p(distance)
-    if method == "t5":
-        # Each step has the height that ALiBi's line has where the step begins.
-        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(DRAWN_TOKENS)).numpy()
-        return -np.searchsorted(buckets, buckets) / 16
-
-    # "rotary", with all channels equal: |q||k|/sqrt(d) = 8.
-    return 8 * np.cos(distance[:, None] * clock_speeds(base)).mean(-1) - 8
-
-
-def _method_tip(method: str) -> str:
-    return f"What {method} makes of the distance"
-
-
-def _is_new(speeds: NDArray[np.float64], distance: Any) -> NDArray[np.bool_]:
-    """Which hands point, at this distance, where no distance of training has turned them."""
-    return (speeds * distance) % ONCE_ROUND > speeds * (TRAINED - 1) + 1e-9
+    # "t5": each step has the height that ALiBi's line has where the step begins.
+    buckets = T5Buckets(1, TRAINED).bucket(torch.arange(TOKENS)).numpy()
+    return -np.searchsorted(buckets, buckets) / 16

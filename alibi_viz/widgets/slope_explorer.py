@@ -4,10 +4,10 @@ from ipywidgets import Widget
 from torch import Tensor
 from traitlets import Enum, Int
 
-from alibi_viz.figures import slope_plot as picture
+from alibi_viz.figures.slope_plot import slope_picture
 from alibi_viz.formatting import format_number, format_slope
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 
 
 class SlopeExplorer(App):
@@ -35,7 +35,6 @@ class SlopeExplorer(App):
     num_heads = Int(8, min=1, max=64)
     scheme = Enum(SCHEMES, "official")
     compare = Enum(SCHEMES, "geometric", allow_none=True)
-    blank = staticmethod(picture.blank)
 
     def controls(self) -> list[Widget]:
         return [
@@ -51,15 +50,13 @@ class SlopeExplorer(App):
             self.reset_button(),
         ]
 
-    def draw(self) -> str:
+    def draw(self) -> Drawn:
         slopes = alibi_slopes(self.num_heads, self.scheme)
-        if self.compare is None:
-            picture.draw(self.figure, slopes, self.scheme)
-            return self._describe(slopes, other=None)
-
-        other = alibi_slopes(self.num_heads, self.compare)
-        picture.draw(self.figure, slopes, self.scheme, other, self.compare)
-        return self._describe(slopes, other)
+        other = alibi_slopes(self.num_heads, self.compare) if self.compare else None
+        picture = slope_picture(
+            slopes, self.scheme, other, self.compare, page_width=self.page_width
+        )
+        return Drawn(picture, self._describe(slopes, other))
 
     def _describe(self, slopes: Tensor, other: Tensor | None) -> str:
         """The steepest and the flattest slope, and how those of the other scheme differ."""

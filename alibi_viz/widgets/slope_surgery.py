@@ -14,8 +14,7 @@ from traitlets import Float, Int, Unicode
 
 from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers, positive_integers
-from alibi_viz.figures import surgery_plot as picture
-from alibi_viz.figures.surgery_plot import AFTER, BEFORE
+from alibi_viz.figures.surgery_plot import AFTER, BEFORE, surgery_picture
 from alibi_viz.formatting import format_number, format_percent, in_prose
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
 from alibi_viz.measure.continuations import Continuation
@@ -24,7 +23,7 @@ from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.surgery.sinks import has_sinks
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
 from alibi_viz.widgets.core.traits import BadValue, raising_bad_value
 
@@ -248,7 +247,6 @@ class SlopeSurgery(App):
     dropped = Unicode("none").tag(choices="droppable")
     window = Int(None, min=1, max=4096, allow_none=True)
     sinks = Int(0, min=0, max=64)
-    blank = staticmethod(picture.blank)
 
     def __init__(
         self,
@@ -262,6 +260,8 @@ class SlopeSurgery(App):
     ) -> None:
         self._subjects: dict[str, Subject] = {}  # that have been used
         self._trained: dict[str, Evaluation] = {}  # of the subjects, without a change
+        # What was measured last: the subject and its changes, the model, and its evaluation
+        self._changed: tuple[Any, Any, Evaluation] | None = None
         self._text = text
         self.subjects = MODELS if model is None else (*MODELS, YOURS)
         with raising_bad_value():
@@ -278,8 +278,6 @@ class SlopeSurgery(App):
         if model is not None:
             state = {"subject": YOURS} | state
         super().__init__(**state)
-        place = self.children.index(self._details)  # which follow the caption
-        self.children = [*self.children[:place], self._texts, *self.children[place:]]
 
     @property
     def droppable(self) -> list[str]:
@@ -299,6 +297,7 @@ class SlopeSurgery(App):
     def refresh(self) -> None:
         """Measure the models again, which may have been trained further, and draw the result."""
         self._trained.clear()
+        self._changed = None
         super().refresh()
 
     def controls(self) -> list[Widget]:
@@ -347,30 +346,31 @@ class SlopeSurgery(App):
         first = row(subject, slopes_times, dropped, window, more, self.reset_button())
         return [column(first, further)]
 
-    def arrange(self) -> None:
-        picture.arrange(self.figure, self.page_width)
+    def body(self) -> list[Widget]:
+        parts = super().body()
+        parts.insert(parts.index(self.details_line), self._texts)
+        return parts
 
-    def draw(self) -> tuple[str, str]:
+    def draw(self) -> Drawn:
         subject = self._subject()
         changes = self._changes()
+        words = "as it was trained"
         if self.subject not in self._trained:
-            words = "as it was trained"
-            with self.busy(f"Measuring {subject.name} {words} \N{HORIZONTAL ELLIPSIS}"):
-                self._trained[self.subject] = subject.evaluate(subject.model)
+            self._trained[self.subject] = self._measure(subject, subject.model, words)
         before = self._trained[self.subject]
-
+        model = subject.model
+        after = before
+        evaluations = [before]
         if changes:
-            values = {name: change.value for name, change in changes.items()}
-            model = lab.modify(subject.model, **values, trained_length=subject.length)
             words = "with " + ", ".join(change.words for change in changes.values())
-            with self.busy(f"Measuring {subject.name} {words} \N{HORIZONTAL ELLIPSIS}"):
-                after = subject.evaluate(model)
-            lines = [before, after]
-        else:
-            model = subject.model
-            after = before
-            lines = [before]
-            words = "as it was trained"
+            # A page of another width is drawn anew, and nothing is measured again.
+            if self._changed is None or self._changed[0] != (self.subject, changes):
+                values = {name: change.value for name, change in changes.items()}
+                model = lab.modify(subject.model, **values, trained_length=subject.length)
+                after = self._measure(subject, model, words)
+                self._changed = ((self.subject, changes), model, after)
+            _, model, after = self._changed
+            evaluations.append(after)
         self._before = before
         self._after = after
         self.models = {BEFORE: subject.model, AFTER: model}
@@ -379,17 +379,22 @@ class SlopeSurgery(App):
             control.disabled = not subject.has_slopes
         for control in self._sinks_controls:
             control.disabled = not subject.has_sinks
-        curves = [(evaluation.losses, evaluation.distance) for evaluation in lines]
-        picture.draw(
-            self.figure,
-            subject.length,
-            subject.unit,
-            *curves,
-            yardsticks=subject.yardsticks,
-        )
         self._texts.value = texts_html(before.written, after.written, is_changed=bool(changes))
         show(before.written, self._texts)
-        return _describe(subject, words, before, after)
+        picture = surgery_picture(
+            subject.length,
+            [evaluation.losses for evaluation in evaluations],
+            [evaluation.distance for evaluation in evaluations],
+            unit=subject.unit,
+            yardsticks=subject.yardsticks,
+            page_width=self.page_width,
+        )
+        return Drawn(picture, *_describe(subject, words, before, after))
+
+    def _measure(self, subject: Subject, model: Any, words: str) -> Evaluation:
+        """Evaluate a model of a subject, which is busy meanwhile."""
+        with self.busy(f"Measuring {subject.name} {words} \N{HORIZONTAL ELLIPSIS}"):
+            return subject.evaluate(model)
 
     def _windows(self) -> tuple[int | None, ...]:
         """What the menu offers: powers of two, and a window that was set in code."""

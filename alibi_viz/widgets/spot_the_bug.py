@@ -7,19 +7,19 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from ipywidgets import HTML, Button, Label, Layout, Textarea, Widget
 from torch import Tensor
 from traitlets import Enum, Unicode, observe
 
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
-from alibi_viz.figures import heatmap_grid, matrices
-from alibi_viz.figures.theme import WEIGHT_SCALE
+from alibi_viz.figures import matrices
+from alibi_viz.figures.heatmap_grid import hover_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE, Picture
 from alibi_viz.figures.tile_grid import Grid
 from alibi_viz.formatting import format_percent
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import button, column, row, show
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
@@ -31,6 +31,7 @@ _ANSWERS = 230
 _ANSWERS_SHARE = 0.32
 _SPACE = 16
 _SIDE = 260  # of a matrix, at most
+_LOW_SIDE = 180  # the same above the answers, so that one sees them all
 _TWO_ACROSS = 400  # on a narrower page, one matrix stands below the other
 _HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows
 everything down. Restart the kernel to end it.</p>"""
@@ -97,7 +98,6 @@ class SpotTheBug(App):
         "07_spot_the_bug",
         "What a correct picture looks like",
     )
-    redraw_to_fit = True  # the size of the pictures depends on the width
     bug = Enum(tuple(BUGS), "case 1")
     guess = Unicode(None, allow_none=True).tag(choices="answers")
     code = Unicode("")
@@ -105,11 +105,6 @@ class SpotTheBug(App):
     def __init__(self, **state: Any) -> None:
         self._attempts = {name: Attempt() for name in BUGS}
         super().__init__(**state)
-        # The picture stands between the menu and the code, beside the answers.
-        style, controls, message, figure, *words, why, picture, page = self.children
-        self._beside.children = [figure, self._guess]
-        self._parts.children = [self._cases, message, self._beside, *words, self._revealed]
-        self.children = [style, controls, why, picture, page]
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -165,17 +160,24 @@ class SpotTheBug(App):
         self.set_together({"guess": None, "code": ""})
         self.refresh()
 
-    def blank(self) -> go.Figure:
-        return matrices.blank("%{customdata}")
-
     def controls(self) -> list[Widget]:
-        self._cases = self._case_controls()
-        self._guess = self._answer_controls()
-        self._revealed = self._repair_controls()
-        self._beside = row(self._guess).add_class("s-beside")
-        self._beside.layout.align_items = "flex-start"
-        self._parts = column(self._cases, self._beside, self._revealed)
-        return [self._parts]
+        self._revealed = self._repair_controls().add_class("s-repair")
+        self.plot.least_width = None  # as wide as the answers beside it leave room
+        beside = row(self.plot, self._answer_controls()).add_class("s-beside")
+        beside.layout.align_items = "flex-start"
+        parts = column(
+            self._case_controls(),
+            self.message_line,
+            beside,
+            self.caption_line,
+            self.details_line,
+            self._revealed,
+        )
+        return [parts]
+
+    def body(self) -> list[Widget]:
+        # The picture and the words are among the controls.
+        return [self.controls_row, self.reason]
 
     def _case_controls(self) -> Widget:
         """The menu of cases, and how many are solved."""
@@ -193,8 +195,9 @@ class SpotTheBug(App):
     def _answer_controls(self) -> Widget:
         """The question, a button per answer with what that fault does, and the verdict."""
         self._answers: list[tuple[Button, HTML]] = []
-        self._verdict = HTML().add_class("s-verdict")
-        rows: list[Widget] = [HTML("<b>What is wrong with this one?</b>")]
+        question = HTML("<b>What is wrong with this one?</b>", layout=Layout(width="100%"))
+        self._verdict = HTML(layout=Layout(width="100%")).add_class("s-verdict")
+        pairs = []
         for number in range(4):
             answer = button(
                 "",
@@ -206,10 +209,14 @@ class SpotTheBug(App):
             )
             problem = HTML().add_class("s-problem")
             self._answers.append((answer, problem))
-            rows += [answer, problem]
-        guess = column(*rows, self._verdict)
-        guess.layout.grid_gap = "0px"
-        guess.layout.width = "auto"
+            # Two beside each other where they are below the picture
+            pair = column(answer, problem)
+            pair.layout.flex = f"1 1 {_ANSWERS - 10}px"
+            pair.layout.grid_gap = "0px"
+            pairs.append(pair)
+        guess = row(question, *pairs, self._verdict)
+        guess.layout.align_items = "flex-start"
+        guess.layout.grid_gap = "0px 20px"
         guess.layout.flex = f"1 1 {_ANSWERS}px"
         return guess
 
@@ -240,7 +247,7 @@ class SpotTheBug(App):
         repair = column(Label("your repair"), hint, self._box)
         return column(repair, check, self._report)
 
-    def draw(self) -> tuple[str, str]:
+    def draw(self) -> Drawn:
         bug = BUGS[self.bug]
         attempt = self._attempts[self.bug]
         attempt.guess = self.guess
@@ -260,7 +267,7 @@ class SpotTheBug(App):
             weights = checked.weights
             subject = "your repair"
             title = subject
-        self._draw_pair(bug.view, np.stack([correct, weights]), ("correct", title))
+        picture = self._pair(bug.view, np.stack([correct, weights]), ("correct", title))
 
         self._mark_answers(bug)
         self._box.value = code
@@ -284,8 +291,8 @@ class SpotTheBug(App):
                 f"{MATCH:g}."
             )
         if self.guess is None:
-            return call, f"{comparison} {content}"
-        return f"{call} {comparison}", content
+            return Drawn(picture, call, f"{comparison} {content}")
+        return Drawn(picture, f"{call} {comparison}", content)
 
     def _mark_answers(self, bug: Bug) -> None:
         """Label the four buttons. After a guess, mark the right one, and the guess if wrong."""
@@ -304,7 +311,7 @@ class SpotTheBug(App):
                 choice.icon = ""
                 choice.button_style = ""
 
-    def _draw_pair(self, view: CaseView, weights: Any, names: tuple[str, str]) -> None:
+    def _pair(self, view: CaseView, weights: Any, names: tuple[str, str]) -> Picture:
         """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
         masked = ~(weights > 0)
         row_noun = "query" if view.head else "head"
@@ -316,24 +323,27 @@ class SpotTheBug(App):
         hover_texts = np.char.add(places, values).astype(object)
 
         grid = _grid(self.page_width)
-        matrices.draw(
-            self.figure,
+        plot_width, plot_height = matrices.plot_size(grid)
+        picture = matrices.matrices_picture(
             grid,
             weights,
             masked,
             scale=WEIGHT_SCALE,
             titles=names,
+            axis_titles=("query position i" if view.head else "head", "key position j"),
             axis_labels=(view.rows, view.keys),
             legend="weight / largest of its row",
+            plot=(plot_width, plot_height),
+            page_width=plot_width + matrices.MARGIN["l"] + matrices.MARGIN["r"],
         )
-        with self.figure.batch_update():
-            heatmap_grid.fill_hover(self.figure, grid, hover_texts.shape[1:], hover_texts, (1, 2))
-            self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
+        cells = hover_texts.shape[1:]
+        picture["data"].append(hover_trace(grid, cells, hover_texts, (1, 2), "%{customdata}"))
+        return picture
 
     @observe("bug")
     def _change_case(self, change: Any) -> None:
         """Restore the guess and the code of a case."""
-        if not hasattr(self, "figure"):
+        if not hasattr(self, "plot"):
             return  # the constructor sets all traits
         attempt = self._attempts[change.new]
         with self.hold_trait_notifications():
@@ -359,7 +369,7 @@ def _grid(page_width: int) -> Grid:
     if page_width < _TWO_ACROSS:
         return matrices.page_grid(2, page_width)
     if page_width < _WIDE:
-        return matrices.page_grid(2, page_width, height=_SIDE)
+        return matrices.page_grid(2, page_width, height=_LOW_SIDE)
     answers = max(_ANSWERS, int(_ANSWERS_SHARE * page_width))
     return matrices.page_grid(2, page_width - answers - _SPACE, height=_SIDE)
 

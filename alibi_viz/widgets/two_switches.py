@@ -3,7 +3,7 @@
 import html
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,16 +11,22 @@ from ipywidgets import HTML, ToggleButton, Widget
 from traitlets import Bool, Tuple, dlink
 
 from alibi_viz import lab, study
-from alibi_viz.figures import switches_plot as picture
-from alibi_viz.figures.switches_plot import ANGLES_STOP, BOTH, FAR_BRAKE, STATES, Outcome
-from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.switches_plot import (
+    ANGLES_STOP,
+    BOTH,
+    FAR_BRAKE,
+    STATES,
+    Outcome,
+    switch_outcomes,
+    switches_picture,
+)
 from alibi_viz.formatting import format_percent, format_slope
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.study.records import published_records, table_by_setting
 from alibi_viz.surgery.modify import FAR_BRAKE as BRAKE_SLOPE
 from alibi_viz.surgery.modify import evaluation_variants
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import FIT
 
@@ -78,16 +84,12 @@ class TwoSwitches(App):
     far_brake = Bool(False)
     visited = Tuple((AS_TRAINED,)).tag(choices="states")
     states = STATES
-    blank = staticmethod(picture.blank)
 
     def __init__(self, **state: Any) -> None:
         self.outcomes = _outcomes()
         self.writer = Writer()
         super().__init__(**state)
         self.works = [self.writer]
-        place = self.children.index(self._details)  # which follow the caption
-        self.children = [*self.children[:place], self.writer.panel, *self.children[place:]]
-        named_trace(self.figure, "cells").on_click(self._on_click)
 
     @property
     def now(self) -> str:
@@ -114,21 +116,30 @@ class TwoSwitches(App):
             self.reset_button(),
         ]
 
-    def arrange(self) -> None:
-        picture.arrange(self.figure, self.page_width)
+    def body(self) -> list[Widget]:
+        parts = super().body()
+        parts.insert(parts.index(self.details_line), self.writer.panel)
+        return parts
 
-    def draw(self) -> tuple[str, str]:
-        picture.draw(
-            self.figure,
+    def draw(self) -> Drawn:
+        self.writer.show(self.now)
+        picture = switches_picture(
             self.outcomes,
             now=self.now,
             shown=self.visited,
             length=_length(),
             yardsticks=lab.load_text().yardsticks,
+            page_width=self.page_width,
         )
-        self.writer.show(self.now)
         caption = _describe(self.now, self.outcomes[self.now], self.outcomes[AS_TRAINED])
-        return caption, _describe_switches(_length())
+        return Drawn(picture, caption, _describe_switches(_length()))
+
+    def clicked(self, trace: str, point: Mapping[str, Any]) -> None:
+        """Switch to the state of the cell that was clicked."""
+        if trace == "cells":
+            is_right = point["x"] > 1
+            is_below = point["y"] > 1
+            self.set_together({"angles_stop": is_below, "far_brake": is_right})
 
     def _switch(self, name: str, label: str, css: str, tip: str) -> ToggleButton:
         """A button for a `Bool` that looks like a switch."""
@@ -145,14 +156,6 @@ class TwoSwitches(App):
         """Add the present state to those that are shown."""
         if self.now not in self.visited:
             self.visited = (*self.visited, self.now)
-
-    def _on_click(self, _: Any, points: Any, __: Any) -> None:
-        """Switch to the state of the cell that was clicked."""
-        if not points.xs:
-            return
-        is_right = points.xs[0] > 1
-        is_below = points.ys[0] > 1
-        self.set_together({"angles_stop": is_below, "far_brake": is_right})
 
 
 class Written(NamedTuple):
@@ -244,7 +247,7 @@ def _page(words: str, text: str = "") -> str:
 def _outcomes() -> dict[str, Outcome]:
     """The published numbers of all states."""
     results = table_by_setting(published_records([SETTING]), "published")
-    return picture.switch_outcomes(results[results["label"] == METHOD])
+    return switch_outcomes(results[results["label"] == METHOD])
 
 
 @cache

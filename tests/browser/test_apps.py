@@ -397,7 +397,7 @@ def test_clocks_keep_their_size_from_method_to_method(page: NotebookPage, take: 
         for method in methods:
             app.get_by_role("button", name=method, exact=True).click()
             page.wait_until_quiet()
-        clocks = app.locator(".x2y3 .scatterlayer").first
+        clocks = app.locator(".x2y2 .scatterlayer").first
         return float(clocks.evaluate("clocks => clocks.getBoundingClientRect().width"))
 
     first = width_after("rotary")

@@ -9,15 +9,15 @@ SCORE = """import pathlib, tempfile
 from alibi_viz import lessons
 from alibi_viz.lessons import guesses
 guesses.FILE = pathlib.Path(tempfile.mkdtemp(), "guesses.json")"""
-# The kernel has answered: the last circle is drawn on its point again.
+# The kernel has answered: the last handle is over its circle again.
 SETTLED = """() => {
     const lastBox = css =>
         [...document.querySelectorAll(`.alibi-guess ${css}`)].at(-1)?.getBoundingClientRect();
-    const circle = lastBox('.shapelayer path');
-    const point = lastBox('.scatterlayer .point');
-    if (!circle?.width || !point) return false;
+    const handle = lastBox('.alibi-handle');
+    const circle = lastBox('.scatterlayer .point');
+    if (!handle?.width || !circle) return false;
     const center = box => ({ x: box.x + box.width / 2, y: box.y + box.height / 2 });
-    const isNear = axis => Math.abs(center(circle)[axis] - center(point)[axis]) < 1;
+    const isNear = axis => Math.abs(center(handle)[axis] - center(circle)[axis]) < 1;
     return isNear('x') && isNear('y');
 }"""
 CURVE = 'lessons.guess_curve("loss", "How high?", [64, 128, 256], [1.0, 4.0, 5.0], low=0, high=10)'
@@ -28,12 +28,12 @@ def test_the_end_of_a_curve_is_dragged_within_the_axes_and_counts(notebook: Note
     guess = notebook.page.locator(".alibi-guess")
     mouse = notebook.page.mouse
     readouts = guess.locator(".widget-readout")
-    expect(guess.locator(".shapelayer path")).to_have_count(2)
+    expect(guess.locator(".alibi-handle")).to_have_count(2)
 
     def drag(pixels: float) -> None:
         """Drag the circle at the end of the curve down, and a little to the left."""
         notebook.page.wait_for_function(SETTLED)
-        box = guess.locator(".shapelayer path").last.bounding_box()
+        box = guess.locator(".alibi-handle").last.bounding_box()
         assert box is not None
         x = box["x"] + box["width"] / 2
         y = box["y"] + box["height"] / 2

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from alibi_viz import widgets
 from alibi_viz.figures import theme
 from alibi_viz.widgets import App
-from alibi_viz.widgets.core.saved_picture import SavedPicture
+from alibi_viz.widgets.core.plot import Plot
 from tests.browser.chromium import DEADLINE
 
 Pictures = dict[str, Image.Image]  # by the name of the app
@@ -167,7 +167,7 @@ def sheet(viewer: Image.Image) -> Image.Image:
 
 
 def test_a_saved_notebook_keeps_a_picture_like_the_screen(screen: Page, expected: Pictures) -> None:
-    script = f"{SavedPicture._esm}\nwindow.png = png;"
+    script = f"{Plot._esm}\nwindow.png = png;"
     screen.add_script_tag(type="module", content=script)
     screen.wait_for_function("typeof png === 'function'")
     pictures = {}

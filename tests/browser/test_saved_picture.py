@@ -286,9 +286,18 @@ def test_no_picture_is_made_during_a_race(clock: NotebookPage) -> None:
     assert clock.problems == []
 
 
-def test_a_figure_without_traces_has_no_picture(clock: NotebookPage) -> None:
-    empty = "empty = widgets.SlopeExplorer(); empty.figure.data = (); empty"
-    clock.show(empty, "widgets.SlopeExplorer()")
+EMPTY = """from alibi_viz.figures import theme
+from alibi_viz.widgets.core.app import Drawn
+
+class Empty(widgets.SlopeExplorer):
+    def draw(self):
+        return Drawn(theme.picture([], height=100), "Nothing")
+
+Empty()"""
+
+
+def test_a_picture_without_traces_is_not_saved(clock: NotebookPage) -> None:
+    clock.show(EMPTY, "widgets.SlopeExplorer()")
     clock.settle(0)
     clock.settle(1)
     clock.page.evaluate(COUNT)

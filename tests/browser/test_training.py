@@ -10,10 +10,10 @@ from tests.notebooks.pictures import capture
 
 
 def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
-    settings = 'methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, simple=True'
+    settings = 'methods=["alibi"], length=8, steps=10, guesses={"alibi": None}'
     notebook.show(f"widgets.LengthLab({settings})")
     app = notebook.app()
-    expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
+    expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(7)
     app.locator(".s-train").click()
     expect(app.locator(".alibi-request")).to_contain_text("Make your guess first, for ALiBi.")
     app.get_by_role("button", name="alibi fails").click()
@@ -27,7 +27,7 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
 
 
 def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) -> None:
-    settings = 'methods=["alibi"], length=8, steps=10, simple=True'
+    settings = 'methods=["alibi"], length=8, steps=10'
     notebook.write(f"app = widgets.LengthLab({settings}); app", "await app.train()")
     notebook.start_all()
     notebook.wait_until_run()
@@ -35,7 +35,7 @@ def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) ->
     text = app.locator(".s-columns pre")
     at_end = text.inner_text()
     app.locator(".s-moment .noUi-handle").press("Home")
-    notebook.wait_for_caption("After step 1 of 10")
+    notebook.wait_for_caption("Before training")
     expect(text).not_to_have_text(at_end)
     expect(app.get_by_role("button", name="play go back")).to_be_visible()
     notebook.wait_until_quiet()
@@ -44,13 +44,14 @@ def test_after_a_race_a_slider_goes_back_to_each_test(notebook: NotebookPage) ->
     expect(text).to_have_text(at_end)
 
 
-def test_simple_race_fits_a_laptop(notebook: NotebookPage) -> None:
-    notebook.show(
-        'widgets.LengthLab(methods=["alibi", "sinusoidal"], guesses={"alibi": None}, simple=True)'
-    )
-    box = notebook.settle().bounding_box()
+def test_a_race_of_three_fits_a_laptop(notebook: NotebookPage) -> None:
+    notebook.show("widgets.LengthLab()")
+    app = notebook.settle()
+    box = app.bounding_box()
+    figure = app.locator(".alibi-figure").bounding_box()
     assert box is not None
-    assert box["height"] <= 530
+    assert figure is not None
+    assert figure["y"] + figure["height"] - box["y"] <= 500
 
 
 def test_picture_of_a_race_that_asks_for_guesses_shows_its_end(

@@ -21,6 +21,7 @@ GUIDES = (
     "install",
     "pretrained",
     "race",
+    "pictures",
     "release",
     "speed",
     "study",

@@ -6,7 +6,11 @@ import io
 import numpy as np
 from PIL import Image
 
-from alibi_viz.figures.theme import named_trace
+
+def named_trace(figure, name):
+    """The trace of a figure with this name."""
+    (trace,) = figure.select_traces({"name": name})
+    return trace
 
 
 def pixels(source):

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +12,9 @@ from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.figures import bias_plot as picture
 from alibi_viz.figures import theme
-from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, named_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale
 from alibi_viz.figures.tile_grid import Grid
-from tests.figures.reading import cell_colors, hovered
+from tests.figures.reading import cell_colors, hovered, named_trace
 from tests.rows import each_case
 
 # Margins in pixels
@@ -118,8 +119,9 @@ def test_a_row_that_all_queries_share_is_drawn_for_each():
 def test_the_color_bar_has_the_ticks_of_its_scale(show):
     bar = bias_figure(8, 64, show=show).layout.coloraxis.colorbar
     scale = WEIGHT_SCALE if show == "weight" else ColorScale.around_zero(-63 / 2, 0.0)
-    assert list(bar.tickvals) == list(scale.axis["colorbar_tickvals"])
-    assert list(bar.ticktext) == list(scale.axis["colorbar_ticktext"])
+    wanted = scale.color_axis()["colorbar"]
+    assert list(bar.tickvals) == wanted["tickvals"]
+    assert list(bar.ticktext) == wanted["ticktext"]
 
 
 # Hover texts
@@ -248,10 +250,10 @@ def test_heads_have_the_numbers_that_are_given(heads):
     assert titles(2, heads=heads) == ["head 7", "head 2"]
 
 
-# The profile of a single head
+# The profile of a row
 
 
-def test_the_profile_of_a_single_head_is_the_weights_of_its_last_row():
+def test_the_profile_is_the_weights_of_the_last_row_of_the_first_head():
     profile = named_trace(bias_figure(1, 6), "profile")
     bias = bias_of(1, 6)
     expected = relative_weights(bias, masked_of(bias))[0, -1]
@@ -264,21 +266,39 @@ def test_the_profile_is_the_bias_if_that_is_shown():
     np.testing.assert_allclose(profile.y.astype(float), bias_of(1, 6)[0, -1])
 
 
-def test_a_frame_marks_the_row_of_the_profile():
-    (frame,) = bias_figure(1, 6).layout.shapes
-    side = grid_of(1).side
-    assert frame.y0 == pytest.approx(side * 5 / 6)
-    assert frame.y1 == pytest.approx(side, abs=1)
+def test_the_profile_of_another_row_ends_at_its_query():
+    figure = bias_figure(2, 6, page_width=1200, profile=(1, 3))
+    weights = named_trace(figure, "profile").y
+    assert np.isnan(weights[4:]).all()
+    assert weights[3] == 1
+    *_, title = figure.layout.annotations
+    assert title.text.endswith("head 2, query 3")
+
+
+@each_case(("heads", "row"), {"last row": (1, (0, 5)), "of another head": (2, (1, 3))})
+def test_a_frame_marks_the_row_of_the_profile(heads, row):
+    (frame,) = bias_figure(heads, 6, page_width=1200, profile=row).layout.shapes
+    grid = grid_of(heads, 1200)
+    tile, query = row
+    left, top = grid.corners[tile]
+    assert frame.y0 == pytest.approx(top + grid.side * query / 6)
+    assert frame.y1 == pytest.approx(top + grid.side * (query + 1) / 6, abs=1.01)
+    assert frame.x0 == left - 1
+
+
+def test_a_single_key_is_a_point_of_the_profile():
+    figure = bias_figure(1, 1)
+    assert named_trace(figure, "profile").mode == "markers"
+    assert figure.layout.xaxis2.tickvals == (0,)
 
 
 @each_case(
     ("heads", "page_width"),
-    {"two heads": (2, 880), "narrow page": (1, 480)},
+    {"eight heads": (8, 880), "narrow page": (1, 480)},
 )
 def test_there_is_no_profile_without_room(heads, page_width):
     figure = bias_figure(heads, 6, page_width=page_width)
-    assert named_trace(figure, "profile").visible is False
-    assert figure.layout.xaxis2.visible is False
+    assert "profile" not in [trace.name for trace in figure.data]
 
 
 # Bad arguments
@@ -309,32 +329,13 @@ def test_bias_that_is_empty_or_not_square_is_refused(shape):
         picture.bias_figure(np.zeros(shape), False)
 
 
-# Redrawing
+# Hover texts
 
 
-def draw_again(figure, heads, length):
-    bias = bias_of(heads, length)
-    return picture.draw(figure, bias, masked_of(bias))
-
-
-def test_drawing_again_keeps_the_traces():
-    figure = bias_figure(8, 64, show="bias")
-    before = list(figure.data)
-    draw_again(figure, 2, 3)(figure)
-    assert [id(trace) for trace in figure.data] == [id(trace) for trace in before]
-
-
-def test_drawing_again_leaves_nothing_of_the_previous_bias():
-    figure = bias_figure(8, 64, show="bias")
-    draw_again(figure, 2, 3)(figure)
-    assert figure.to_json() == bias_figure(2, 3).to_json()
-
-
-def test_hover_texts_may_follow_later():
-    figure = bias_figure(8, 64)
-    add_hover = draw_again(figure, 2, 3)
-    tiles = named_trace(figure, "tiles")
-    assert tiles.visible is False
-    assert tiles.customdata is None
-    add_hover(figure)
-    assert len(hovered(figure, 3, 3, grid_of(2))) == 2 * 3 * 3
+def test_a_picture_without_hover_texts_is_otherwise_the_same():
+    bias = bias_of(8, 64)
+    whole = picture.bias_picture(bias, masked_of(bias))
+    quick = picture.bias_picture(bias, masked_of(bias), hover=False)
+    *traces, hover = go.Figure(whole).data
+    assert hover.name == "tiles"
+    assert go.Figure(quick) == go.Figure(traces, whole["layout"])

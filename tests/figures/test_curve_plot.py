@@ -1,24 +1,21 @@
-"""Curves are drawn completely: means, intervals, seeds and losses are read back from the figure."""
+"""Curves are drawn completely: means, intervals, seeds and losses are read from the picture."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.figures import curve_plot as picture
 from alibi_viz.figures.curve_plot import (
     MAX_METHODS,
-    MAX_POINTS,
-    CurveShapes,
     assign_slots,
     curve_figure,
-    draw,
-    traces_by_slot,
+    curve_picture,
 )
 from alibi_viz.figures.token_labels import literal
 from alibi_viz.measure.table import over_seeds
@@ -27,12 +24,6 @@ from tests.tables import table
 
 LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
 FIXED = ("alibi", "rotary", "none")
-REUSED = picture.blank(400)  # for all examples of a test: nothing of an earlier one may stay
-
-
-@pytest.fixture(autouse=True)
-def _reuse_a_figure_of_its_own_in_each_test(monkeypatch):
-    monkeypatch.setitem(globals(), "REUSED", picture.blank(400))
 
 
 def axes_of(rows):
@@ -40,18 +31,19 @@ def axes_of(rows):
 
 
 def drawn(rows):
-    draw(REUSED, assign_slots(list(rows["label"].unique()), FIXED), axes_of(rows), rows)
-    return REUSED
+    return curve_picture(assign_slots(list(rows["label"].unique()), FIXED), axes_of(rows), rows)
 
 
-def traces_of(figure, label):
-    """The traces of a label that is shown."""
-    (found,) = (
-        traces
-        for traces in traces_by_slot(figure)
-        if traces.mean.visible and traces.mean.legendgroup == label
-    )
-    return found
+def means_of(picture):
+    """{label: the trace of its mean}."""
+    traces = picture["data"]
+    return {trace["legendgroup"]: trace for trace in traces if "markers" in trace["mode"]}
+
+
+def lines_of(picture):
+    """{label: its trace without markers, of single seeds or of the training}."""
+    traces = picture["data"]
+    return {trace["legendgroup"]: trace for trace in traces if trace["mode"] == "lines"}
 
 
 # Any table
@@ -80,35 +72,31 @@ any_table = given(tables())
 @settings(max_examples=8)
 @any_table
 def test_exactly_the_labels_of_the_table_are_shown(rows):
-    shown = [
-        traces.mean.legendgroup for traces in traces_by_slot(drawn(rows)) if traces.mean.visible
-    ]
-    assert sorted(shown) == sorted(rows["label"].unique())
+    assert sorted(means_of(drawn(rows))) == sorted(rows["label"].unique())
 
 
 @settings(max_examples=8)
 @any_table
 def test_a_mean_has_every_length_at_which_it_is_defined(rows):
-    figure = drawn(rows)
+    means = means_of(drawn(rows))
     summary = over_seeds(rows, limits=axes_of(rows).limits)
-    for label in rows["label"].unique():
-        mean = traces_of(figure, label).mean
+    for label, mean in means.items():
         defined = summary.loc[label].dropna(subset="mean")
         if defined.empty:
             # plotly leaves a trace without points out of the legend.
-            assert len(mean.x) == 1
-            assert np.isnan(mean.y).all()
+            assert len(mean["x"]) == 1
+            assert np.isnan(mean["y"]).all()
         else:
-            np.testing.assert_allclose(mean.x, defined.index)
-            np.testing.assert_allclose(mean.y, defined["mean"])
+            np.testing.assert_allclose(mean["x"], defined.index)
+            np.testing.assert_allclose(mean["y"], defined["mean"])
 
 
 @settings(max_examples=8)
 @any_table
 def test_the_legend_says_where_a_mean_ends(rows):
-    figure = drawn(rows)
+    means = means_of(drawn(rows))
     summary = over_seeds(rows, limits=axes_of(rows).limits)
-    for label in rows["label"].unique():
+    for label, mean in means.items():
         of_label = summary.loc[label]
         defined = of_label.dropna(subset="mean")
         ends = ""
@@ -116,47 +104,46 @@ def test_the_legend_says_where_a_mean_ends(rows):
             ends = " (not defined)"
         elif len(defined) < len(of_label):
             ends = f" (to {defined.index.max():,} only)"
-        assert traces_of(figure, label).mean.name == literal(label) + ends
+        assert mean["name"] == literal(label) + ends
 
 
 @settings(max_examples=8)
 @any_table
 def test_a_mean_has_its_interval_from_three_seeds_on(rows):
-    figure = drawn(rows)
+    means = means_of(drawn(rows))
     summary = over_seeds(rows, limits=axes_of(rows).limits)
-    for label in rows["label"].unique():
-        bars = traces_of(figure, label).mean.error_y
+    for label, mean in means.items():
         defined = summary.loc[label].dropna(subset="mean")
         has_interval = defined["seeds"] >= 3
-        assert bool(bars.visible) == has_interval.any()
-        if len(defined):
+        assert ("error_y" in mean) == has_interval.any()
+        if has_interval.any():
             above = (defined["high"] - defined["mean"]).where(has_interval)
             below = (defined["mean"] - defined["low"]).where(has_interval)
-            np.testing.assert_allclose(bars.array, above)
-            np.testing.assert_allclose(bars.arrayminus, below)
+            np.testing.assert_allclose(mean["error_y"]["array"], above)
+            np.testing.assert_allclose(mean["error_y"]["arrayminus"], below)
 
 
 @settings(max_examples=8)
 @any_table
 def test_several_seeds_are_drawn_as_lines_of_their_own(rows):
-    figure = drawn(rows)
+    lines = lines_of(drawn(rows))
     for label in rows["label"].unique():
-        seeds = traces_of(figure, label).seeds
         of_label = rows[rows["label"] == label].dropna(subset="value")
         number = of_label["seed"].nunique()
-        assert not seeds.showlegend
-        assert seeds.visible == (number > 1)
+        assert (label in lines) == (number > 1)
         if number > 1:
-            is_gap = np.isnan(seeds.y)  # without gaps, a line would connect two seeds
+            seeds = lines[label]
+            assert not seeds["showlegend"]
+            is_gap = np.isnan(seeds["y"])  # without gaps, a line would connect two seeds
             assert is_gap.sum() == number
-            np.testing.assert_allclose(seeds.x[~is_gap], of_label["x"])
-            np.testing.assert_allclose(seeds.y[~is_gap], of_label["value"])
+            np.testing.assert_allclose(seeds["x"][~is_gap], of_label["x"])
+            np.testing.assert_allclose(seeds["y"][~is_gap], of_label["value"])
 
 
 @settings(max_examples=8)
 @any_table
 def test_the_axis_holds_every_value_and_interval(rows):
-    low, high = drawn(rows).layout.yaxis2.range
+    low, high = drawn(rows)["layout"]["yaxis"]["range"]
     summary = over_seeds(rows, limits=axes_of(rows).limits)
     with_interval = summary[summary["seeds"] >= 3].dropna(subset="mean")
     assert low < high
@@ -167,112 +154,33 @@ def test_the_axis_holds_every_value_and_interval(rows):
 
 @settings(max_examples=5)
 @any_table
-def test_without_losses_no_training_is_shown(rows):
-    figure = drawn(rows)
-    assert not any(traces.training.visible for traces in traces_by_slot(figure))
-    assert not figure.layout.xaxis.visible
-
-
-# The loss while training
-
-
-def with_losses(losses, steps):
-    """A figure of one method, "none", with its loss at each step."""
-    rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
-    axes = lab.find_question("longer sequences").axes(64)
-    slots = ["", "none", "", "", "", "", ""]
-    draw(REUSED, slots, axes, rows[:0], training=rows, steps=steps)
-    return REUSED
-
-
-def training_trace(figure):
-    return traces_by_slot(figure)[1].training
-
-
-LOSSES = st.lists(st.floats(0, 1e12), min_size=1, max_size=300)
-
-
-def test_few_losses_are_drawn_as_they_are():
-    trace = training_trace(with_losses([8.0, 4.0, 2.0], steps=80))
-    assert list(trace.x) == [1, 2, 3]
-    assert list(trace.y) == [8, 4, 2]
-
-
-def test_many_losses_are_averaged_in_groups():
-    # 240 steps are three times as many as points, so each point is the mean of three.
-    trace = training_trace(with_losses([9.0, 6.0, 3.0, 5.0, 4.0, 3.0, 7.0], steps=3 * MAX_POINTS))
-    assert list(trace.x) == [2, 5, 7]
-    assert list(trace.y) == [6, 4, 7]
-
-
-@settings(max_examples=8)
-@given(st.integers(1, 2000), LOSSES)
-def test_any_losses_make_at_most_80_points_of_the_same_mean(steps, losses):
-    losses = losses[:steps]
-    trace = training_trace(with_losses(losses, steps))
-    group_size = math.ceil(steps / MAX_POINTS)
-    sizes = np.full(len(trace.y), group_size)
-    sizes[-1] = len(losses) - group_size * (len(trace.y) - 1)
-    assert len(trace.y) <= MAX_POINTS
-    assert np.average(trace.y, weights=sizes) == pytest.approx(np.mean(losses))
-
-
-@settings(max_examples=8)
-@given(st.integers(1, 2000), LOSSES)
-def test_the_axis_of_losses_holds_them(steps, losses):
-    figure = with_losses(losses[:steps], steps)
-    low, high = 10 ** np.array(figure.layout.yaxis.range)
-    drawn_losses = training_trace(figure).y.clip(0.05)  # zero has no logarithm
-    assert low < drawn_losses.min()
-    assert drawn_losses.max() < high
-
-
-def test_the_axis_of_steps_ends_with_the_training():
-    figure = with_losses([3.0], steps=700)
-    assert figure.layout.xaxis.visible
-    assert figure.layout.xaxis.range == (0, 700)
-
-
-def test_the_two_plots_do_not_overlap():
-    layout = with_losses([3.0], steps=10).layout
-    assert layout.xaxis.domain[1] < layout.xaxis2.domain[0], "plotly would draw no shapes there"
-
-
-def test_without_any_loss_yet_no_curve_is_shown():
-    assert training_trace(with_losses([], steps=10)).visible is False
+def test_plotly_accepts_the_picture(rows):
+    go.Figure(drawn(rows))
 
 
 # What a question says about its axes
 
 
-def figure_of(question, points, length=32):
+def picture_of(question, points, length=32):
     axes = lab.find_question(question).axes(length, sorted(points))
-    return curve_figure(table(question, {"a": [points]}), axes)
+    return curve_picture(["a"] + [""] * 6, axes, table(question, {"a": [points]}))
 
 
-def shapes_of(figure):
-    return CurveShapes(*figure.layout.shapes)
+def shapes_of(picture):
+    """{name: shape}."""
+    return {shape["name"]: shape for shape in picture["layout"]["shapes"]}
 
 
-def test_keys_beyond_the_training_length_are_shaded():
-    shapes = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5}))
-    assert shapes.longer_than_training.x0 == 32
-    assert (shapes.training_length.x0, shapes.training_length.x1) == (32, 32)
-
-
-def test_the_level_of_chance_is_marked_with_its_share():
-    chance = shapes_of(figure_of("needle", {32: 1.0, 512: 0.5})).chance
-    assert (chance.y0, chance.y1) == (1 / 16, 1 / 16)
-    assert chance.label.text == " chance, 6.2%"
+def test_lengths_beyond_training_are_shaded_and_chance_is_a_labeled_line():
+    shapes = shapes_of(picture_of("needle", {32: 1.0, 512: 0.5}))
+    assert shapes["longer than training"]["x0"] == 32
+    assert shapes["training length"]["x0"] == shapes["training length"]["x1"] == 32
+    assert shapes["chance"]["y0"] == shapes["chance"]["y1"] == 1 / 16
+    assert shapes["chance"]["label"]["text"] == " chance, 6.2%"
 
 
 def test_a_question_without_length_and_chance_has_no_marks():
-    shapes = figure_of("gap", {150: -0.37, 600: 2.36}).layout.shapes
-    assert not any(shape.visible for shape in shapes)
-
-
-def test_an_empty_figure_shows_no_trace():
-    assert not any(trace.visible for trace in picture.blank(300).data)
+    assert shapes_of(picture_of("gap", {150: -0.37, 600: 2.36})) == {}
 
 
 @each_case(
@@ -291,32 +199,27 @@ def test_an_empty_figure_shows_no_trace():
     },
 )
 def test_hover_texts_have_the_unit_of_the_question(question, points, text):
-    assert figure_of(question, points).data[0].hovertemplate == text
+    assert means_of(picture_of(question, points))["a"]["hovertemplate"] == text
 
 
 def test_ticks_say_how_many_training_lengths_they_are():
-    axes = lab.find_question("needle").axes(32, [32, 64])
-    assert axes.ticks == {32: "32<br>L", 64: "64<br>2 L"}
-    layout = curve_figure(table("needle", {"a": [{32: 1.0}]}), axes).layout
-    assert list(layout.xaxis2.tickvals) == [32, 64]
+    layout = picture_of("needle", {32: 1.0, 64: 1.0})["layout"]
+    assert layout["xaxis"]["tickvals"] == [32, 64]
+    assert layout["xaxis"]["ticktext"] == ["32<br>L", "64<br>2 L"]
 
 
 def test_shares_have_an_axis_from_0_to_more_than_1():
-    assert figure_of("needle", {32: 1.0, 512: 0.5}).layout.yaxis2.range == (0, 1.1)
+    assert picture_of("needle", {32: 1.0, 512: 0.5})["layout"]["yaxis"]["range"] == [0, 1.1]
 
 
-def test_steps_have_a_linear_axis():
-    layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
-    assert layout.xaxis2.type == "linear"
-    assert layout.xaxis2.range == (0, 600)
+def test_steps_have_a_linear_axis_and_values_one_that_ends_at_whole_steps():
+    layout = picture_of("gap", {150: -0.37, 600: 2.36})["layout"]
+    assert layout["xaxis"]["type"] == "linear"
+    assert layout["xaxis"]["range"] == [0, 600]
+    assert layout["yaxis"]["range"] == [-0.5, 2.5]
 
 
-def test_the_axis_of_values_ends_at_whole_steps_beyond_the_values():
-    layout = figure_of("gap", {150: -0.37, 600: 2.36}).layout
-    assert layout.yaxis2.range == (-0.5, 2.5)
-
-
-def test_two_values_of_one_point_are_refused():
+def test_figure_refuses_two_values_of_one_point():
     rows = table("gap", {"a": [{9: 1.0}]})
     axes = lab.find_question("gap").axes(32, [9])
     with pytest.raises(ValueError, match="one value for a label, seed and x: choose a question"):
@@ -328,68 +231,41 @@ def test_two_values_of_one_point_are_refused():
 YARDSTICKS = {"letter frequencies": 4.492, "letter pairs": 3.292}
 
 
-def compared(losses, yardsticks=YARDSTICKS):
+def compared(losses, yardsticks=YARDSTICKS, **changes):
     """The losses of one method, "a", beside yardsticks."""
     axes = lab.find_question("longer sequences").axes(32, sorted(losses))
-    axes = replace(axes, yardsticks=yardsticks)
-    return curve_figure(table("longer sequences", {"a": [losses]}), axes)
+    axes = replace(axes, yardsticks=yardsticks, **changes)
+    return curve_picture(assign_slots("a"), axes, table("longer sequences", {"a": [losses]}))
 
 
-def lines(shapes):
-    """{label: height} of the lines that are shown."""
-    shown = {}
-    for shape in shapes:
-        if shape.visible:
-            assert shape.y0 == shape.y1
-            shown[shape.label.text.strip()] = shape.y0
-    return shown
+def yardsticks_of(picture, axis="y"):
+    """The yardsticks in the plot of an axis."""
+    shapes = picture["layout"]["shapes"]
+    return [shape for shape in shapes if shape["name"] == "yardstick" and shape["yref"] == axis]
 
 
-def test_yardsticks_within_the_axis_are_labeled_lines():
-    figure = compared({32: 1.0, 512: 6.0})
-    assert lines(shapes_of(figure).yardsticks) == {
-        "letter frequencies alone, 4.49": 4.492,
-        "letter pairs alone, 3.29": 3.292,
-    }
+def heights(lines):
+    return {line["label"]["text"].strip(): line["y0"] for line in lines if line["y0"] == line["y1"]}
 
 
-def test_a_yardstick_above_the_axis_is_not_drawn():
-    figure = compared({32: 1.0, 512: 3.4})
-    assert figure.layout.yaxis2.range == (0, 3.5)
-    assert lines(shapes_of(figure).yardsticks) == {"letter pairs alone, 3.29": 3.292}
-
-
-def test_the_axis_is_not_stretched_for_yardsticks():
-    figure = compared({32: 1.0, 512: 0.9})
-    assert figure.layout.yaxis2.range == (0, 2)
-    assert lines(shapes_of(figure).yardsticks) == {}
-
-
-def test_without_yardsticks_those_of_an_earlier_drawing_disappear():
-    figure = compared({32: 1.0, 512: 6.0})
-    rows = table("longer sequences", {"a": [{32: 1.0, 512: 6.0}]})
-    draw(figure, assign_slots(["a"]), axes_of(rows), rows)
-    assert lines(shapes_of(figure).yardsticks) == {}
+@each_case(
+    ("losses", "shown"),
+    {
+        "all within the axis": (
+            {32: 1.0, 512: 6.0},
+            {"letter frequencies alone, 4.49": 4.492, "letter pairs alone, 3.29": 3.292},
+        ),
+        "one above it": ({32: 1.0, 512: 3.4}, {"letter pairs alone, 3.29": 3.292}),
+        "the axis is not stretched": ({32: 1.0, 512: 0.9}, {}),
+    },
+)
+def test_yardsticks_within_the_axis_are_labeled_lines(losses, shown):
+    assert heights(yardsticks_of(compared(losses))) == shown
 
 
 def test_a_yardstick_without_a_number_is_not_drawn():
-    figure = compared({32: 1.0, 512: 6.0}, {"letter pairs": math.nan})
-    assert lines(shapes_of(figure).yardsticks) == {}
-
-
-def test_the_loss_while_training_has_yardsticks_of_its_own():
-    rows = table("longer sequences", {"a": [{1: 8.0, 2: 4.0}]})
-    axes = replace(lab.find_question("longer sequences").axes(64), yardsticks=YARDSTICKS)
-    figure = picture.blank(400)
-    draw(figure, assign_slots(["a"]), axes, rows[:0], training=rows, steps=2)
-    shapes = shapes_of(figure)
-    assert list(lines(shapes.yardsticks_in_training).values()) == [4.492, 3.292]
-    assert lines(shapes.yardsticks) == {}, "the axis of the tests ends at 2 bits"
-
-
-def test_without_the_loss_while_training_it_has_no_yardsticks():
-    shapes = shapes_of(compared({32: 1.0, 512: 6.0}))
-    assert lines(shapes.yardsticks_in_training) == {}
+    picture = compared({32: 1.0, 512: 6.0}, {"letter pairs": math.nan})
+    assert yardsticks_of(picture) == []
 
 
 @each_case(
@@ -401,8 +277,8 @@ def test_without_the_loss_while_training_it_has_no_yardsticks():
     },
 )
 def test_a_label_stands_where_no_curve_runs(losses, place):
-    figure = compared(losses, {"letter pairs": 3.2})
-    assert shapes_of(figure).first_yardstick.label.textposition == place
+    (line,) = yardsticks_of(compared(losses, {"letter pairs": 3.2}))
+    assert line["label"]["textposition"] == place
 
 
 @each_case(
@@ -413,44 +289,31 @@ def test_a_label_stands_where_no_curve_runs(losses, place):
     },
 )
 def test_a_label_stays_inside_the_plot(bits, side):
-    figure = compared({32: 1.0, 512: 1.0}, {"letter pairs": bits})
-    assert figure.layout.yaxis2.range == (0, 2)
-    assert shapes_of(figure).first_yardstick.label.yanchor == side
+    (line,) = yardsticks_of(compared({32: 1.0, 512: 1.0}, {"letter pairs": bits}))
+    assert line["label"]["yanchor"] == side
 
 
 # The axis and the arrangement of a live race
 
 
-def steady(losses):
-    """The losses of one method, on an axis from 0 to 8 that is to stay."""
-    axes = lab.find_question("longer sequences").axes(32, sorted(losses))
-    axes = replace(axes, low=0.0, high=8.0, is_steady=True)
-    return curve_figure(table("longer sequences", {"a": [losses]}), axes)
+@each_case(
+    ("highest", "end"),
+    {
+        "includes all values": (7.99, 8),
+        "grows for values beyond it": (9.2, 9.5),
+    },
+)
+def test_a_steady_axis_stays_as_long_as_it_includes_all_values(highest, end):
+    picture = compared({32: 0.5, 512: highest}, {}, low=0.0, high=8.0, is_steady=True)
+    assert picture["layout"]["yaxis"]["range"] == [0, end]
 
 
-@pytest.mark.parametrize("highest", [0.9, 4.4, 7.99])
-def test_a_steady_axis_stays_as_long_as_it_includes_all_values(highest):
-    assert steady({32: 0.5, 512: highest}).layout.yaxis2.range == (0, 8)
-
-
-def test_a_steady_axis_grows_for_values_beyond_it():
-    assert steady({32: 0.5, 512: 9.2}).layout.yaxis2.range == (0, 9.5)
-
-
-def test_a_compact_figure_has_its_legend_beside_its_title():
-    figure = picture.blank(400)
-    picture.arrange(figure, 200, compact=True)
-    assert figure.layout.height == 200
-    assert figure.layout.legend.xanchor == "right"
-
-
-def test_a_figure_that_is_compact_no_longer_is_as_it_was():
-    figure = picture.blank(400)
-    picture.arrange(figure, 400)
-    before = figure.layout.to_plotly_json()
-    picture.arrange(figure, 200, compact=True)
-    picture.arrange(figure, 400)
-    assert figure.layout.to_plotly_json() == before
+def test_a_compact_picture_has_its_legend_beside_its_title():
+    axes = lab.find_question("longer sequences").axes(64)
+    rows = table("longer sequences", {"none": [{64: 2.0}]})
+    picture = curve_picture(assign_slots(["none"]), axes, rows, compact=True, height=200)
+    assert picture["layout"]["height"] == 200
+    assert picture["layout"]["legend"]["xanchor"] == "right"
 
 
 # Slots

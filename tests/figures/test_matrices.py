@@ -1,5 +1,5 @@
 """Any matrices -> a picture that reads back: every cell in its place and color, with the right
-hover text and click."""
+hover text."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from alibi_viz.figures import heatmap_grid, matrices, theme
-from alibi_viz.figures.theme import WEIGHT_SCALE, named_trace
+from alibi_viz.figures import matrices, theme
+from alibi_viz.figures.heatmap_grid import hover_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.figures.tile_grid import Grid
-from tests.figures.reading import cell_colors, hovered, pixels
+from tests.figures.reading import cell_colors, hovered, named_trace, pixels
 from tests.rows import each_case
 
 # The colors that the scale of weights interpolates: of the weights 0, 1/9, 2/9, ..., 1
@@ -28,10 +29,6 @@ class Drawing(NamedTuple):
     texts: NDArray[np.object_]  # the same shape, for the hover layer: the number of each cell
     grid: Grid
     figure: go.Figure
-
-    @property
-    def weights(self):
-        return self.ninths / 9
 
     @property
     def png(self):
@@ -50,9 +47,7 @@ def draw(tiles, rows, columns, width=840, share=0.3):
     ninths = random.integers(0, 10, shape)
     masked = random.random(shape) < share
     grid = matrices.page_grid(tiles, width)
-    figure = matrices.blank("%{customdata}")
-    matrices.draw(
-        figure,
+    picture = matrices.matrices_picture(
         grid,
         ninths / 9,
         masked,
@@ -60,10 +55,13 @@ def draw(tiles, rows, columns, width=840, share=0.3):
         titles=[f"tile {number}" for number in range(1, tiles + 1)],
         axis_labels=(range(1, rows + 1), range(7, 7 + columns)),
         legend="weight",
+        plot=matrices.plot_size(grid),
+        page_width=width,
     )
     texts = np.arange(ninths.size).reshape(shape).astype(object)
-    heatmap_grid.fill_hover(figure, grid, (rows, columns), texts, range(1, tiles + 1))
-    return Drawing(ninths, masked, texts, grid, figure)
+    hover = hover_trace(grid, (rows, columns), texts, range(1, tiles + 1), "%{customdata}")
+    picture["data"].append(hover)
+    return Drawing(ninths, masked, texts, grid, go.Figure(picture))
 
 
 @pytest.fixture(scope="module")
@@ -109,40 +107,19 @@ def test_every_cell_has_its_hover_text(drawing):
 def test_hover_text_of_several_cells_covers_them():
     """Of five rows and columns, one text is that of the first three, another of the last two."""
     grid = Grid(1)  # a tile of 440 pixels
-    figure = matrices.blank("")
     texts = np.array([[["a", "b"], ["c", "d"]]], dtype=object)
-    heatmap_grid.fill_hover(figure, grid, 5, texts, tile_numbers=[1], step=3)
-    hover = named_trace(figure, "tiles")
-    assert hover.x == pytest.approx([0, 264, 440])
-    assert hover.y == pytest.approx([0, 264, 440])
+    hover = hover_trace(grid, 5, texts, [1], "", step=3)
+    assert hover["x"] == pytest.approx([0, 264, 440])
+    assert hover["y"] == pytest.approx([0, 264, 440])
 
 
 def test_last_hover_text_may_be_that_of_a_single_cell():
     """With a step of four, two texts are those of the first eight of nine rows and columns."""
     grid = Grid(1)  # a tile of 440 pixels
-    figure = matrices.blank("")
     texts = np.full((1, 3, 3), "text", dtype=object)
-    heatmap_grid.fill_hover(figure, grid, 9, texts, tile_numbers=[1], step=4)
-    hover = named_trace(figure, "tiles")
-    assert hover.x == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
-    assert hover.y == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
-
-
-def test_another_drawing_removes_the_hover_texts(five_tiles):
-    figure = go.Figure(five_tiles.figure)
-    matrices.draw(
-        figure,
-        five_tiles.grid,
-        five_tiles.weights,
-        five_tiles.masked,
-        scale=WEIGHT_SCALE,
-        titles=[""] * 5,
-        axis_labels=(range(3), range(4)),
-        legend="weight",
-    )
-    hover = named_trace(figure, "tiles")
-    assert hover.visible is False
-    assert hover.customdata is None
+    hover = hover_trace(grid, 9, texts, [1], "", step=4)
+    assert hover["x"] == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
+    assert hover["y"] == pytest.approx([0, 440 * 4 / 9, 440 * 8 / 9, 440])
 
 
 @each_case("tiles", {"one place is empty": 5, "no place is empty": 6})
@@ -186,35 +163,3 @@ def test_legend_says_whether_cells_are_masked(share, is_said):
     (legend,) = drawing.figure.layout.annotations
     assert legend.text.startswith("weight")
     assert legend.text.endswith("masked") is is_said
-
-
-# Clicks
-
-
-def test_clicks_name_the_tile_under_the_pointer():
-    clicked = []
-    grid = Grid(5, 600)
-    figure = go.FigureWidget(matrices.blank(""))
-    texts = np.zeros((5, 3, 3), dtype=object)
-    heatmap_grid.fill_hover(figure, grid, 3, texts, tile_numbers=[7, 8, 9, 10, 11])
-    heatmap_grid.on_tile_click(figure, clicked.append)
-
-    shown = named_trace(figure, "tiles").z
-    for row, column in np.ndindex(shown.shape):
-        click(figure, "tiles", row, column)
-    nine_cells_of_each = sorted([7, 8, 9, 10, 11] * 9)
-    assert sorted(clicked) == nine_cells_of_each, "gaps do nothing"
-
-
-def click(figure, name, row=0, column=0, *, x=0, y=0):
-    """What the browser sends for a click on a cell of a heatmap, or on a bar at x."""
-    index = figure.data.index(named_trace(figure, name))
-    points = {
-        "trace_indexes": [index],
-        "point_indexes": [[row, column]],
-        "xs": [x],
-        "ys": [y],
-        "zs": [0],
-    }
-    event = {"event_type": "plotly_click", "points": points, "device_state": None, "selector": None}
-    figure._js2py_pointsCallback = event

@@ -3,11 +3,12 @@
 import math
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from alibi_viz.figures import switches_figure, theme
-from alibi_viz.figures.switches_plot import blank, draw, switch_outcomes, tint
-from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.switches_plot import switch_outcomes, switches_picture, tint
+from tests.figures.reading import named_trace
 from tests.rows import each_case
 
 TRAINED = "as trained"
@@ -163,11 +164,13 @@ def test_outcomes_count_the_seeds():
 # The figure of the app
 
 
-def drawn(now, shown):
-    figure = blank()
+def drawn(now, shown, **options):
     outcomes = switch_outcomes(table())
-    draw(figure, outcomes, now=now, shown=shown, length=64, yardsticks=YARDSTICKS)
-    return figure
+    return go.Figure(
+        switches_picture(
+            outcomes, now=now, shown=shown, length=64, yardsticks=YARDSTICKS, **options
+        )
+    )
 
 
 def test_a_state_that_is_not_shown_is_a_question_mark_without_a_curve():
@@ -175,14 +178,13 @@ def test_a_state_that_is_not_shown_is_a_question_mark_without_a_curve():
     assert words(figure, f"bits {BOTH}") == "?"
     assert words(figure, f"far share {BOTH}") == ""
     assert cell(figure, BOTH).fillcolor == theme.SHADE
-    assert not named_trace(figure, BOTH).visible
+    assert [trace.name for trace in figure.data] == ["cells", TRAINED]
 
 
 def test_a_curve_has_the_loss_at_each_length():
     curve = named_trace(drawn(STOP, [TRAINED, STOP]), STOP)
     assert list(curve.x) == [64, 1024]
     assert list(curve.y) == pytest.approx([0.5, 3.0])
-    assert curve.visible
 
 
 def test_the_present_curve_is_blue_and_others_are_gray():
@@ -214,3 +216,8 @@ def test_the_axis_of_losses_stays_when_more_states_are_shown():
     first = drawn(BOTH, [BOTH]).layout.yaxis2.range
     assert first == drawn(BOTH, MEANS).layout.yaxis2.range
     assert first[1] >= 6.0
+
+
+def test_the_curves_are_below_the_cells_on_a_narrow_page():
+    layout = drawn(TRAINED, [TRAINED], page_width=468).layout
+    assert layout.yaxis2.domain[1] < layout.yaxis.domain[0]

@@ -7,9 +7,9 @@ from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.table import Axes
 from alibi_viz.train.results import record_table
 from alibi_viz.train.run import measure
-from alibi_viz.widgets import ComparisonExplorer, LengthLab
+from alibi_viz.widgets import ComparisonExplorer
 from tests.tables import SMALL
-from tests.widgets.race.small_race import control, points, wait_for_end
+from tests.widgets.race.small_race import control
 
 
 def weight_norm(model, source, length, longest):
@@ -45,20 +45,3 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy):
     assert f"none {row['value']:.2f} to {row['value']:.2f} norm." in app.caption
     assert app.figure.layout.annotations[0].text == "Norm of the output layer"
     assert toy.name in dict(control(app, "s-question").options)
-
-
-def test_length_lab_offers_a_new_question(toy):
-    app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
-    assert [*app.questions][-1] == toy.name
-    assert toy.name in dict(control(app, "s-question").options)
-    assert "The norm of the output layer." in app.caption
-
-
-def test_length_lab_measures_a_new_question_after_a_race(toy):
-    app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
-    app.train()
-    wait_for_end(app)
-    norm = float(app.models["none"].head.weight.detach().norm())
-    assert f"none {norm:.2f} to {norm:.2f} norm." in app.caption
-    assert app.means["none"] == {8: norm}
-    assert points(app, "mean", "none") == {8: norm}

@@ -3,8 +3,8 @@ app => {
   const controls = app.querySelector(".alibi-controls");
   const first = app.querySelector(".s-train") ?? controls.querySelector("select, input, button");
   const firstRow = first.closest(".widget-hbox");
-  // A simple race shows the answers to its guesses among its controls, and SpotTheBug its figure.
-  const holdsPicture = app.classList.contains("alibi-simple") || controls.querySelector(".js-plotly-plot");
+  // A race shows its texts and the answers to its guesses among its controls, and SpotTheBug its figure.
+  const holdsPicture = controls.querySelector(".s-columns, .js-plotly-plot");
   const dimmed = holdsPicture ? firstRow : controls;
   dimmed.style.opacity = "0.5";
 

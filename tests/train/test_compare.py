@@ -81,7 +81,7 @@ def test_axes_have_the_yardsticks_of_the_text(comparison, text):
 def test_the_vertical_axis_includes_nothing_but_the_values():
     of_one_value = compared({"alibi": {64: [5.0]}})
     figure = figures.curve_figure(of_one_value.rows, of_one_value.axes)
-    assert figure.layout.yaxis2.range == (4.5, 5.5)
+    assert figure.layout.yaxis.range == (4.5, 5.5)
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval():
@@ -201,7 +201,7 @@ def test_the_figure_without_a_result_says_so(without_a_result):
 
 def test_the_axis_without_a_result_is_left_to_plotly(without_a_result):
     figure = figures.curve_figure(without_a_result.rows, without_a_result.axes)
-    assert figure.layout.yaxis2.range == (None, None)
+    assert figure.layout.yaxis.range == (None, None)
 
 
 @pytest.mark.parametrize(

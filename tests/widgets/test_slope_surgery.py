@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from alibi_viz import lab, study
-from alibi_viz.figures.surgery_plot import SurgeryTraces
 from alibi_viz.formatting import format_percent
 from alibi_viz.measure.attention_statistics import (
     AttentionStats,
@@ -59,8 +58,10 @@ def losses(model):
     return lab.loss_by_length(model, lab.load_text(TEXT), LENGTHS)
 
 
-def traces(app):
-    return SurgeryTraces(*app.figure.data)
+def shown(app, name):
+    """The losses and the distances that are drawn of the model "as trained" or "changed"."""
+    losses, distances = app.figure.select_traces({"name": name})
+    return losses.y, distances.y
 
 
 # The published models
@@ -103,7 +104,8 @@ def test_there_is_no_model_of_yours_unless_you_give_one(published):
 
 # Changes
 
-each_change = each_case(
+
+@each_case(
     ("method", "traits", "change"),
     {
         "slopes, a head and a window": (
@@ -124,9 +126,6 @@ each_change = each_case(
         ),
     },
 )
-
-
-@each_change
 def test_losses_are_those_of_the_changed_model(method, traits, change):
     model = make_small(method)
     app = small_app(model, **traits)
@@ -136,15 +135,14 @@ def test_losses_are_those_of_the_changed_model(method, traits, change):
     assert app.after != pytest.approx(app.before)
 
 
-@each_change
-def test_the_figure_shows_losses_and_attention_of_the_changed_model(method, traits, change):
-    model = make_small(method)
-    app = small_app(model, **traits)
-    changed = lab.modify(model, **change)
+def test_the_figure_shows_losses_and_attention_of_the_changed_model(alibi):
+    app = small_app(alibi, window=6, sinks=4)
+    changed = lab.modify(alibi, window=6, sinks=4)
     stats = attention_stats(changed, lab.load_text(TEXT), 64, trained=TRAINED, windows=4)
     distance = stats.distance.flatten().clamp(min=0.1)  # the axis is logarithmic
-    assert list(traces(app).losses_after.y) == list(app.after.values())
-    np.testing.assert_allclose(traces(app).distances_after.y, distance, rtol=1e-5, atol=1e-3)
+    shown_losses, shown_distances = shown(app, "changed")
+    assert list(shown_losses) == list(app.after.values())
+    np.testing.assert_allclose(shown_distances, distance, rtol=1e-5, atol=1e-3)
 
 
 def test_the_changed_model_is_at_hand(alibi):
@@ -188,7 +186,8 @@ def test_the_texts_before_and_after_stand_below_the_caption(monkeypatch, alibi):
     after = lab.continuations(app.models["changed"], text, TRAINED)[0]
     expected = texts_html(before, after, is_changed=True)
     assert control(app, "s-texts").value == expected
-    assert app.children.index(app._texts) == app.children.index(app._caption) + 1
+    texts_at = app.children.index(control(app, "s-texts"))
+    assert texts_at == app.children.index(app.caption_line) + 1
 
 
 def test_words_that_differ_are_tinted():
@@ -225,7 +224,7 @@ def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(monke
     seen = []
 
     def loss_by_length(*_, **options):
-        seen.append((app._caption.value, "alibi-busy" in app._dom_classes))
+        seen.append((app.caption_line.value, "alibi-busy" in app._dom_classes))
         return {16: 2.0, 64: 2.5}
 
     monkeypatch.setattr(lab, "loss_by_length", loss_by_length)
@@ -233,16 +232,23 @@ def test_the_caption_says_what_is_measured_and_the_figure_is_dim_meanwhile(monke
     measuring = "Measuring ALiBi with slopes times 5.66 \N{HORIZONTAL ELLIPSIS}"
     assert seen == [(measuring, True)]
     assert "alibi-busy" not in app._dom_classes
-    assert app._caption.value.startswith("ALiBi with slopes times 5.66: ")
+    assert app.caption_line.value.startswith("ALiBi with slopes times 5.66: ")
 
 
 def test_after_a_change_that_fails_the_old_caption_is_there_again(monkeypatch, alibi):
     app = small_app(alibi)
-    caption = app._caption.value
+    caption = app.caption_line.value
     monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
     control(app, "s-window").value = "8"
-    assert app._caption.value == caption
+    assert app.caption_line.value == caption
     assert "alibi-busy" not in app._dom_classes
+
+
+def test_a_new_width_of_the_page_measures_nothing_again(monkeypatch, alibi):
+    app = small_app(alibi, window=10)
+    monkeypatch.setattr(lab, "loss_by_length", out_of_memory)
+    app.fit(468)
+    assert app.figure.layout.width == 468
 
 
 # The large model
@@ -567,9 +573,8 @@ def test_attention_of_a_model_of_transformers_is_measured_at_8_times_its_length(
     tokens = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])
     stats = pretrained_stats(bloom, tokens[None, -64:], trained=8, queries=128)
     share = format_percent(stats.beyond.mean())
-    np.testing.assert_allclose(
-        traces(untouched).distances_before.y, stats.distance.flatten(), rtol=1e-5
-    )
+    _, distances = shown(untouched, "as trained")
+    np.testing.assert_allclose(distances, stats.distance.flatten(), rtol=1e-5)
     assert f"with {share} of their weight on keys at least 8 back." in untouched.details
 
 
@@ -612,7 +617,9 @@ def test_a_window_changes_the_loss_of_mpt(mpt):
 
 
 def test_a_window_brings_the_attention_of_mpt_closer(mpt):
-    assert traces(mpt).distances_after.y.max() < traces(mpt).distances_before.y.max()
+    _, before = shown(mpt, "as trained")
+    _, after = shown(mpt, "changed")
+    assert after.max() < before.max()
 
 
 @each_case(

@@ -3,16 +3,15 @@ with the published numbers and a text of the published model."""
 
 import re
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from alibi_viz import lab, study
-from alibi_viz.figures.theme import named_trace
 from alibi_viz.measure.continuations import Continuation
 from alibi_viz.study.records import published_records, table_by_setting
 from alibi_viz.widgets import TwoSwitches, two_switches
 from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
+from tests.figures.reading import named_trace
 from tests.rows import each_case
 from tests.widgets.race.small_race import DEADLINE, control
 
@@ -42,7 +41,7 @@ def states_with_a_number(app):
 
 
 def states_with_a_curve(app):
-    return {state for state in app.states if named_trace(app.figure, state).visible}
+    return {trace.name for trace in app.figure.data} & {*app.states}
 
 
 # The states
@@ -107,8 +106,7 @@ def test_all_states_can_be_shown_at_once():
 )
 def test_a_click_on_a_cell_switches_to_its_state(x, y, state):
     app = TwoSwitches()
-    (clicked,) = named_trace(app.figure, "cells")._click_callbacks
-    clicked(None, SimpleNamespace(xs=[x], ys=[y]), None)
+    app.plot.clicks("cells", {"x": x, "y": y})
     assert app.now == state
     assert states_with_a_number(app) == {TRAINED, state}
 

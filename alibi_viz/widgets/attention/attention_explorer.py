@@ -1,32 +1,43 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi or without it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 import torch
-from ipywidgets import Layout, Text, Widget
+from ipywidgets import Label, Layout, Text, Textarea, VBox, Widget
 from torch import Tensor
-from traitlets import Bool, Int
+from traitlets import Bool, Int, Unicode, validate
 
 from alibi_viz.attention import AttentionTrace, attention_trace
-from alibi_viz.figures import attention_plot
-from alibi_viz.figures.heatmap_grid import on_tile_click
-from alibi_viz.figures.theme import named_trace
+from alibi_viz.figures.attention_plot import COLUMNS, STEPS, attention_picture, sums_in_words
+from alibi_viz.figures.heatmap_grid import TILES
 from alibi_viz.figures.token_labels import quoted_token
 from alibi_viz.formatting import format_percent, format_slope, true_minus
-from alibi_viz.measure.attention_sources import AttentionSource, Reading, shuffle_words
+from alibi_viz.measure.attention_sources import (
+    AttentionSource,
+    LayerInputs,
+    Reading,
+    as_source,
+    shuffle_words,
+)
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.sum_line import SumLine, sums_in_words
-from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
-from alibi_viz.widgets.core.app import Why
+from alibi_viz.widgets.attention.sum_line import SumLine
+from alibi_viz.widgets.core.app import App, Drawn, Why
+from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, HasHead
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, BadValue, HasHead, short_repr
 
+MAX_CHARACTERS = 50_000
+# With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
+MAX_TOKENS = 72
+TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
 NEAR = 3  # tokens at most this far away count as the nearest
 
 
-class AttentionExplorer(HasHead, TextApp):
+class AttentionExplorer(HasHead, App):
     """How heads read a text: the weights of all heads, and those of one query in detail. On demand,
     content + bias = logits -> weights for all queries of a head.
 
@@ -74,6 +85,9 @@ class AttentionExplorer(HasHead, TextApp):
         "02_content_against_distance",
         "The tug of war in real text",
     )
+    text = Unicode(TEXT)
+    num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
+    content = Unicode("").tag(choices="contents")
     head = Int(3, min=1, max=MAX_DRAWN_HEADS).tag(choices="heads")
     query = Int(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
     bias = Bool(True)
@@ -81,25 +95,44 @@ class AttentionExplorer(HasHead, TextApp):
     order = Int(None, min=0, max=2**31 - 1, allow_none=True)
     matrices = Bool(False)
     min_width = 440
-    redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
-    blank = staticmethod(attention_plot.blank)
 
     def __init__(
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
+        self.source = as_source(source)
+        self.contents = self.source.contents
+        # Of two texts, because a shuffled one is compared with the original.
+        self._layer_inputs = lru_cache(2)(self._run_model)
+        self._reading = lru_cache(2)(self._read)
+
         if "num_heads" in state or source is not None:
             state.setdefault("head", 1)  # the default, 3, may not exist
-        super().__init__(source, **state)
-        for step in attention_plot.STEPS:
-            named_trace(self.figure, step).on_click(self._select_query_of_row)
-        columns = named_trace(self.figure, attention_plot.COLUMNS)
-        columns.on_click(self._select_query_of_bar)
-        on_tile_click(self.figure, self._select_head)
+        state.setdefault("content", self.contents[0])
+        heads_of_source = self.source.num_heads
+        if heads_of_source is not None:
+            if heads_of_source > MAX_DRAWN_HEADS:
+                raise ValueError(
+                    f"source must have at most {MAX_DRAWN_HEADS} heads to be drawn, got "
+                    f"{heads_of_source}"
+                )
+            state.setdefault("num_heads", heads_of_source)
+        super().__init__(**state)
+
+    @validate("text")
+    def _check_text(self, proposal: Any) -> str:
+        text: str = proposal.value
+        if not text.strip():
+            raise BadValue(f"text must have at least one word, got {short_repr(text)}")
+        if len(text) > MAX_CHARACTERS:
+            raise BadValue(
+                f"text must have at most {MAX_CHARACTERS:,} characters, got {len(text):,}"
+            )
+        # Unpaired surrogates, which cannot be sent to a browser, become U+FFFD.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def controls(self) -> list[Widget]:
         # Before `App` draws, because the new text may have no such query.
         self.observe(self._on_new_text, names="text")
-        text_box, *menus = super().controls()
         self._sum_line = SumLine()
         self.below_figure = (self._sum_line,)
 
@@ -119,16 +152,26 @@ class AttentionExplorer(HasHead, TextApp):
             "random",
             "s-shuffle",
             "Shuffle all words before the last one, in another way each time",
-            self._shuffle,
+            lambda: self._set_order((self.order or 0) + 1),
         )
         self._restore = button(
             "Original order",
             "sort-amount-asc",
             "s-original",
             "Put the words back in the order of the text",
-            self._restore_order,
+            lambda: self._set_order(None),
         )
 
+        content = self.menu(
+            "content",
+            "content",
+            "s-content",
+            "Where the queries and keys come from; see the caption",
+        )
+        folded_controls = [content]
+        if self.source.num_heads is None:
+            heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+            folded_controls.append(heads)
         causal = self.checkbox(
             "causal", "causal mask", "s-causal", "Mask the keys after each query"
         )
@@ -142,35 +185,74 @@ class AttentionExplorer(HasHead, TextApp):
             layout=Layout(width="60px"),
         )
         query.add_class("s-query")
-        self.link(query, "query", _read_query, _show_query)
+        self.link(query, "query", _read_query, lambda query: "" if query is None else str(query))
+        folded_controls += [causal, labeled("query", query)]
         more, folded = fold(
             "More",
             "The content, the number of heads, the mask and the query",
-            row(*menus, causal, labeled("query", query)),
+            row(*folded_controls),
         )
 
-        reset = self.reset_button(self.show_text)
+        text_box = self._text_box()
+        reset = self.reset_button(self._show_text)
         return [
             column(text_box, row(head, bias, matrices, shuffle, self._restore, more, reset), folded)
         ]
 
-    def draw(self) -> tuple[str, str]:
-        original = self.read(self.text)
+    def _text_box(self) -> Widget:
+        """The box for the text, with a note below it.
+
+        Unlike other controls, it keeps a text that is rejected, because the user may be typing.
+        """
+        one_line = "34px"  # because the app has to fit a laptop
+        box = Textarea(
+            self.text, tooltip="Your own text", layout=Layout(width="100%", height=one_line)
+        )
+        box.add_class("s-text")
+        debounce = Debounce(0.3)
+        self.works = [debounce]
+
+        def read() -> None:
+            self.attempt(lambda: self.set_trait("text", box.value))
+
+        def on_typing(_: Any) -> None:
+            if box.value == self.text:
+                debounce.stop()
+                self.say("")  # of a text that was rejected
+            elif self.source.is_slow:
+                debounce(read)
+            else:
+                read()
+
+        box.observe(on_typing, names="value")
+        self._box = box
+        self.observe(self._show_text, names="text")
+        self._note = Label().add_class("s-note")
+        return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
+
+    def _show_text(self, _: object = None) -> None:
+        self._box.value = self.text
+
+    def draw(self) -> Drawn:
+        original = self._reading(self.text, self.content, self.num_heads)
         reading = original
         if self.order is not None:
-            reading = self.read(shuffle_words(self.text, self.order))
-        query = self._selected_query(len(reading.tokens))
+            shuffled = shuffle_words(self.text, self.order)
+            reading = self._reading(shuffled, self.content, self.num_heads)
+        tokens = reading.tokens
+        query = len(tokens) - 1 if self.query is None else self.query
+        if query >= len(tokens):
+            raise ValueError(
+                f"query must be a position from 0 to {len(tokens) - 1} in this text, got {query}"
+            )
         trace = self._trace(reading, with_bias=self.bias)
         switched = self._trace(reading, with_bias=not self.bias)
         slope = format_slope(reading.slopes[self.head - 1])
-        describe = sums_in_words(reading.tokens, trace, with_bias=self.bias)
 
-        attention_plot.draw(
-            self.figure,
-            reading.tokens,
+        picture = attention_picture(
+            tokens,
             trace,
             switched,
-            describe=describe,
             head=self.head - 1,
             query=query,
             names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
@@ -178,51 +260,65 @@ class AttentionExplorer(HasHead, TextApp):
             matrices=self.matrices,
             page_width=self.page_width,
         )
-        self._show_example(query, trace, describe)
-        self.note_length(reading)
+        self._show_example(tokens, query, trace)
+        self._note.value = f"only the first {len(tokens):,} of {reading.total:,} tokens are used"
+        show(reading.total > len(tokens), self._note)
         self._head_slider.max = self.num_heads
         show(self.order is not None, self._restore)
 
         on_or_off = "on" if self.bias else "off"
         head_sentence = f"Head {self.head} of {self.num_heads}, slope {slope}, bias {on_or_off}."
         query_sentence, *further_sentences = _describe_query(
-            reading.tokens,
+            tokens,
             query,
             visible=trace.logits[0, self.head - 1, query].isfinite(),
             weights=trace.weights[0, self.head - 1, query],
             weights_switched=switched.weights[0, self.head - 1, query],
             switched="without the bias" if self.bias else "with the bias",
         )
-
+        details = [*further_sentences, reading.note]
         if self.order is None:
-            caption = [head_sentence, query_sentence]
-            details = [*further_sentences, reading.note]
-        else:
-            # What the shuffle has changed takes the place of the query.
-            caption = [head_sentence, self._effect_of_order(original, reading, trace)]
-            details = [query_sentence, *further_sentences, reading.note]
-        return " ".join(caption), " ".join(details).strip()
+            return Drawn(picture, f"{head_sentence} {query_sentence}", " ".join(details))
+        # What the shuffle has changed takes the place of the query.
+        effect = self._effect_of_order(original, reading, trace)
+        return Drawn(picture, f"{head_sentence} {effect}", " ".join([query_sentence, *details]))
 
-    def _show_example(
-        self, query: int, trace: AttentionTrace, describe: Callable[[int, int, int], str]
-    ) -> None:
+    def clicked(self, trace: str, point: Mapping[str, Any]) -> None:
+        """Select the head of a small matrix, or the query of a row or a bar."""
+        if trace == TILES:
+            self.head = point["z"]
+        elif trace in STEPS:
+            self.query = point["y"]
+        elif trace == COLUMNS:
+            self.query = point["x"]
+
+    def refresh(self) -> None:
+        """Read the text again, because the weights of a model may have changed, and draw."""
+        self._reading.cache_clear()
+        self._layer_inputs.cache_clear()
+        super().refresh()
+
+    def _read(self, text: str, content: str, num_heads: int) -> Reading:
+        """The tokens, queries and keys of a text."""
+        waiting = self.busy("Reading the text …") if self.source.is_slow else nullcontext()
+        try:
+            with waiting:
+                return self.source.reading(self._layer_inputs(text), content, num_heads)
+        except RuntimeError as error:  # such as too little memory
+            raise BadValue(f"the model failed on this text: {error}") from error
+
+    def _run_model(self, text: str) -> LayerInputs:
+        """What each layer of a model receives; the model runs once for all of them."""
+        return self.source.run(text, MAX_TOKENS)
+
+    def _show_example(self, tokens: Sequence[str], query: int, trace: AttentionTrace) -> None:
         """The line below the figure: the sum behind the largest weight besides the query's own."""
         weights = trace.weights[0, self.head - 1, query].clone()
         if weights.count_nonzero() > 1:
             weights[query] = 0
-        line = describe(self.head - 1, query, int(weights.argmax()))
+        line = sums_in_words(tokens, trace)(self.head - 1, query, int(weights.argmax()))
         self._sum_line.query = query
         self._sum_line.rest = f"{line}. Point at another cell or bar to read its sum."
-
-    def _selected_query(self, length: int) -> int:
-        """The position of the query in a text of so many tokens."""
-        if self.query is None:
-            return length - 1
-        if self.query >= length:
-            raise ValueError(
-                f"query must be a position from 0 to {length - 1} in this text, got {self.query}"
-            )
-        return self.query
 
     def _trace(self, reading: Reading, *, with_bias: bool) -> AttentionTrace:
         slopes = reading.slopes if with_bias else None
@@ -256,28 +352,8 @@ class AttentionExplorer(HasHead, TextApp):
     def _on_new_text(self, _: object) -> None:
         self.set_together({"query": None, "order": None})
 
-    def _shuffle(self) -> None:
-        previous = 0 if self.order is None else self.order
-        self._set_order(previous + 1)
-
-    def _restore_order(self) -> None:
-        self._set_order(None)
-
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: self.set_trait("order", order))
-
-    def _select_head(self, head: int) -> None:
-        self.head = head
-
-    def _select_query_of_row(self, _: object, points: Any, __: object) -> None:
-        """A click on a row of a matrix selects its query."""
-        if points.ys:
-            self.query = int(points.ys[0])
-
-    def _select_query_of_bar(self, _: object, points: Any, __: object) -> None:
-        """A click on a bar selects its token as the query."""
-        if points.xs:
-            self.query = int(points.xs[0])
 
 
 def _read_query(text: str) -> int | str | None:
@@ -286,10 +362,6 @@ def _read_query(text: str) -> int | str | None:
     if text.isdecimal():
         return int(text)
     return text or None
-
-
-def _show_query(query: int | None) -> str:
-    return "" if query is None else str(query)
 
 
 def _weights_by_token(tokens: Sequence[str], trace: AttentionTrace, head: int) -> pd.Series:

@@ -33,8 +33,7 @@ export default {
 
     const outline = (query, key) => {
       plot.querySelector(".svg-container").append(layer);
-      for (const { name, visible, xaxis = "x", yaxis = "y" } of plot._fullData) {
-        if (visible !== true) continue;
+      for (const { name, xaxis = "x", yaxis = "y" } of plot._fullData) {
         const x = plot._fullLayout[xaxis.replace("x", "xaxis")];
         const y = plot._fullLayout[yaxis.replace("y", "yaxis")];
         const column = pixels(x, key - 0.5, key + 0.5);

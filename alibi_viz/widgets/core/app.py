@@ -1,6 +1,6 @@
-"""The base class of every app: state in traits, controls, one figure, a caption in words.
+"""The base class of every app: state in traits, controls, one picture, a caption in words.
 
-A subclass of `App` defines five things:
+A subclass of `App` defines four things:
 
     class Doubling(App):
         # 1. "Why this picture?", with the lesson and its section
@@ -9,38 +9,35 @@ A subclass of `App` defines five things:
         #    its tag names the attribute that has them: `Unicode("e").tag(choices="letters")`
         count = Int(8, min=1, max=64)
 
-        # 3. The empty figure with all the traces that it will ever need
-        def blank(self) -> go.Figure:
-            return figures.doubling.blank()
-
-        # 4. What the user moves: any widgets (see controls.py)
+        # 3. What the user moves: any widgets (see controls.py)
         def controls(self) -> list[Widget]:
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        # 5. Put the state into the figure, and return the caption: at most two sentences, or
-        #    (caption, details). Compute first, which may raise, and then draw in one batch_update.
-        def draw(self) -> str:
+        # 4. The picture of the state, and its caption: at most two sentences, and more of them
+        #    folded as `details`
+        def draw(self) -> Drawn:
             powers = 2 ** np.arange(self.count)
-            figures.doubling.draw(self.figure, powers)
-            return f"{self.count} powers of two, the largest {powers[-1]}."
+            picture = figures.powers.powers_picture(powers, page_width=self.page_width)
+            return Drawn(picture, f"{self.count} powers of two, the largest {powers[-1]}.")
 
-Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the
-slider do the same.
+Data flows one way: control -> trait -> `draw` -> picture and caption. So `app.count = 12` and the
+slider do the same. A picture is a function of the state, see `theme.Picture`; `self.plot` compares
+it with the one before and sends the page what has changed.
 
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises
   `BadValue`; a control shows a message and its old value again. So checks that involve several
   traits can live in `draw`. A check of one trait is a method with traitlets' `@validate`, which
   raises `BadValue`; traitlets doesn't call it for None where a trait allows None.
+- What the reader does in the picture: the methods `clicked` and `hovered` are called for a point
+  under the pointer, and `self.handle` in `controls` lets a mark be dragged.
+- `draw` is called for every change, also of the page's width: an app keeps what takes long.
 - Once `super().__init__` has returned, an app takes no name that it doesn't have yet, unless it
   starts with an underscore: `app.nheads = 3` would change nothing and say nothing.
-- Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then.
-  Before, `controls` is called without a figure, and the first `draw` gets the plain figure from
-  `blank`.
 """
 
 import html
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,12 +47,13 @@ from ipywidgets import HTML, Widget
 from traitlets import List, TraitType, Unicode
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.theme import Picture
 from alibi_viz.figures.tile_grid import COARSE_DENSITY, DENSITY
 from alibi_viz.files import write
 from alibi_viz.models.positions.methods import method_name
 from alibi_viz.widgets.core.controls import Controls, below, row, show
-from alibi_viz.widgets.core.figure import LiveFigure, PageWidget
-from alibi_viz.widgets.core.saved_picture import SavedPicture
+from alibi_viz.widgets.core.page import PageWidget
+from alibi_viz.widgets.core.plot import Plot
 from alibi_viz.widgets.core.traits import BadValue, short_repr, taken
 
 # The page that `App.save` writes
@@ -77,6 +75,14 @@ class Why(NamedTuple):
         return f'<details class="alibi-why">{summary}{words}</details>'
 
 
+class Drawn(NamedTuple):
+    """What an app shows in one state."""
+
+    picture: Picture
+    caption: str
+    details: str = ""  # more about it, folded
+
+
 class App(Controls):
     """Base class of the apps.
 
@@ -85,12 +91,12 @@ class App(Controls):
 
     Attributes:
         why: shown below the caption.
+        plot: the picture on the page.
         page_width: of the page in pixels, a guess until the page reports it.
         density: pixels that an image needs per pixel of the page, to be as sharp as the screen.
-        min_width: in pixels, the least for plotly; on a narrower page the figure scrolls sideways.
-        below_figure: widgets between the figure and the caption, which `controls` may set.
-        redraw_to_fit: whether `draw` uses the width of the page, so that a new width needs a new
-            drawing.
+        min_width: in pixels, the least for plotly; on a narrower page the picture scrolls sideways.
+            None if the picture isn't as wide as the page.
+        below_figure: widgets between the picture and the caption, which `controls` may set.
 
     Raises BadValue for a value that a trait does not accept, and TypeError for a trait that the app
     does not have; AttributeError where one is set later.
@@ -104,8 +110,7 @@ class App(Controls):
     why: Why
     page_width = 880
     density = DENSITY
-    min_width = 10
-    redraw_to_fit = False
+    min_width: int | None = 10
     below_figure: tuple[Widget, ...] = ()
     _has_all_names = False  # until `__init__` has returned
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
@@ -119,31 +124,31 @@ class App(Controls):
         in_order = {name: state[name] for name in self.state_names() if name in state}
         super().__init__(**in_order)
 
-        self._page = PageWidget(app=self.model_id)
-        self._message = HTML()
-        self._caption = HTML().add_class("alibi-caption")
-        self._details = HTML()
+        page = PageWidget(app=self.model_id)
+        self.plot = Plot(app=self.model_id, least_width=self.min_width)
+        self.message_line = HTML()
+        self.caption_line = HTML().add_class("alibi-caption")
+        self.details_line = HTML()
         self.reason = HTML(self.why.as_html())
-        controls = row(*self.controls()).add_class("alibi-controls")
-        words = [*self.below_figure, self._caption, self._details, self.reason]
-        self.children = [controls, self._message, *words, self._page]
+        self.controls_row = row(*self.controls()).add_class("alibi-controls")
+        # The page comes before the picture, whose script may take the browser longer than anywidget
+        # waits for others.
+        self.children = [HTML(theme.STYLE), page, *self.body()]
 
-        self.figure = self.blank()
-        self._drawn: dict[str, Any] = {}  # the state that the figure shows
+        self._drawn: dict[str, Any] = {}  # the state that the picture shows
         try:
             self._redraw()
         except BaseException:
             self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
 
-        # The page comes before a figure, whose script may take the browser longer than anywidget
-        # waits for others.
-        page = self._page
         page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
-        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
-        style = HTML(theme.STYLE)
-        picture = SavedPicture(app=self.model_id)
-        self.children = [style, controls, self._message, self.figure, *words, picture, page]
+        self.plot.clicks.register_callback(
+            lambda trace, point: self.attempt(lambda: self.clicked(trace, point))
+        )
+        if type(self).hovered is not App.hovered:
+            self.plot.reports_pointer = True
+            self.plot.observe(self._on_pointer, names="pointed")
         self.add_class("alibi-app").observe(self._on_change, names=self.state_names())
         self._has_all_names = True
 
@@ -164,24 +169,37 @@ class App(Controls):
 
     # A subclass defines these.
 
-    def blank(self) -> go.Figure:
-        """The figure without data."""
-        raise NotImplementedError
-
     def controls(self) -> list[Widget]:
         """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
 
-    def arrange(self) -> None:
-        """Place the parts of the figure for `page_width`, such as two plots that stack on a narrow
-        page. By default, they have their places already."""
+    def draw(self) -> Drawn:
+        """The picture of the state, and its caption.
 
-    def draw(self) -> str | tuple[str, str]:
-        """Put the state into `self.figure`, in place.
-
-        Returns the caption, or the caption and its details.
+        Switches controls as well that the state leaves without an effect.
         """
         raise NotImplementedError
+
+    def clicked(self, trace: str, point: Mapping[str, Any]) -> None:
+        """A click on a point of the picture. By default, it does nothing.
+
+        `point` has its x, y, z and index, which is [row, column] in a heatmap.
+        """
+
+    def hovered(self, trace: str, point: Mapping[str, Any]) -> None:
+        """The pointer is over a point of the picture, which has its "custom" data as well."""
+
+    def body(self) -> list[Widget]:
+        """The parts of the app, from top to bottom."""
+        return [
+            self.controls_row,
+            self.message_line,
+            self.plot,
+            *self.below_figure,
+            self.caption_line,
+            self.details_line,
+            self.reason,
+        ]
 
     # Every app offers these.
 
@@ -204,7 +222,7 @@ class App(Controls):
         self._redraw()
 
     def fit(self, width: int, pixel_ratio: float = 0) -> None:
-        """Make the figure `width` pixels wide, but at least `min_width`.
+        """Draw a picture that is `width` pixels wide, but at least `min_width`.
 
         The page calls this when its width changes. `pixel_ratio` are the pixels of the screen per
         pixel of the page, 0 if unknown.
@@ -212,15 +230,16 @@ class App(Controls):
         with self._lock:
             is_coarse = 0 < pixel_ratio <= 1
             self.density = COARSE_DENSITY if is_coarse else DENSITY
-            self.page_width = max(width, self.min_width)
-            with self.figure.batch_update():
-                self.figure.layout.width = self.page_width
-                self.arrange()
-            if self.redraw_to_fit:
-                self._redraw()
+            self.page_width = max(width, self.min_width or 0)
+            self._redraw()
+
+    @property
+    def figure(self) -> go.Figure:
+        """The picture as a plotly figure of your own: a change of it doesn't change the app."""
+        return go.Figure(self.plot.picture)
 
     def snapshot(self) -> go.Figure:
-        """The figure as a plain `go.Figure` on white, without random ids."""
+        """The figure on white, as for a file."""
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
@@ -275,7 +294,7 @@ class App(Controls):
         For what takes the kernel so long that the reader would wonder. If it fails, the caption is
         the old one again.
         """
-        self._caption.value = html.escape(words)
+        self.caption_line.value = html.escape(words)
         self.add_class("alibi-busy")
         try:
             yield
@@ -289,23 +308,19 @@ class App(Controls):
         with self._lock:
             # Another thread may change the state while `draw` is at work, and then draws again.
             state = self._state()
-            is_live = isinstance(self.figure, LiveFigure)
-            with self.figure.held() if is_live else nullcontext():
-                drawn = self.draw()
-                if isinstance(drawn, str):
-                    self.caption = drawn
-                    self.details = ""
-                else:
-                    self.caption, self.details = drawn
-                self._show_words()
+            picture, self.caption, self.details = self.draw()
+            # The caption goes first, and the page paints both together. After the picture it would
+            # be painted a frame later, because plotly.js keeps the page busy.
+            self._show_words()
+            self.plot.show(picture)
             self._drawn = state
 
     def _show_words(self) -> None:
-        self._caption.value = html.escape(self.caption)
+        self.caption_line.value = html.escape(self.caption)
         words = html.escape(self.details)
         summary = "<summary>Details</summary>"
-        self._details.value = f'<details class="alibi-details">{summary}{words}</details>'
-        show(self.details, self._details)
+        self.details_line.value = f'<details class="alibi-details">{summary}{words}</details>'
+        show(self.details, self.details_line)
 
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:
@@ -316,9 +331,14 @@ class App(Controls):
             # torch raises RuntimeError where there is too little memory.
             for name, value in self._drawn.items():
                 self.set_trait(name, value)
+            self._show_words()  # in place of what was said while the app was busy
             if isinstance(error, BadValue):
                 raise
             raise BadValue(str(error)) from error
+
+    def _on_pointer(self, change: Any) -> None:
+        if change.new:
+            self.attempt(lambda: self.hovered(change.new["trace"], change.new))
 
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.state_names()}

@@ -10,7 +10,6 @@ import ipywidgets as widgets
 from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
-from alibi_viz.widgets.core.handle import DragHandle
 from alibi_viz.widgets.core.traits import choices
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
@@ -271,23 +270,21 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def handle(
         self, name: str, marks: Sequence[str], tip: str, read: Callable[[float], int] = round
-    ) -> DragHandle:
-        """A handle over a mark of the figure: an `Int` that has a slider can be dragged as well.
+    ) -> None:
+        """Let a mark of the picture be dragged for an `Int` that has a slider.
 
-        Belongs into `below_figure`. `marks` are the names of traces with one point, and of vertical
-        lines; the visible one has the handle. `read` turns a place on the x axis into the number,
-        which then stays within its limits.
+        `marks` are the names of traces with one point, and of vertical lines; the one that the
+        picture has can be dragged. `read` turns a place on the x axis into the number, which then
+        stays within its limits.
         """
         trait = self.traits()[name]
 
-        def move(change: Any) -> None:
-            number = min(max(read(change.new), trait.min), trait.max)
+        def move(place: float) -> None:
+            number = min(max(read(place), trait.min), trait.max)
             with self._lock:
                 self.attempt(lambda: self.set_trait(name, number))
 
-        made = DragHandle(marks=list(marks), tip=tip)
-        made.observe(move, names="place")
-        return made
+        self.plot.add_handle(marks, tip, move)
 
     def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for an `Int`. A number out of range shows an error message."""
@@ -405,11 +402,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Show a message in the app, as plain text; an empty one removes it."""
         if message:
             message = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>'
-        self._message.value = message
+        self.message_line.value = message
 
     def ask(self, request: str) -> None:
         """Ask the user for something that is still missing, as plain text. It is no error."""
-        self._message.value = (
+        self.message_line.value = (
             f'<div class="alibi-request" role="alert">{html.escape(request)}</div>'
         )
 

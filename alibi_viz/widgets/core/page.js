@@ -1,6 +1,5 @@
-// An invisible part of an app, or of a guess. It reports an app's width in pixels, and how fine they are, to the kernel, now and after every
-// change: a FigureWidget is drawn before it is on the page and never learns how wide the page is. And it makes both
-// accessible:
+// An invisible part of an app, or of a guess. It reports an app's width in pixels, and how fine they are, to the kernel,
+// now and after every change, because a picture is laid out for the page that it is on. And it makes both accessible:
 // - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
 //   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
 //   the label of its row and its own description.

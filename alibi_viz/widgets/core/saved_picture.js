@@ -1,17 +1,15 @@
-// An invisible part of an app, or of a guess with a figure. When JupyterLab saves the notebook, it adds two outputs to
-// the file below the app: a picture of the figure as it is on the screen, and the caption. Without them a saved app is
+// When JupyterLab saves the notebook, the picture of an app, or of a guess, adds two outputs to the file below the app: an
+// image of itself as it is on the screen, and the caption. Without them a saved app is
 // the address of a widget, which shows nothing without its kernel: tomorrow, on GitHub, after `nbconvert`.
-// - The picture is made before, when nothing has changed for a second and no mouse button is held.
+// - The image is made before, when nothing has changed for a second and no mouse button is held.
 // - Only the file gets the two outputs. If the app's cell on the page got them, JupyterLab might draw the app anew.
 // - A page that is reloaded while the kernel lives reads them from the file. There, theme.css hides them below the app.
 // Outside of JupyterLab, such as in VS Code, there is no `context`, and nothing happens. Nothing happens either for
 // readers who edit one notebook together, because then the server writes the file.
 const IDLE = 1000;  // milliseconds
-const VIEW = "application/vnd.jupyter.widget-view+json";
-// What plotly calls its changes of a figure. Hovering is none.
-const CHANGES = ["plotly_afterplot", "plotly_restyle", "plotly_relayout", "plotly_update"];
+const WIDGET = "application/vnd.jupyter.widget-view+json";
 
-const viewedIn = output => output.data?.[VIEW]?.model_id;
+const viewedIn = output => output.data?.[WIDGET]?.model_id;
 const picturedIn = output => output.metadata?.alibi_viz?.picture_of;
 
 // Below each app its outputs in `pictures`, in place of those from an earlier save.
@@ -62,27 +60,33 @@ function outputsOf(app, picture, caption) {
 const TEXT = { childList: true, characterData: true, subtree: true };
 const captionsIn = view => [...view.querySelectorAll(".alibi-caption")];  // a guess has its question and the answer
 
-export default () => {
-  const views = new Set();  // an app may be shown several times
-  let notebook, pictures, app;
-  let timer;  // undefined while the picture is up to date
-  let missedSave = false;
+// Keeps the image of a picture up to date, for the notebook that its model is in.
+function keepPicture(model) {
+  const app = model.get("app");
+  const context = model.widget_manager?.context;
+  if (!context?.saveState || context.model.collaborative) return { watch: () => () => {}, close() {} };
+  const notebook = context.model, pictures = picturesOf(notebook);
+  const plots = new Set();  // an app may be shown several times
+  let timer;  // undefined while the image is up to date
+  let missedSave = false, closed = false;
 
   const onChange = () => {
     clearTimeout(timer);
     timer = setTimeout(update, IDLE);
   };
 
+  const viewOf = plot => plot.closest(".alibi-app, .alibi-guess");
+
   const update = async () => {
-    const view = [...views].at(-1), plot = view?.querySelector(".js-plotly-plot");
-    if (!plot?.data?.length || !globalThis.Plotly) return;  // a figure that failed to start has no traces
-    const isHeld = [...views].some(shown => shown.matches(":active"));
+    const plot = [...plots].at(-1), view = plot && viewOf(plot);
+    if (!view || !plot.data?.length) return;
+    const isHeld = [...plots].some(shown => viewOf(shown)?.matches(":active"));
     const isRacing = view.querySelector(".s-stop:enabled");
     if (isHeld || isRacing) return onChange();
     const due = timer;
     const caption = captionsIn(view).map(({ textContent }) => textContent.trim()).filter(Boolean).join(" ");
     const picture = await png(plot);
-    if (timer !== due || !notebook) return;  // the figure has changed since, or the app was closed
+    if (timer !== due || closed) return;  // the picture has changed since, or the app was closed
     pictures.set(app, outputsOf(app, picture, caption));
     timer = undefined;
     if (missedSave) notebook.dirty = true;  // so JupyterLab saves it once more by itself, or asks
@@ -92,36 +96,28 @@ export default () => {
   const onSave = (_, state) => {
     if (state === "started") missedSave = timer !== undefined;
   };
+  context.saveState.connect(onSave);
 
   return {
-    initialize({ model }) {
-      const context = model.widget_manager?.context;
-      if (!context?.saveState || context.model.collaborative) return;
-      notebook = context.model;
-      pictures = picturesOf(notebook);
-      app = model.get("app");
-      context.saveState.connect(onSave);
-      return () => {
-        context.saveState.disconnect(onSave);
-        pictures.set(app, []);  // also in place of an earlier picture
-        notebook = undefined;
-      };
-    },
-    render({ el }) {
-      if (!notebook) return;
+    // For a picture on the page; returns what ends it.
+    watch(plot) {
       const captions = new MutationObserver(onChange);
-      let view, closed = false;
+      let gone = false;
       const start = () => {
-        view = el.closest(".alibi-app, .alibi-guess");
-        const plot = view?.querySelector(".js-plotly-plot");
-        if (!plot?.on) return closed || requestAnimationFrame(start);  // not drawn yet
-        views.add(view);
-        CHANGES.forEach(change => plot.on(change, onChange));
+        const view = viewOf(plot);
+        if (!view) return gone || requestAnimationFrame(start);  // not on the page yet
+        plots.add(plot);
+        DRAWN.forEach(change => plot.on(change, onChange));
         captionsIn(view).forEach(caption => captions.observe(caption, TEXT));
         onChange();
       };
-      requestAnimationFrame(start);
-      return () => { closed = true; captions.disconnect(); views.delete(view); };
+      start();
+      return () => { gone = true; captions.disconnect(); plots.delete(plot); };
+    },
+    close() {
+      closed = true;
+      context.saveState.disconnect(onSave);
+      pictures.set(app, []);  // also in place of an earlier image
     },
   };
-};
+}

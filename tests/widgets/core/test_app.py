@@ -1,4 +1,4 @@
-"""What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
+"""What every app inherits: validation, controls, one picture, a caption. Tested with a tiny app."""
 
 import re
 from threading import Event, RLock, Thread
@@ -10,8 +10,9 @@ from ipywidgets.widgets.widget import _instances
 from traitlets import Bool, Enum, Float, Int, TraitError, Tuple, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import LabeledSlider
+from alibi_viz.widgets.core.page import PageWidget
 from alibi_viz.widgets.core.traits import BadValue
 from tests.rows import each_case
 from tests.widgets.race.small_race import DEADLINE, control, controls, message
@@ -36,9 +37,6 @@ class Doubling(App):
     def powers(self):
         return range(1, self.count + 1)
 
-    def blank(self):
-        return theme.blank(200).add_scatter()
-
     def controls(self):
         return [
             self.slider("count", "powers", "s-count", "How many"),
@@ -51,11 +49,15 @@ class Doubling(App):
         if self.count == 13 and self.big:
             raise self.error("13 must not be big <i>")
         self.draws += 1
-        self.figure.data[0].y = [2**exponent for exponent in range(self.count)]
-        caption = f"{self.count} powers of {self.name}"
-        if self.big:
-            return caption, f"The details of {self.name}"
-        return caption
+        powers = [2**exponent for exponent in range(self.count)]
+        curve = {"type": "scatter", "name": "powers", "y": powers}
+        picture = theme.picture([curve], height=200, width=self.page_width)
+        details = f"The details of {self.name}" if self.big else ""
+        return Drawn(picture, f"{self.count} powers of {self.name}", details)
+
+    def clicked(self, trace, point):
+        if trace == "powers":
+            self.count = point["y"]
 
 
 @pytest.fixture
@@ -211,13 +213,13 @@ def test_request_is_text_and_no_error_and_goes_with_the_next_good_value(app):
 
 
 def test_busy_app_says_what_it_does_and_is_dim_until_it_has_done_it_or_failed(app):
-    caption = app._caption.value
+    caption = app.caption_line.value
     with pytest.raises(ZeroDivisionError), app.busy("Counting <b>"):
-        assert app._caption.value == "Counting &lt;b&gt;"
+        assert app.caption_line.value == "Counting &lt;b&gt;"
         assert "alibi-busy" in app._dom_classes
         raise ZeroDivisionError
     assert "alibi-busy" not in app._dom_classes
-    assert app._caption.value == caption
+    assert app.caption_line.value == caption
 
 
 # A state that cannot be drawn
@@ -304,11 +306,11 @@ class Interrupted(Doubling):
         self._lock = LockThatTells()
 
     def draw(self):
-        caption = super().draw()
+        drawn = super().draw()
         if self.count == 5:
             self.is_drawing.set()
             assert self.go_on.wait(DEADLINE)
-        return caption
+        return drawn
 
 
 def set_on_a_thread(changed, name, value):
@@ -355,40 +357,44 @@ def test_control_waits_for_the_drawing_of_another_thread():
 # On the page
 
 
-def test_reloaded_page_gets_the_current_figure_which_is_the_same_object(app):
+def test_figure_is_a_copy_of_the_picture_that_may_be_edited(app):
     figure = app.figure
-    app.count = 3
-    assert app.figure is figure
-    state = figure.get_state()
-    assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
-    assert "_plotly" in state
+    figure.data[0].y = [3]
+    assert list(app.figure.data[0].y) == [2**exponent for exponent in range(8)]
 
 
-def test_page_and_saved_picture_know_their_app(app):
-    for part in app.children[-2:]:
-        assert part.get_state()["app"] == app.model_id
+def test_click_on_a_point_reaches_the_app(app):
+    app.plot.clicks("powers", {"y": 4})
+    assert app.count == 4
 
 
-def test_saved_picture_is_closed_with_its_app(app):
-    picture = app.children[-2]
+def test_click_that_the_app_cannot_follow_is_told(app):
+    app.plot.clicks("powers", {"y": 128})
+    assert app.count == 8
+    assert "count must be an integer from 1 to 64, got 128" in message(app)
+
+
+def page_of(app):
+    (page,) = [part for part in app.children if isinstance(part, PageWidget)]
+    return page
+
+
+def test_page_and_picture_know_their_app(app):
+    assert page_of(app).app == app.plot.app == app.model_id
+
+
+def test_picture_is_closed_with_its_app(app):
     app.close()
-    assert picture.comm is None, "it would go on adding the picture to the file"
+    assert app.plot.comm is None, "it would go on adding its image to the file"
 
 
 def test_figure_is_as_wide_as_the_page_reports(app):
-    page = app.children[-1]
-    page.set_state({"width": 640})
+    page_of(app).set_state({"width": 640})
     assert app.page_width == 640
     assert app.figure.layout.width == 640
-    assert app.figure.get_state()["_widget_layout"]["width"] == 640
 
 
-def test_figure_has_no_tool_bar_and_is_found_by_its_class(app):
-    assert app.figure._config == {"displayModeBar": False}
-    assert "alibi-figure" in app.figure._dom_classes
-
-
-@pytest.mark.parametrize("words", ["_caption", "_details"])
+@pytest.mark.parametrize("words", ["caption_line", "details_line"])
 def test_caption_and_details_are_escaped(words):
     app = Doubling(name="<img src=x onerror=alert(1)>", big=True)
     shown = getattr(app, words).value
@@ -398,10 +404,10 @@ def test_caption_and_details_are_escaped(words):
 
 def test_details_are_folded_and_hidden_where_there_are_none():
     app = Doubling(big=True)
-    assert app._details.value.startswith('<details class="alibi-details"><summary>')
+    assert app.details_line.value.startswith('<details class="alibi-details"><summary>')
     app.big = False
     assert app.details == ""
-    assert app._details.layout.display == "none"
+    assert app.details_line.layout.display == "none"
 
 
 # In a notebook's text

@@ -5,7 +5,7 @@ from traitlets import Any, Int, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.laws import window
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from tests.widgets.race.small_race import control
 
 LETTERS = "abcdef"
@@ -32,9 +32,6 @@ class Drawer(App):
     def functions(self):
         return [window, shorter]
 
-    def blank(self):
-        return theme.blank(200)
-
     def controls(self):
         return [
             self.menu("letter", "letter", "s-letter", "Which", {"f": "last"}, follows="count"),
@@ -42,7 +39,7 @@ class Drawer(App):
         ]
 
     def draw(self):
-        return f"{self.count} letters, {self.letter}"
+        return Drawn(theme.picture([], height=200), f"{self.count} letters, {self.letter}")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from traitlets import Int
 
 from alibi_viz import widgets
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.app import App, Drawn, Why
 from tests.rows import each_case
 from tests.widgets.race.small_race import control, controls
 
@@ -16,9 +16,6 @@ class Clock(App):
     why = Why("Time passes.", "01_the_line", "The rule")
     hour = Int(3, min=1, max=12)
 
-    def blank(self):
-        return theme.blank(200)
-
     def controls(self):
         return [
             self.slider("hour", "hour", "s-hour", "Which hour", play=True),
@@ -26,7 +23,7 @@ class Clock(App):
         ]
 
     def draw(self):
-        return f"{self.hour} o'clock"
+        return Drawn(theme.picture([], height=200), f"{self.hour} o'clock")
 
 
 def test_the_button_moves_the_app_through_every_value_from_where_its_slider_is():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from alibi_viz.measure import questions
 from alibi_viz.train.training import DEFAULT_MODEL
 from alibi_viz.widgets.race import state
 from tests.widgets.race.paced_race import paced
@@ -17,7 +16,6 @@ def small_models():
         patch.setitem(DEFAULT_MODEL, "num_layers", 1)
         patch.setitem(DEFAULT_MODEL, "d_model", 16)
         patch.setattr(state, "CHECKPOINT_TARGETS", TARGETS)
-        patch.setattr(questions, "POSITION_TARGETS", TARGETS)
         yield
 
 

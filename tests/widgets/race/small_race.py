@@ -4,7 +4,6 @@ import re
 from contextlib import contextmanager
 
 from alibi_viz.data.tales import write_tales
-from alibi_viz.figures.curve_plot import traces_by_slot
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.controls import below as controls
 
@@ -32,11 +31,17 @@ def trained(**state):
 
 
 def wait_for_end(app):
-    """Wait until the threads of the app have ended: one may start another."""
-    while app.running:
-        for work in app.works:
-            work.join(DEADLINE)
-            assert work.done(), f"a race has not ended within {DEADLINE} s"
+    """Wait until the race of an app has ended, however it does."""
+    (work,) = app.works
+    work.join(DEADLINE)
+    assert work.done(), f"a race has not ended within {DEADLINE} s"
+
+
+def rows_of(*, steps, tests, methods):
+    """How many rows a race hands out for so many steps of each method, and tests of its model."""
+    rows_of_a_step = 1  # the training loss
+    rows_of_a_test = len(TESTED_LENGTHS) + 1  # a loss at each length, and the gap
+    return methods * (steps * rows_of_a_step + tests * rows_of_a_test)
 
 
 @contextmanager
@@ -45,13 +50,6 @@ def unchanged(app):
     before = {name: getattr(app, name) for name in app.state_names()}
     yield app
     app.set_together(before)
-    wait_for_end(app)
-
-
-def open_tab(app, question):
-    """Open a question, and wait for its measurements."""
-    app.question = question
-    wait_for_end(app)
 
 
 # What the app shows.
@@ -87,27 +85,22 @@ def visible_controls(app):
 
 
 def message(app):
-    return app._message.value
+    return app.message_line.value
 
 
-def losses(app):
-    """{method: bits at each training step} of the latest seed."""
-    by_method = app._shown.losses.groupby("method", sort=False)["value"]
-    return {method: values.tolist() for method, values in by_method}
+def column_text(app, method):
+    """What a model writes, as its column shows it."""
+    return control(app, f"s-text-{method}").value
 
 
-def trace(app, kind, method):
-    """The trace of a method: its "mean", its "seeds", or its "training"."""
-    slot = app._shown.slots.index(method)
-    return getattr(traces_by_slot(app.figure)[slot], kind)
+def bars(app):
+    """{method: the step at which its bar stands}."""
+    shown = "".join(str(getattr(widget, "value", "")) for widget in controls(app))
+    found = re.findall(r'aria-label="(\w+)" aria-valuenow="(\d+)"', shown)
+    return {method: int(step) for method, step in found}
 
 
-def points(app, kind, method):
-    """{x: y} of a trace."""
-    drawn = trace(app, kind, method)
-    return dict(zip(list(drawn.x), list(drawn.y), strict=True))
-
-
-def sentence_count(app):
-    """How many sentences the caption has: at most two are allowed."""
-    return len(re.split(r"(?<=\.) (?=[A-Z])", app.caption))
+def curve_of(app, method):
+    """{length: loss} as drawn."""
+    (trace,) = [trace for trace in app.figure.data if trace.legendgroup == method]
+    return dict(zip(list(trace.x), list(trace.y), strict=True))

@@ -2,15 +2,15 @@
 
 import pytest
 
-from alibi_viz.widgets.race.moments import Moments
+from tests.tables import curve
 from tests.widgets.race.small_race import (
-    TESTED_LENGTHS,
+    bars,
+    column_text,
     control,
-    points,
+    curve_of,
     small,
     trained,
     unchanged,
-    visible,
     visible_controls,
 )
 
@@ -19,8 +19,8 @@ LAST = 10
 
 @pytest.fixture(scope="module")
 def finished(small_models):
-    """A simple race that is over."""
-    return trained(simple=True)
+    """A race that is over."""
+    return trained()
 
 
 @pytest.fixture
@@ -32,13 +32,6 @@ def raced(finished):
     go_back(finished, LAST)
 
 
-@pytest.fixture
-def not_simple(raced):
-    """The same, shown with all panels."""
-    raced.simple = False
-    return raced
-
-
 def go_back(app, step):
     """Move the slider to the test after a step."""
     control(app, "s-moment").value = step
@@ -48,38 +41,31 @@ def test_before_a_race_there_is_no_way_back():
     assert "s-moment" not in visible_controls(small())
 
 
-def test_after_a_race_the_slider_stands_at_its_end(raced):
-    assert control(raced, "s-moment").label == "step 10 of 10"
+def test_after_a_race_the_slider_has_every_test_and_stands_at_the_last(raced):
+    slider = control(raced, "s-moment")
+    assert [step for _, step in slider.options] == list(range(LAST + 1))
+    assert slider.label == "step 10 of 10"
     assert "s-moment" in visible_controls(raced)
 
 
-def test_going_back_shows_the_losses_of_that_test(raced):
-    at_end = points(raced, "mean", "alibi")
-    go_back(raced, 1)
-    drawn = points(raced, "mean", "alibi")
-    table = raced.results.query("question == 'longer sequences' and label == 'alibi' and step == 1")
-    expected = dict(zip(table["x"], table["value"], strict=True))
-    assert drawn == pytest.approx(expected)
-    assert raced.caption.startswith("After step 1 of 10, on sequences of 128 bytes: ALiBi needs ")
-
-    go_back(raced, LAST)
-    assert points(raced, "mean", "alibi") == at_end
-    assert not raced.caption.startswith("After step")
-
-
-def test_going_back_shows_the_texts_of_that_test(raced):
-    column = raced._columns_of_methods["alibi"].text
-    at_end = column.value
-    go_back(raced, 1)
-    assert column.value != at_end
-    go_back(raced, LAST)
-    assert column.value == at_end
-
-
-def test_the_results_stay_those_of_the_end(raced):
+def test_going_back_shows_the_losses_texts_and_bars_of_that_test(raced):
+    at_end = (raced.caption, curve_of(raced, "alibi"), column_text(raced, "alibi"))
     means = raced.means
     go_back(raced, 1)
-    assert raced.means == means
+    losses = curve(raced.results, "longer sequences", label="alibi", step=1)
+    assert curve_of(raced, "alibi") == pytest.approx(losses)
+    assert raced.caption.startswith("After step 1 of 10, on texts of 128 letters: ALiBi needs ")
+    assert column_text(raced, "alibi") != at_end[2]
+    assert bars(raced) == {"alibi": 1, "none": 1}
+    assert raced.means == means, "the results stay those of the end"
+
+    go_back(raced, LAST)
+    assert (raced.caption, curve_of(raced, "alibi"), column_text(raced, "alibi")) == at_end
+
+
+def test_the_first_test_is_before_training(raced):
+    go_back(raced, 0)
+    assert raced.caption.startswith("Before training, on texts of 128 letters: ALiBi needs 8.")
 
 
 def test_reset_returns_to_the_end(raced):
@@ -90,35 +76,13 @@ def test_reset_returns_to_the_end(raced):
 
 
 def test_play_at_the_end_starts_with_the_first_test(raced):
-    play = control(raced, "s-moment-play")
-    play.playing = True
-    assert control(raced, "s-moment").value == 1
+    control(raced, "s-moment-play").playing = True
+    assert control(raced, "s-moment").value == 0
 
 
-def test_training_is_drawn_up_to_the_step(not_simple):
-    go_back(not_simple, 4)
-    assert max(points(not_simple, "training", "alibi")) <= 4
-    assert "step 4 of 10" in not_simple._lanes.value
-
-
-def test_texts_from_the_end_are_hidden_at_an_earlier_step(not_simple):
-    assert not_simple._written in visible(not_simple)
-    go_back(not_simple, 4)
-    assert not_simple._written not in visible(not_simple)
-
-
-def test_another_question_has_no_way_back(not_simple):
-    go_back(not_simple, 4)
-    not_simple.question = "needle"
-    assert "s-moment" not in visible_controls(not_simple)
-
-
-def test_one_test_alone_needs_no_slider():
-    moments = Moments(lambda step: None)
-    moments.offer([10], last=10, now=None)
-    assert moments.layout.display == "none"
-
-
-def test_lengths_of_every_test_are_the_same(raced):
-    go_back(raced, 2)
-    assert list(points(raced, "mean", "alibi")) == TESTED_LENGTHS
+def test_a_new_race_hides_the_way_back_until_its_end(pace):
+    app = trained(methods=["none"])
+    pace.train(app)
+    assert "s-moment" not in visible_controls(app)
+    pace.stop(app)
+    assert "s-moment" not in visible_controls(app), "one test alone needs no slider"
