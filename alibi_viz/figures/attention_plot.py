@@ -96,7 +96,7 @@ def attention_figure(
             "trace and other must be [1, heads, length, length] with length tokens, got "
             f"{shape}, {list(other.weights.shape)} and {len(tokens)} tokens"
         )
-    return go.Figure(attention_picture(tokens, trace, other, **options))
+    return theme.figure(attention_picture(tokens, trace, other, **options))
 
 
 def attention_picture(

@@ -71,7 +71,7 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure
     >>> tiles.customdata[3, 0].tolist()[:3]
     [3, 0, 3]
     """
-    return go.Figure(bias_picture(bias, masked, **options))
+    return theme.figure(bias_picture(bias, masked, **options))
 
 
 def bias_picture(

@@ -62,7 +62,6 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     claims = list(reach["claim"])
     figure = theme.blank(
         height=110 + _ROW * len(claims),
-        paper_bgcolor="white",  # without an app, text doesn't get the color of a dark page
         margin={"l": 180, "r": 246, "t": 40, "b": 44},
         # At the upper edge: above the plot, it would cover the first claim on a wide page.
         legend={"yref": "container", "y": 1, "yanchor": "top"},

@@ -65,8 +65,7 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
             "variant"
         )
     slots = assign_slots(list(rows["label"].unique()), fixed)
-    # As wide as the page that shows it
-    return go.Figure(curve_picture(slots, axes, rows)).update_layout(width=None)
+    return theme.figure(curve_picture(slots, axes, rows))
 
 
 def curve_picture(
@@ -141,7 +140,6 @@ def curve_picture(
 
     picture = theme.picture(
         traces,
-        width=page_width,
         height=height,
         hovermode="closest",
         margin=margin,

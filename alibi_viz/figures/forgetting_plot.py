@@ -45,7 +45,7 @@ def forgetting_figure(
     check_integer("half_life", half_life, 1)
     check_integer("marked", marked, 0, len(words) - 1)
     check_flag("square_root", square_root)
-    return go.Figure(forgetting_picture(words, half_life, marked, square_root=square_root))
+    return theme.figure(forgetting_picture(words, half_life, marked, square_root=square_root))
 
 
 def forgetting_picture(
@@ -54,7 +54,6 @@ def forgetting_picture(
     marked: int,
     *,
     square_root: bool = False,
-    page_width: int = 880,
 ) -> Picture:
     """The weights of the words, and the half-life above them; see `forgetting_figure`."""
     last = len(words) - 1
@@ -106,7 +105,6 @@ def forgetting_picture(
         annotations.append(curve_label)
     return theme.picture(
         traces,
-        width=page_width,
         height=290,
         margin={"b": 76, "t": 12},
         showlegend=False,

@@ -62,7 +62,7 @@ def logit_figure(logits: ArrayLike, distance: int) -> go.Figure:
     if values.shape != (TOKENS,) or not np.isfinite(values).all():
         raise ValueError(f"logits must be [{TOKENS}] and finite, got {values.tolist()}")
     check_integer("distance", distance, 0, TOKENS - 1)
-    return go.Figure(logit_picture(values, distance))
+    return theme.figure(logit_picture(values, distance))
 
 
 def waves_figure(speeds: ArrayLike, position: int) -> go.Figure:
@@ -80,7 +80,7 @@ def waves_figure(speeds: ArrayLike, position: int) -> go.Figure:
     """
     values = _checked_speeds(speeds)
     check_integer("position", position, 0, TOKENS - 1)
-    return go.Figure(waves_picture(values, position))
+    return theme.figure(waves_picture(values, position))
 
 
 def clocks_figure(speeds: ArrayLike, distance: int) -> go.Figure:
@@ -97,14 +97,13 @@ def clocks_figure(speeds: ArrayLike, distance: int) -> go.Figure:
     """
     values = _checked_speeds(speeds)
     check_integer("distance", distance, 0, TOKENS - 1)
-    return go.Figure(clocks_picture(values, distance))
+    return theme.figure(clocks_picture(values, distance))
 
 
-def logit_picture(logits: Floats, distance: int, *, page_width: int = 880) -> Picture:
+def logit_picture(logits: Floats, distance: int) -> Picture:
     """The logit at each distance, as a curve."""
     return theme.picture(
         _curve(logits, distance),
-        width=page_width,
         height=_HEIGHT,
         margin=_MARGIN,
         showlegend=False,
@@ -116,7 +115,7 @@ def logit_picture(logits: Floats, distance: int, *, page_width: int = 880) -> Pi
     )
 
 
-def waves_picture(speeds: Floats, position: int, *, page_width: int = 880) -> Picture:
+def waves_picture(speeds: Floats, position: int) -> Picture:
     """The waves as a barcode, with marks at its edge for those that are new at the position."""
     new_rows = np.flatnonzero(is_new(speeds, position)) + 1
     now = {
@@ -155,7 +154,6 @@ def waves_picture(speeds: Floats, position: int, *, page_width: int = 880) -> Pi
     labeled = [*range(1, rows + 1, 8), rows]
     return theme.picture(
         [_barcode(speeds), now],
-        width=page_width,
         height=_HEIGHT,
         margin=_MARGIN,
         showlegend=False,
@@ -175,7 +173,7 @@ def waves_picture(speeds: Floats, position: int, *, page_width: int = 880) -> Pi
     )
 
 
-def clocks_picture(speeds: Floats, distance: int, *, page_width: int = 880) -> Picture:
+def clocks_picture(speeds: Floats, distance: int) -> Picture:
     """The clocks above the curve: which way each hand points, and the angles that it went through.
 
     The curve is the product of a query and a key of ones, whose pairs of channels the hands turn.
@@ -187,7 +185,6 @@ def clocks_picture(speeds: Floats, distance: int, *, page_width: int = 880) -> P
     bare = {"showgrid": False, "showticklabels": False, "ticks": "", "fixedrange": True}
     return theme.picture(
         [*_curve(logits, distance), *_clocks(speeds, distance)],
-        width=page_width,
         height=_HEIGHT,
         margin=_MARGIN,
         showlegend=False,

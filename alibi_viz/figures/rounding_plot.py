@@ -33,7 +33,6 @@ def rounding_figure(biases: Mapping[str, ArrayLike], slope: float) -> go.Figure:
     check_positive("slope", slope)
     figure = theme.blank(
         height=310,
-        paper_bgcolor="white",  # without an app, text doesn't get the color of a dark page
         hovermode="closest",
         margin={"l": 64, "r": 24, "t": 72, "b": 48},
         legend={"y": 1.14},

@@ -52,7 +52,7 @@ def slope_figure(
     _check_slopes("slopes", slopes)
     if other is not None:
         _check_slopes("other", other)
-    return go.Figure(slope_picture(slopes, name, other, other_name))
+    return theme.figure(slope_picture(slopes, name, other, other_name))
 
 
 def slope_picture(
@@ -60,8 +60,6 @@ def slope_picture(
     name: str,
     other: ArrayLike | None,
     other_name: str | None,
-    *,
-    page_width: int = 880,
 ) -> Picture:
     """The slopes of the heads, and perhaps others beside them; see `slope_figure`."""
     slopes = as_array(slopes)
@@ -93,7 +91,6 @@ def slope_picture(
     decades = high - low
     return theme.picture(
         traces,
-        width=page_width,
         height=350,
         margin={"l": 70, "r": 80, "t": 36, "b": 48},
         hovermode="closest",

@@ -40,7 +40,7 @@ def softmax_figure(logits: ArrayLike, where: str = "row", index: int = 0) -> go.
     check_choice("where", where, ("row", "column"))
     check_integer("index", index, 0, len(values) - 1)
     weights = torch.as_tensor(values).softmax(-1).numpy()
-    return go.Figure(softmax_picture(values, weights, where, index))
+    return theme.figure(softmax_picture(values, weights, where, index))
 
 
 def softmax_picture(
@@ -48,8 +48,6 @@ def softmax_picture(
     weights: NDArray[np.floating],
     where: str,
     index: int,
-    *,
-    page_width: int = 880,
 ) -> Picture:
     """Logits, and beside them their weights; see `softmax_figure`."""
     is_masked = np.isneginf(logits)
@@ -96,7 +94,6 @@ def softmax_picture(
     down = {"autorange": "reversed", **ticks}
     return theme.picture(
         [left, right],
-        width=page_width,
         height=330,
         margin={"t": 56},
         xaxis={**key, "domain": domains["xaxis"]},

@@ -79,8 +79,7 @@ def surgery_figure(
     if len(shapes[0]) != 2 or shapes[0] != shapes[-1]:
         raise ValueError(f"distances must be [layers, heads] for each model, got {shapes}")
     picture = surgery_picture(length, losses, distances, unit=unit, yardsticks=yardsticks)
-    # As wide as the page that shows it
-    return go.Figure(picture).update_layout(width=None)
+    return theme.figure(picture)
 
 
 def surgery_picture(
@@ -119,7 +118,6 @@ def surgery_picture(
 
     return theme.picture(
         traces,
-        width=page_width,
         height=height,
         hovermode="closest",
         margin=_MARGIN,

@@ -191,7 +191,7 @@ def switches_figure(
         shapes=_cell_frames(outcomes, now, STATES),
         annotations=annotations,
     )
-    return go.Figure(picture)
+    return theme.figure(picture)
 
 
 def switches_picture(
@@ -272,7 +272,6 @@ def switches_picture(
     )
     return theme.picture(
         traces,
-        width=page_width,
         height=height,
         hovermode="closest",
         margin=_MARGIN,

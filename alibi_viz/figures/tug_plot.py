@@ -46,7 +46,7 @@ def tug_figure(slope: float, content: float, distance: int) -> go.Figure:
     check_positive("slope", slope)
     check_number("content", content, "from 0 to 12", lambda number: 0 <= number <= 12)
     check_integer("distance", distance, 1, TOKENS - 1)
-    return go.Figure(tug_picture(slope, content, distance))
+    return theme.figure(tug_picture(slope, content, distance))
 
 
 def match_weights(slope: float, content: float) -> NDArray[np.float64]:
@@ -75,7 +75,6 @@ def tug_picture(slope: float, content: float, distance: int, *, page_width: int 
 
     picture = theme.picture(
         [*_pulls(content, cost), *_weights(slope, content, distance)],
-        width=page_width,
         height=height,
         margin=_MARGIN,
         showlegend=False,

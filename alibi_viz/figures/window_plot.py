@@ -42,7 +42,6 @@ def window_figure(spans: pd.DataFrame, length: int) -> go.Figure:
 
     figure = theme.blank(
         height=345,
-        paper_bgcolor="white",  # without an app, text doesn't get the color of a dark page
         hovermode="closest",
         margin={"l": 70, "r": 24, "t": 40, "b": 48},
         showlegend=True,

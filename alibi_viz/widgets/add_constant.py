@@ -52,9 +52,7 @@ class AddConstant(App):
 
         weights = logits.softmax(-1)
         change = (weights - logits_before.softmax(-1)).abs()
-        picture = softmax_picture(
-            logits.numpy(), weights.numpy(), self.where, self.index, page_width=self.page_width
-        )
+        picture = softmax_picture(logits.numpy(), weights.numpy(), self.where, self.index)
         return Drawn(picture, self._describe(change))
 
     def _describe(self, change: torch.Tensor) -> str:

@@ -14,6 +14,7 @@ from traitlets import Bool, Enum, Int, Unicode, Union, validate
 
 from alibi_viz import laws
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
+from alibi_viz.figures import theme
 from alibi_viz.figures.bias_plot import bias_picture, weights_from_bias
 from alibi_viz.figures.heatmap_grid import TILES
 from alibi_viz.figures.theme import Picture
@@ -222,7 +223,7 @@ class BiasExplorer(HasHead, App):
     @property
     def figure(self) -> go.Figure:
         """As in the app, with hover texts, and sharp even if this screen is not."""
-        return go.Figure(self._picture(*self._drawn_bias(), DENSITY, hover=True))
+        return theme.figure(self._picture(*self._drawn_bias(), DENSITY, hover=True))
 
     def _drawn_heads(self) -> range:
         """The numbers of the heads that are drawn."""

@@ -90,13 +90,7 @@ class Forgetting(App):
             raise ValueError(
                 f"word must be an integer from 0 to {last} in this text, got {self.word}"
             )
-        picture = forgetting_picture(
-            words,
-            self.half_life,
-            self.word,
-            square_root=self.square_root,
-            page_width=self.page_width,
-        )
+        picture = forgetting_picture(words, self.half_life, self.word, square_root=self.square_root)
 
         slope = math.log(2) / self.half_life
         left = format_percent(math.exp(-slope * self.word))

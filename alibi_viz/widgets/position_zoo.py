@@ -95,14 +95,14 @@ class PositionZoo(App):
         logits = logits_by_distance(self.method)
         logit = format_number(logits[self.distance] + 0.0)  # 0.0 and not -0.0
         return Drawn(
-            logit_picture(logits, self.distance, page_width=self.page_width),
+            logit_picture(logits, self.distance),
             f"{self._place()}, with the logit {logit}. {MESSAGES[self.method]}",
         )
 
     def _draw_waves(self) -> Drawn:
         new = is_new(WAVE_SPEEDS, self.distance)
         return Drawn(
-            waves_picture(WAVE_SPEEDS, self.distance, page_width=self.page_width),
+            waves_picture(WAVE_SPEEDS, self.distance),
             f"At position {self.distance}, {new.sum()} of 32 waves have a phase that never "
             "occurred in training (red).",
         )
@@ -123,7 +123,7 @@ class PositionZoo(App):
                 f" With base {self.base}, even the slowest hand goes round in {slowest} tokens, so "
                 "no angle is ever new."
             )
-        picture = clocks_picture(speeds, self.distance, page_width=self.page_width)
+        picture = clocks_picture(speeds, self.distance)
         return Drawn(picture, caption)
 
     def _place(self) -> str:

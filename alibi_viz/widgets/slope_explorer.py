@@ -53,9 +53,7 @@ class SlopeExplorer(App):
     def draw(self) -> Drawn:
         slopes = alibi_slopes(self.num_heads, self.scheme)
         other = alibi_slopes(self.num_heads, self.compare) if self.compare else None
-        picture = slope_picture(
-            slopes, self.scheme, other, self.compare, page_width=self.page_width
-        )
+        picture = slope_picture(slopes, self.scheme, other, self.compare)
         return Drawn(picture, self._describe(slopes, other))
 
     def _describe(self, slopes: Tensor, other: Tensor | None) -> str:

@@ -98,6 +98,7 @@ class SpotTheBug(App):
         "07_spot_the_bug",
         "What a correct picture looks like",
     )
+    min_width = None  # the picture is as wide as the answers beside it leave room
     bug = Enum(tuple(BUGS), "case 1")
     guess = Unicode(None, allow_none=True).tag(choices="answers")
     code = Unicode("")
@@ -162,7 +163,6 @@ class SpotTheBug(App):
 
     def controls(self) -> list[Widget]:
         self._revealed = self._repair_controls().add_class("s-repair")
-        self.plot.least_width = None  # as wide as the answers beside it leave room
         beside = row(self.plot, self._answer_controls()).add_class("s-beside")
         beside.layout.align_items = "flex-start"
         parts = column(

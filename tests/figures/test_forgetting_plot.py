@@ -23,7 +23,7 @@ def label(figure, name):
 
 
 def test_pictures_are_plotly_figures():
-    go.Figure(forgetting_picture(["a", "b"], 32, 0, page_width=300))
+    go.Figure(forgetting_picture(["a", "b"], 32, 0))
     go.Figure(forgetting_picture(FORTY_WORDS, 1, 39, square_root=True))
 
 

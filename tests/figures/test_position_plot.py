@@ -26,7 +26,7 @@ FIRST_RED = 155  # of the numbers of a barcode
 def test_pictures_are_plotly_figures_at_every_distance():
     for place in (0, 63, 64, 255):
         go.Figure(logit_picture(STRAIGHT, place))
-        go.Figure(waves_picture(WAVES, place, page_width=300))
+        go.Figure(waves_picture(WAVES, place))
         go.Figure(clocks_picture(HANDS, place))
 
 

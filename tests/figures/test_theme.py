@@ -49,10 +49,12 @@ def test_scale_around_zero_contains_all_values_and_labels_both_ends_and_zero(one
     assert (scale.low <= low <= scale.high or low > 0) and (scale.high >= high or high < 0)
     assert scale.low == 0 or scale.high == 0 or scale.low == -scale.high
     assert scale.palette[scale.indices(np.zeros(1))[0]].tolist() == [255, 255, 255]
-    places = scale.axis["colorbar_tickvals"]
+    places = scale.color_axis()["colorbar"]["tickvals"]
     assert (places[0], places[-1]) == (0, pytest.approx(1)) and places == sorted(places)
     assert float(scale.fraction([0.0])[0]) in places
-    assert scale.axis["colorbar_ticktext"][0] == f"{scale.low:.3g}".replace("-", "\N{MINUS SIGN}")
+    assert scale.color_axis()["colorbar"]["ticktext"][0] == f"{scale.low:.3g}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
 
 
 @given(st.floats(0.01, 1000), st.sampled_from([(-1, 0), (0, 1), (-1, 1)]))
@@ -74,12 +76,18 @@ def test_color_runs_from_blue_below_zero_to_orange_above(size, ends):
     "scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)]
 )
 def test_stops_of_the_axis_have_the_colors_of_the_palette_and_labels_their_values(scale):
-    stops, (count, style) = scale.axis["colorscale"], (5, ".0%") if scale.weights else (3, "g")
+    stops, (count, style) = (
+        scale.color_axis()["colorscale"],
+        (5, ".0%") if scale.weights else (3, "g"),
+    )
     labels = [
         f"{value:{style}}".replace("-", "\N{MINUS SIGN}")
         for value in np.linspace(scale.low, scale.high, count)
     ]
-    assert (scale.axis["colorbar_tickvals"], scale.axis["colorbar_ticktext"]) == (
+    assert (
+        scale.color_axis()["colorbar"]["tickvals"],
+        scale.color_axis()["colorbar"]["ticktext"],
+    ) == (
         [*np.linspace(0, 1, count)],
         labels,
     )

@@ -319,9 +319,9 @@ def test_the_image_has_as_many_pixels_as_the_screen_needs(pixel_ratio, image_pix
 def test_a_saved_picture_does_not_depend_on_the_screen(head):
     app = BiasExplorer(num_heads=2, length=4, head=head)
     app.fit(800, pixel_ratio=2)
-    on_fine_screen = app.snapshot()
+    on_fine_screen = app.figure
     app.fit(800, pixel_ratio=1)
-    assert app.snapshot() == on_fine_screen
+    assert app.figure == on_fine_screen
 
 
 # Laws

@@ -17,12 +17,12 @@ A subclass of `App` defines four things:
         #    folded as `details`
         def draw(self) -> Drawn:
             powers = 2 ** np.arange(self.count)
-            picture = figures.powers.powers_picture(powers, page_width=self.page_width)
+            picture = figures.powers.powers_picture(powers)
             return Drawn(picture, f"{self.count} powers of two, the largest {powers[-1]}.")
 
 Data flows one way: control -> trait -> `draw` -> picture and caption. So `app.count = 12` and the
 slider do the same. A picture is a function of the state, see `theme.Picture`; `self.plot` compares
-it with the one before and sends the page what has changed.
+it with the one before and sends the page what has changed. It is as wide as the page.
 
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises
   `BadValue`; a control shows a message and its old value again. So checks that involve several
@@ -235,12 +235,9 @@ class App(Controls):
 
     @property
     def figure(self) -> go.Figure:
-        """The picture as a plotly figure of your own: a change of it doesn't change the app."""
-        return go.Figure(self.plot.picture)
-
-    def snapshot(self) -> go.Figure:
-        """The figure on white, as for a file."""
-        return theme.on_white(self.figure)
+        """The picture as a plotly figure of your own, on white: a change of it doesn't change the
+        app."""
+        return theme.figure(self.plot.picture)
 
     def save(self, path: str | Path) -> Path:
         """Write the figure to a file: `.html`, `.png`, `.svg` or `.pdf`.
@@ -253,7 +250,7 @@ class App(Controls):
         if suffix == ".html":
             write(path, self._as_page())
         elif suffix in (".png", ".svg", ".pdf"):
-            theme.save_images({path: self.snapshot()})
+            theme.save_images({path: self.figure})
         else:
             got = repr(suffix or "no suffix")
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {got} in {str(path)!r}")
@@ -261,7 +258,7 @@ class App(Controls):
 
     def _as_page(self) -> str:
         """The figure and its words as a page that needs no network."""
-        plot = self.snapshot().to_html(
+        plot = self.figure.to_html(
             full_html=False, include_plotlyjs=True, config={"displaylogo": False}
         )
         words = html.escape(f"{self.caption} {self.details}".strip())
@@ -309,6 +306,8 @@ class App(Controls):
             # Another thread may change the state while `draw` is at work, and then draws again.
             state = self._state()
             picture, self.caption, self.details = self.draw()
+            if self.min_width is not None:
+                picture["layout"]["width"] = self.page_width
             # The caption goes first, and the page paints both together. After the picture it would
             # be painted a frame later, because plotly.js keeps the page busy.
             self._show_words()

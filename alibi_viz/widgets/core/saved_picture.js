@@ -62,7 +62,7 @@ const captionsIn = view => [...view.querySelectorAll(".alibi-caption")];  // a g
 
 // Keeps the image of a picture up to date, for the notebook that its model is in.
 function keepPicture(model) {
-  const app = model.get("app");
+  const app = () => model.get("app");
   const context = model.widget_manager?.context;
   if (!context?.saveState || context.model.collaborative) return { watch: () => () => {}, close() {} };
   const notebook = context.model, pictures = picturesOf(notebook);
@@ -87,7 +87,7 @@ function keepPicture(model) {
     const caption = captionsIn(view).map(({ textContent }) => textContent.trim()).filter(Boolean).join(" ");
     const picture = await png(plot);
     if (timer !== due || closed) return;  // the picture has changed since, or the app was closed
-    pictures.set(app, outputsOf(app, picture, caption));
+    pictures.set(app(), outputsOf(app(), picture, caption));
     timer = undefined;
     if (missedSave) notebook.dirty = true;  // so JupyterLab saves it once more by itself, or asks
     missedSave = false;
@@ -117,7 +117,7 @@ function keepPicture(model) {
     close() {
       closed = true;
       context.saveState.disconnect(onSave);
-      pictures.set(app, []);  // also in place of an earlier image
+      pictures.set(app(), []);  // also in place of an earlier image
     },
   };
 }

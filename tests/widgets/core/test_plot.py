@@ -239,7 +239,7 @@ def test_image_is_of_the_snapshot(app, name, tmp_path, monkeypatch):
     # A browser for each would be slow.
     monkeypatch.setattr("alibi_viz.figures.theme.save_images", saved.update)
     path = app.save(str(tmp_path / name))
-    assert saved == {path: app.snapshot()}
+    assert saved == {path: app.figure}
 
 
 def test_other_suffix_is_refused(app, tmp_path):
@@ -248,8 +248,8 @@ def test_other_suffix_is_refused(app, tmp_path):
 
 
 def test_snapshot_is_a_plain_figure(app):
-    assert type(app.snapshot()) is go.Figure
+    assert type(app.figure) is go.Figure
 
 
 def test_snapshots_of_equal_apps_are_equal():
-    assert Doubling().snapshot().to_json() == Doubling().snapshot().to_json()
+    assert Doubling().figure.to_json() == Doubling().figure.to_json()
