@@ -10,10 +10,11 @@ _IN_PROSE = {"alibi": "ALiBi", "alibi-large": "ALiBi (large)", "t5": "T5"}
 def in_prose(name: str) -> str:
     """The name of a method or a model in a sentence.
 
-    >>> in_prose("alibi"), in_prose("rotary")
-    ('ALiBi', 'rotary')
+    >>> in_prose("alibi"), in_prose("alibi, scaled slopes"), in_prose("rotary")
+    ('ALiBi', 'ALiBi, scaled slopes', 'rotary')
     """
-    return _IN_PROSE.get(name, name)
+    method, comma, variant = name.partition(",")
+    return _IN_PROSE.get(method, method) + comma + variant
 
 
 def true_minus(text: str) -> str:

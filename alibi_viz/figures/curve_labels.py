@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from alibi_viz.figures.token_labels import literal
+from alibi_viz.formatting import in_prose
 
 NAMES_WIDTH = 150  # pixels: the width of the longest name
 _LINE = 15  # pixels: the height of a name
@@ -35,7 +36,7 @@ def name_notes(
 
     notes = []
     for (label, end), place in zip(ends.items(), places, strict=True):
-        name = literal(label)
+        name = literal(in_prose(label))
         longest = end.index[-1]
         if longest != curves.index[-1]:
             name += f", to {longest:,}"

@@ -23,6 +23,7 @@ from alibi_viz.figures.curve_labels import NAMES_WIDTH, lowest_curves, name_note
 from alibi_viz.figures.theme import Picture
 from alibi_viz.figures.token_labels import literal
 from alibi_viz.figures.yardstick_lines import LABEL_WIDTH, yardstick_lines
+from alibi_viz.formatting import in_prose
 from alibi_viz.measure.table import FEWEST_SEEDS, Axes, check_table, over_seeds
 
 Style = tuple[str, str, str]  # color, dash and symbol
@@ -36,7 +37,6 @@ _CLOSE_UP_WIDTH = 0.27
 _CLOSE_UP_AXIS = 62  # pixels for the numbers of the close-up
 
 _PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
-_CODE_FONT = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
 
 def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> go.Figure:
@@ -55,7 +55,7 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
     >>> rows = pd.DataFrame({"label": "alibi", "seed": 0, "x": [64, 128], "value": [0.4, 0.3]})
     >>> figure = figures.curve_figure(rows, lab.find_question("longer sequences").axes(64))
     >>> [trace.name for trace in figure.data]
-    ['alibi']
+    ['ALiBi']
     """
     check_instance("axes", axes, Axes)
     check_table("rows", rows, ("label", "seed", "x", "value"))
@@ -88,7 +88,7 @@ def curve_picture(
         rows: a table with the columns label, seed, x and value.
         names: whether the names of the curves stand at their ends, and the lowest ones have a
             close-up. On a narrow page there is a legend instead.
-        compact: whether the legend is beside the title, with names as in code, and the horizontal
+        compact: whether the legend is beside the title and the horizontal
             axis has no title.
         height: of the figure, in pixels.
         page_width: pixels available for the figure.
@@ -108,7 +108,7 @@ def curve_picture(
     legend: dict[str, Any] = {"y": 1.1}
     if compact:
         margin |= {"t": 26, "b": 40}
-        legend = {"x": 1, "xanchor": "right", "y": 1.0, "font": {"family": _CODE_FONT}}
+        legend = {"x": 1, "xanchor": "right", "y": 1.0}
     elif has_names:
         margin["t"] = 34
 
@@ -231,7 +231,7 @@ def _mean(label: str, means: pd.DataFrame, axes: Axes, style: Style) -> dict[str
     The name in the legend says if the curve ends early.
     """
     points = means.dropna(subset="mean").set_index("x")
-    name = literal(label)
+    name = literal(in_prose(label))
     if points.empty and len(means):
         name += " (not defined)"
     elif len(points) < len(means):
@@ -271,7 +271,7 @@ def _seeds(label: str, rows: pd.DataFrame, color: str) -> list[dict[str, Any]]:
     x, y = np.vstack(curves).T
     trace = {
         "type": "scatter",
-        "name": literal(label),
+        "name": literal(in_prose(label)),
         "legendgroup": label,
         "x": x,
         "y": y,
@@ -339,7 +339,7 @@ def _add_close_up(
         if label not in curves:
             continue
         values = curves[label].dropna()
-        hover = f"{literal(label)}<br>{axes.point}<br>{{y:{axes.number}}}<extra></extra>"
+        hover = f"{literal(in_prose(label))}<br>{axes.point}<br>{{y:{axes.number}}}<extra></extra>"
         trace = _curve(styles[label]) | {
             "name": "close-up",
             "x": values.index.to_numpy(float),

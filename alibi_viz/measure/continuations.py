@@ -101,6 +101,12 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     return sum(word in known for word in words) / len(words)
 
 
+def unknown_words(passage: str, text: Text) -> list[tuple[int, int]]:
+    """Where the words of a passage are, (start, end), that `known_words` doesn't count as known."""
+    known = _words_of(text)
+    return [match.span() for match in LONG_WORD.finditer(passage) if match[0] not in known]
+
+
 @lru_cache(maxsize=4)
 def _words_of(text: Text) -> frozenset[str]:
     """The words in the training part of a text. A race asks for them after each test."""

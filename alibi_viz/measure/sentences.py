@@ -34,7 +34,7 @@ def findings(question: Question, rows: pd.DataFrame, up_to: str = "") -> list[st
     if not rows.empty:
         # Positions inside a sequence are no lengths at which a method could hold.
         if question.is_loss and question.name != "by position":
-            told += outcome_sentences(rises(rows), up_to)
+            told += outcome_sentences(rises(rows), up_to, question.unit)
             for x in dict.fromkeys([rows["x"].max(), rows["x"].min()]):
                 told += best_at(question, rows, x)
         elif question.task != "text":
@@ -104,7 +104,9 @@ def outcome(rises: Sequence[float]) -> str:
     return "mixed"
 
 
-def outcome_sentences(rises: Mapping[str, Sequence[float]], up_to: str = "") -> list[str]:
+def outcome_sentences(
+    rises: Mapping[str, Sequence[float]], up_to: str = "", unit: str = "bits per byte"
+) -> list[str]:
     """Which labels hold, degrade and fail, and on which the seeds disagree.
 
     For what holds we quote the rise of its worst seed, as in "alibi holds (+0.01 at most)", and for
@@ -130,7 +132,7 @@ def outcome_sentences(rises: Mapping[str, Sequence[float]], up_to: str = "") -> 
     if clauses:
         seeds = "in every seed " if any(len(by_seed) > 1 for by_seed in rises.values()) else ""
         if up_to:
-            sentences.append(f"Up to {up_to}, {seeds}{'; '.join(clauses)}, in bits per byte.")
+            sentences.append(f"Up to {up_to}, {seeds}{'; '.join(clauses)}, in {unit}.")
         else:
             sentences.append(f"{seeds.capitalize()}{'; '.join(clauses)}.")
     mixed = [quoted(label) for label, by_seed in rises.items() if outcome(by_seed) == "mixed"]
@@ -159,9 +161,7 @@ def learned_by_heart(training: pd.DataFrame, longer: pd.DataFrame) -> list[str]:
     for label, known in on_training_part.items():
         unseen = on_validation_part.get(label, math.nan)
         if unseen > known + BY_HEART:
-            methods.append(
-                f"{quoted(label)} ({known:.2f} bits per byte there, {unseen:.2f} on unseen text)"
-            )
+            methods.append(f"{quoted(label)} ({known:.2f} bits there, {unseen:.2f} on unseen text)")
     if not methods:
         return []
     verb = "has" if len(methods) == 1 else "have"

@@ -5,6 +5,7 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.figures import curve_labels
 from alibi_viz.figures.curve_plot import assign_slots, curve_picture
+from alibi_viz.formatting import in_prose
 
 LENGTHS = [64, 128, 256]
 # Two of them lie on one line, far below the third.
@@ -38,7 +39,7 @@ def names(layout):
 def test_every_curve_has_its_name_at_the_height_of_its_end_in_place_of_a_legend():
     layout, _ = drawn(CURVES)
     low, high = layout["yaxis"]["range"]
-    assert set(names(layout)) == set(CURVES)
+    assert set(names(layout)) == {in_prose(name) for name in CURVES}
     assert names(layout)["rotary"] == (6.0 - low) / (high - low)
     assert not layout["showlegend"]
 
@@ -46,7 +47,7 @@ def test_every_curve_has_its_name_at_the_height_of_its_end_in_place_of_a_legend(
 def test_names_of_curves_on_one_line_do_not_overlap():
     layout, _ = drawn(CURVES)
     pixels = 376 - 34 - 70  # of the plot
-    assert (names(layout)["t5"] - names(layout)["alibi"]) * pixels >= 14
+    assert (names(layout)["T5"] - names(layout)["ALiBi"]) * pixels >= 14
 
 
 def test_a_curve_that_ends_early_says_where():

@@ -18,6 +18,7 @@ from alibi_viz.figures.curve_plot import (
     curve_picture,
 )
 from alibi_viz.figures.token_labels import literal
+from alibi_viz.formatting import in_prose
 from alibi_viz.measure.table import over_seeds
 from tests.rows import each_case
 from tests.tables import table
@@ -104,7 +105,7 @@ def test_the_legend_says_where_a_mean_ends(rows):
             ends = " (not defined)"
         elif len(defined) < len(of_label):
             ends = f" (to {defined.index.max():,} only)"
-        assert mean["name"] == literal(label) + ends
+        assert mean["name"] == literal(in_prose(label)) + ends
 
 
 @settings(max_examples=8)

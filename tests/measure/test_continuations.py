@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
-from alibi_viz.measure.continuations import known_words
+from alibi_viz.measure.continuations import known_words, unknown_words
 from tests.rows import each_case
 from tests.tables import SMALL
 
@@ -94,3 +94,7 @@ def test_known_words_are_whole_words_of_the_training_part(passages, share):
 
 def test_without_words_their_known_share_is_nan():
     assert math.isnan(known_words(["", "12 __ ab"], CAT))
+
+
+def test_unknown_words_have_their_places():
+    assert unknown_words(" cat grmbl sat zzz", CAT) == [(5, 10)], "the last one may be cut"

@@ -298,7 +298,7 @@ def said_of_learning(**losses):
 
 def test_a_text_that_was_learned_by_heart_is_noticed():
     assert said_of_learning(alibi=(2.07, 7.87), none=(4.69, 4.75)) == [
-        "alibi (2.07 bits per byte there, 7.87 on unseen text) has learned the training text by "
+        "alibi (2.07 bits there, 7.87 on unseen text) has learned the training text by "
         "heart, so losses on longer sequences say little about length."
     ]
 

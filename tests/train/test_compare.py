@@ -233,7 +233,7 @@ def test_a_text_that_was_learned_by_heart_is_said_before_the_verdicts():
         pd.concat([training, longer]), ("alibi", "none"), lab.Run("alibi"), "a text"
     )
     by_heart, verdict = comparison.verdicts
-    assert by_heart.startswith("alibi (2.00 bits per byte there, 8.00 on unseen text) has learned")
+    assert by_heart.startswith("alibi (2.00 bits there, 8.00 on unseen text) has learned")
     assert verdict.startswith("alibi against none: ")
 
 

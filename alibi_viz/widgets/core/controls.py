@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
+from alibi_viz.formatting import in_prose
 from alibi_viz.widgets.core.traits import choices
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
@@ -162,7 +163,7 @@ class Menu:
             return self._texts[value]
         # A law is a function, and the text of a race has a name.
         own_name = getattr(value, "__name__", None) or getattr(value, "name", None)
-        return str(own_name or value)
+        return in_prose(str(own_name or value))
 
     def value_of(self, text: str) -> Any:
         """The value that the user has chosen."""
@@ -336,7 +337,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         tooltip of a button."""
         options = choices(self, name)
         tabs = widgets.ToggleButtons(
-            options=options,
+            options=[(in_prose(option), option) for option in options],
             tooltip=tip,
             tooltips=[tips(option) for option in options],
         )
@@ -369,7 +370,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
                 return option in names
 
             css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
-            return self.checkbox(name, option, css, tips(option), read=read, show=show)
+            return self.checkbox(name, in_prose(option), css, tips(option), read=read, show=show)
 
         return [box(option) for option in options]
 

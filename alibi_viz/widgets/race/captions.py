@@ -6,6 +6,7 @@ name of the method in the code, such as alibi.
 
 import html
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,7 +22,7 @@ from alibi_viz.measure.sentences import (
     rises,
 )
 from alibi_viz.measure.table import TRAINING_LOSS, results_table
-from alibi_viz.widgets.race.state import HERO, QUESTION, RaceState, Written
+from alibi_viz.widgets.race.state import HERO, IN_LETTERS, RaceState, Written
 
 # A text of which at least this share of the validation part is in the training part, too, is said
 # to repeat itself.
@@ -105,18 +106,18 @@ def progress_bar(race: RaceState, method: str, step: int) -> str:
 def text_of(method: str, written: Written | None, length: int) -> str:
     """The first text of a method for its column, as HTML, with the share of its known words.
 
-    The hero of the tale is marked. Without a text, it says what will stand here.
+    The hero of the tale is marked, and every word beyond the training length that isn't known.
+    Without a text, it says what will stand here.
     """
     if written is None:
         share = "&nbsp;"
         page = '<span class="prompt">What it writes appears here while it trains.</span>'
     else:
         share = _share_of_known_words(written, length)
-        parts = written.texts[0]._asdict()
-        page = "".join(
-            f'<span class="{css_class}">{_mark_hero(part)}</span>'
-            for css_class, part in parts.items()
-        )
+        page = ""
+        for css_class, part in written.texts[0]._asdict().items():
+            unknown = written.unknown if css_class == "beyond" else []
+            page += f'<span class="{css_class}">{_marked(part, unknown)}</span>'
     label = f"what {html.escape(in_prose(method))} writes"
     return f'<p>{share}</p><pre tabindex="0" role="region" aria-label="{label}">{page}</pre>'
 
@@ -154,8 +155,8 @@ def _losses_then(race: RaceState, step: int, results: pd.DataFrame) -> str:
     at_longest = results[results["x"] == longest]
     values = []
     for label, bits in zip(at_longest["label"], at_longest["value"], strict=True):
-        needs = "isn't defined" if math.isnan(bits) else f"needs {bits:.2f} bits per byte"
-        values.append(f"{label} {needs}")
+        needs = "isn't defined" if math.isnan(bits) else f"needs {bits:.2f} bits per letter"
+        values.append(f"{in_prose(label)} {needs}")
     when = f"After step {step:,} of {race.steps:,}" if step else "Before training"
     return f"{when}, on texts of {longest:,} letters: {join(values)}."
 
@@ -169,7 +170,7 @@ def _findings(race: RaceState, results: pd.DataFrame) -> list[str]:
     """What was learned by heart, which guesses were right, and what the losses say."""
     training = [row for row in race.rows if row["question"] == TRAINING_LOSS]
     by_heart = learned_by_heart(_labeled_in_prose(results_table(training)), results)
-    told = findings(QUESTION, results, up_to=f"{results['x'].max():,} letters")
+    told = findings(IN_LETTERS, results, up_to=f"{results['x'].max():,} letters")
     return [*by_heart, *_judged_guesses(race), *told]
 
 
@@ -197,9 +198,9 @@ def _training_facts(race: RaceState, results: pd.DataFrame) -> list[str]:
     """What the losses can be compared with, what the models were trained on, and how much of it
     repeats itself."""
     text = race.source
-    facts = compared_with_counting(QUESTION, results, text.yardsticks)
+    facts = compared_with_counting(IN_LETTERS, results, text.yardsticks)
     facts.append(
-        f"Trained {race.steps:,} steps on sequences of {race.length} bytes of {text.name}, "
+        f"Trained {race.steps:,} steps on sequences of {race.length} letters of {text.name}, "
         f"seed {race.seed}."
     )
     if text.repeats >= REPEATED:
@@ -222,15 +223,22 @@ def _share_of_known_words(written: Written, length: int) -> str:
     return f"<b>{format_percent(written.known_words)}</b> real words beyond letter {length}"
 
 
-def _mark_hero(part: str) -> str:
-    """A part of a text, with the name of the tale's hero marked."""
-    marked = ""
-    end = 0
+def _marked(part: str, unknown: Sequence[tuple[int, int]]) -> str:
+    """A part of a text, with the name of the tale's hero and the unknown words marked."""
+    marks = [(start, end, "s") for start, end in unknown]
     for mention in mentions(part):
         if mention.value == HERO:
-            marked += f"{_printable(part[end : mention.start])}<b>{HERO}</b>"
-            end = mention.stop
-    return marked + _printable(part[end:])
+            marks.append((mention.start, mention.stop, "b"))
+
+    marked = ""
+    done = 0
+    for start, end, tag in sorted(marks):
+        if start < done:
+            continue  # the name of the hero may be no word of another text
+        word = f"<{tag}>{_printable(part[start:end])}</{tag}>"
+        marked += _printable(part[done:start]) + word
+        done = end
+    return marked + _printable(part[done:])
 
 
 def _printable(text: str) -> str:

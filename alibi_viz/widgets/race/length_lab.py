@@ -30,7 +30,7 @@ from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.moments import Moments
 from alibi_viz.widgets.race.state import (
     HERO,
-    QUESTION,
+    IN_LETTERS,
     RaceState,
     Written,
     continues_opening,
@@ -50,7 +50,7 @@ EMMA_GUESS = f"Will ALiBi's tale name {HERO} again?"
 # Saved cells may have these.
 EARLIER_SETTINGS = {"simple", "seeds", "question"}
 HEIGHT = 190  # pixels
-# In bits per byte. The axis is the same in all states of a race: a byte has 8 bits, and a model
+# In bits per letter. The axis is the same in all states of a race: a letter has 8 bits, and a model
 # that hasn't learned anything needs a little more.
 LOSSES = (0.0, 8.5)
 # The icons of a button with the right answer, and of one with a wrong guess
@@ -120,6 +120,7 @@ class LengthLab(App):
         self._race: RaceState | None = None  # the latest
         self._step: int | None = None  # of the earlier test that the reader has gone back to
         self._tests_drawn = 0  # of the race
+        self._boxes: dict[str, Widget] = {}  # of the methods that are offered
         self._columns: dict[str, MethodColumn] = {}  # of the methods that have been chosen so far
         ignored = sorted(state.keys() & EARLIER_SETTINGS)
         super().__init__(**{name: state[name] for name in state if name not in ignored})
@@ -279,7 +280,7 @@ class LengthLab(App):
         self._show_columns(race)
         low, high = LOSSES
         axes = replace(
-            QUESTION.axes(race.length, text=race.source), low=low, high=high, is_steady=True
+            IN_LETTERS.axes(race.length, text=race.source), low=low, high=high, is_steady=True
         )
         picture = curve_picture(
             race.slots,
@@ -358,10 +359,10 @@ class LengthLab(App):
     def _update_controls(self, race: RaceState) -> None:
         """Offer what fits the methods and the race. Lock the settings while it runs."""
         known = known_methods()
-        offered = [box.description for box in self._methods.children]
-        new = [name for name in known if name not in offered]
+        new = [name for name in known if name not in self._boxes]
         boxes = self.boxes("methods", new, lambda name: summary(known[name]))
-        self._methods.children = [*self._methods.children, *boxes]
+        self._boxes |= dict(zip(new, boxes, strict=True))
+        self._methods.children = list(self._boxes.values())
         for method in self.methods:
             if method not in self._columns:
                 self._columns[method] = self._column(method)
@@ -384,7 +385,7 @@ class LengthLab(App):
     def _column(self, method: str) -> "MethodColumn":
         """A column for a method, in which one guesses how it does."""
         guess = self.link(
-            _choice(method, captions.OUTCOMES, f"s-guess-{method}"),
+            _choice(in_prose(method), captions.OUTCOMES, f"s-guess-{method}"),
             "guesses",
             read=lambda outcome: {**self.guesses, method: outcome},
             show=lambda guesses: guesses.get(method),
@@ -426,7 +427,7 @@ class MethodColumn(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.bar = HTML()
         self.text = HTML().add_class("s-text-of").add_class(f"s-text-{method}")
         layout = Layout(padding="0 0 0 10px", overflow="visible")
-        super().__init__([labeled(method, guess), self.bar, self.text], layout=layout)
+        super().__init__([labeled(in_prose(method), guess), self.bar, self.text], layout=layout)
 
 
 def _choice(about: str, options: Iterable[str], css: str) -> ToggleButtons:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from alibi_viz import lab
 from alibi_viz.data.tales import mentions
 from alibi_viz.data.text import BUILT_IN
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
-from alibi_viz.measure.continuations import Continuation, known_words
+from alibi_viz.measure.continuations import Continuation, known_words, unknown_words
 from alibi_viz.measure.losses import shared_losses
 from alibi_viz.measure.questions import find_question
 from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
@@ -23,6 +23,11 @@ from alibi_viz.train.race import Race
 from alibi_viz.train.training import limited_threads
 
 QUESTION = find_question("longer sequences")  # which each test answers
+# The same in the words of the lessons, where a byte is a letter
+IN_LETTERS = replace(
+    QUESTION,
+    figure=replace(QUESTION.figure, unit="bits per letter", point="texts of {x} letters"),
+)
 STEPS_BETWEEN_TESTS = 50  # and at least ten tests
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, a test would take longer than training
 # How the validation part of the built-in text begins: what its continuations go on telling.
@@ -36,6 +41,7 @@ class Written(NamedTuple):
     texts: list[Continuation]
     # Share of the words beyond the training length that occur in the training text; NaN without any
     known_words: float
+    unknown: list[tuple[int, int]]  # the other words beyond it in the first text, (start, end)
 
     @property
     def names_hero(self) -> bool:
@@ -158,7 +164,7 @@ class RaceState:
         """Let the model of a method continue the text."""
         texts = lab.continuations(self.models[method], text, self.length, seed=self.seed)
         share = known_words([each.beyond for each in texts], text)
-        return Written(texts, share)
+        return Written(texts, share, unknown_words(texts[0].beyond, text))
 
     # Another thread may ask while the race goes on, so both copy what grows.
 

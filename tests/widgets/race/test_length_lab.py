@@ -175,9 +175,10 @@ def test_axes_are_the_same_before_a_race_and_after_it(raced):
     assert before.xaxis.ticktext[:2] == after.xaxis.ticktext[:2] == labels
 
 
-def page(prompt, within, beyond, known=math.nan):
+def page(prompt, within, beyond, known=math.nan, unknown=()):
     """What a column shows of a text."""
-    return captions.text_of("alibi", Written([Continuation(prompt, within, beyond)] * 8, known), 32)
+    written = Written([Continuation(prompt, within, beyond)] * 8, known, list(unknown))
+    return captions.text_of("alibi", written, 32)
 
 
 def test_parts_of_a_text_are_told_apart_and_the_hero_is_marked():
@@ -185,6 +186,11 @@ def test_parts_of_a_text_are_told_apart_and_the_hero_is_marked():
     assert f'<span class="prompt">{OPENING.replace("Emma", "<b>Emma</b>")}</span>' in shown
     assert '<span class="within"> Then</span><span class="beyond"> <b>Emma</b> slept.' in shown
     assert "<b>55%</b> real words beyond letter 32" in shown
+
+
+def test_words_that_are_not_known_are_marked():
+    shown = page("The fox", " saw", " Emma grmbl & ran", unknown=[(6, 11)])
+    assert '<span class="beyond"> <b>Emma</b> <s>grmbl</s> &amp; ran</span>' in shown
 
 
 def test_text_is_escaped_and_has_no_control_characters_except_line_breaks():
@@ -234,5 +240,5 @@ def test_name_of_a_file_is_escaped_in_the_details(tmp_path):
     path = tmp_path / "<b>fox.txt"
     path.write_text(ENGLISH[:2000])
     app = trained(methods=["none"], text=path)
-    assert "of 8 bytes of <b>fox.txt, seed 0." in app.details
+    assert "of 8 letters of <b>fox.txt, seed 0." in app.details
     assert "<b>" not in app.details_line.value

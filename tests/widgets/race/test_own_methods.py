@@ -73,7 +73,7 @@ def test_function_and_class_are_trained_beside_alibi(app_after_race):
 
 def test_function_and_class_have_a_curve_and_a_bar(app_after_race):
     names = {trace.name for trace in app_after_race.figure.data}
-    assert names == {"alibi", "root", "Offset"}
+    assert names == {"ALiBi", "root", "Offset"}
     assert bars(app_after_race) == {"alibi": 10, "root": 10, "Offset": 10}
 
 

@@ -36,7 +36,7 @@ def finished_race(curves, training=None, text=None, **guesses):
         trained = table("longer sequences", {method: [{100: training}] for method in curves})
         race.rows += trained.assign(question="training loss").to_dict("records")
     texts = [Continuation("once", " upon", " a time")] * 8
-    race.moments = {100: dict.fromkeys(curves, Written(texts, 1.0))}
+    race.moments = {100: dict.fromkeys(curves, Written(texts, 1.0, []))}
     return race
 
 
@@ -49,8 +49,8 @@ def test_caption_tells_the_outcome_and_what_is_best_on_the_longest_sequences():
     race = finished_race({"alibi": {8: 2.0, 16: 2.05}, "none": {8: 2.1, 16: 3.0}})
     caption, _ = told(race)
     assert caption == (
-        "Up to 16 letters, ALiBi holds (+0.05 at most); none fails (+0.90), in bits per byte. "
-        "With sequences of 16 bytes ALiBi is best."
+        "Up to 16 letters, ALiBi holds (+0.05 at most); none fails (+0.90), in bits per letter. "
+        "With texts of 16 letters ALiBi is best."
     )
 
 
@@ -58,9 +58,9 @@ def test_details_tell_what_is_not_defined_and_what_was_trained():
     race = finished_race({"alibi": {8: 2.0, 16: 2.05}, "learned": {8: 2.5, 16: math.nan}})
     _, details = told(race)
     assert details.endswith(
-        "Not defined or not tested with sequences of 16 bytes: learned. "
-        "A model that knows only letter frequencies needs 4.49 bits per byte, and one that knows "
-        "letter pairs 3.29. Trained 100 steps on sequences of 8 bytes of tales, seed 3."
+        "Not defined or not tested with texts of 16 letters: learned. "
+        "A model that knows only letter frequencies needs 4.49 bits per letter, and one that knows "
+        "letter pairs 3.29. Trained 100 steps on sequences of 8 letters of tales, seed 3."
     )
 
 
@@ -68,7 +68,7 @@ def test_details_tell_which_method_is_sure_and_wrong():
     race = finished_race({"alibi": {8: 2.0, 16: 2.05}, "none": {8: 2.1, 16: 6.0}})
     _, details = told(race)
     assert (
-        "With sequences of 16 bytes none needs more than either: it isn't ignorant, but sure and "
+        "With texts of 16 letters none needs more than either: it isn't ignorant, but sure and "
         "wrong. Trained 100 steps"
     ) in details
 
@@ -89,7 +89,7 @@ def test_details_tell_how_much_of_the_text_is_repeated(share, end):
 
 def test_learning_by_heart_is_told_first():
     caption, _ = told(finished_race({"alibi": {8: 3.0, 16: 3.0}}, training=1.0))
-    assert caption.startswith("ALiBi (1.00 bits per byte there, 3.00 on unseen text) has learned")
+    assert caption.startswith("ALiBi (1.00 bits there, 3.00 on unseen text) has learned")
 
 
 @pytest.mark.parametrize("training", [2.5, 3.5])
@@ -102,7 +102,7 @@ def test_changed_settings_are_told_first():
     caption, _ = told(finished_race({"alibi": {8: 2.0, 16: 2.0}}), is_outdated=True)
     assert caption == (
         "The settings have changed since this race: train again to apply them. "
-        "Up to 16 letters, ALiBi holds (+0.00 at most), in bits per byte."
+        "Up to 16 letters, ALiBi holds (+0.00 at most), in bits per letter."
     )
 
 
