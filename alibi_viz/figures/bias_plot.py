@@ -99,7 +99,7 @@ def bias_picture(
         page_width: pixels available for the figure.
         density: image pixels per pixel of the page, see `Grid`.
         profile: the (tile, query) whose row stands beside the tiles, counted from 0; by default the
-            last row of the first tile.
+            last row of the middle tile.
         hover: whether cells have hover texts, which take longer than all the rest.
     """
     values, hidden = _checked(bias, masked)
@@ -131,7 +131,7 @@ def bias_picture(
     )
     start_of_profile = plot_width + _BEFORE_PROFILE
     if width - start_of_profile >= _LEAST_PROFILE:
-        tile, query = (0, length - 1) if profile is None else profile
+        tile, query = profile or ((tiles - 1) // 2, length - 1)
         _add_profile(
             picture,
             values[tile, query],

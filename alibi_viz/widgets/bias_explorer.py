@@ -100,7 +100,7 @@ class BiasExplorer(HasHead, App):
     def __init__(self, **state: Any) -> None:
         # The hover texts are added half a second after the last change.
         self._debounce = Debounce(0.5)
-        # The (head, query) whose row is drawn beside the tiles; None for the last one of the first
+        # The (head, query) whose row is drawn beside the tiles; None for the last one of the middle
         self._row: tuple[int, int] | None = None
         super().__init__(**state)
         self.works.append(self._debounce)

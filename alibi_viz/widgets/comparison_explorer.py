@@ -15,6 +15,7 @@ from alibi_viz.figures.curve_plot import (
     assign_slots,
     curve_picture,
 )
+from alibi_viz.formatting import in_prose
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
 from alibi_viz.measure.table import AS_TRAINED, check_table
@@ -141,10 +142,11 @@ class ComparisonExplorer(App):
             height=376,
             page_width=self.page_width,
         )
+        told = results.assign(label=results["label"].map(in_prose))
         sentences = [
             *self._notes(question, shown),
-            *findings(question, results),
-            *compared_with_counting(question, results, axes.yardsticks),
+            *findings(question, told),
+            *compared_with_counting(question, told, axes.yardsticks),
         ]
         return Drawn(picture, " ".join(sentences[:2]), " ".join(sentences[2:]))
 

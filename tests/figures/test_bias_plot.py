@@ -253,7 +253,7 @@ def test_heads_have_the_numbers_that_are_given(heads):
 # The profile of a row
 
 
-def test_the_profile_is_the_weights_of_the_last_row_of_the_first_head():
+def test_the_profile_is_the_weights_of_the_last_row():
     profile = named_trace(bias_figure(1, 6), "profile")
     bias = bias_of(1, 6)
     expected = relative_weights(bias, masked_of(bias))[0, -1]

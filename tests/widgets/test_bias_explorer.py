@@ -128,7 +128,7 @@ def test_the_row_under_the_pointer_is_drawn_beside_the_tiles_while_it_is_there()
     app.plot.pointed = {"trace": "tiles", "z": 7, "custom": [5, 2, 3, "", 0.5]}
     assert app.figure.layout.annotations[-1].text.endswith("head 7, query 5")
     app.num_heads = 6
-    assert app.figure.layout.annotations[-1].text.endswith("head 1, query 7")
+    assert app.figure.layout.annotations[-1].text.endswith("head 3, query 7")
 
 
 def test_the_button_for_all_heads_is_shown_with_an_enlarged_head():

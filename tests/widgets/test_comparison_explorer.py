@@ -98,29 +98,29 @@ def test_curves_are_those_of_the_chosen_methods_with_their_names():
     {
         "two sentences, and the others as details": (
             {},
-            "In every seed alibi holds (+0.00 at most); rotary (+1.00), none (+1.00), sinusoidal "
+            "In every seed ALiBi holds (+0.00 at most); rotary (+1.00), none (+1.00), sinusoidal "
             "(+1.00), fire (+1.00), forget (+1.00) and kerple-log (+1.00) fail. With sequences of "
-            "256 bytes alibi is best in every seed.",
+            "256 bytes ALiBi is best in every seed.",
             "With sequences of 64 bytes rotary is best in every seed.",
         ),
         "methods without results": (
             {"variant": "window", "methods": ("alibi", "rotary", "none", "t5")},
-            "Left out, because there are no such results: none and t5. In every seed alibi holds "
+            "Left out, because there are no such results: none and t5. In every seed ALiBi holds "
             "(+0.00 at most); rotary fails (+0.60).",
-            "With sequences of 256 bytes alibi is best in every seed. With sequences of 64 bytes "
+            "With sequences of 256 bytes ALiBi is best in every seed. With sequences of 64 bytes "
             "rotary is best in every seed.",
         ),
         "a label with a comma": (
             {"question": "gap", "methods": ("alibi", "my law, steep")},
             'Left out, because there are no such results: "my law, steep". From step 10 to step '
-            "20, means over seeds: alibi +0.00 to +0.01 bits per byte.",
+            "20, means over seeds: ALiBi +0.00 to +0.01 bits per byte.",
             "A small gap early on may only mean that little has been learned yet.",
         ),
         "a variant that was not measured": (
             {"question": "needle", "variant": "window", "methods": ("alibi", "none")},
             "This is as trained, because it wasn't measured with window. Solved, with at least 90% "
-            "correct answers in every seed: alibi up to 63 and none up to 31.",
-            "With examples of 63 tokens alibi is best in every seed. Guessing is right 6.2% of the "
+            "correct answers in every seed: ALiBi up to 63 and none up to 31.",
+            "With examples of 63 tokens ALiBi is best in every seed. Guessing is right 6.2% of the "
             "time.",
         ),
         "no method": ({"methods": ()}, "No method is chosen: select at least one.", ""),
