@@ -1,4 +1,4 @@
-"""Change a trained model without training it: slopes, window, sinks, rotary rule, far line.
+"""Change a trained model without training it: slopes, window, sinks, rotary rule, far keys.
 
 `modify` checks its arguments, makes a `Change` of them, and puts that into a copy that shares every
 weight. In our models, a `ChangedPosition` takes the place of the position method; in those of
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_number, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
 from alibi_viz.surgery.far_line import draw_far_line
+from alibi_viz.surgery.far_share import limit_far_share
 from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -51,6 +52,7 @@ def modify(
     rotary: str | None = None,
     *,
     far_slope: float | Sequence[float] | None = None,
+    far_share: float | None = None,
     trained_length: int | None = None,
 ) -> Model:
     """A changed copy that shares every weight with the model, which stays as it is.
@@ -60,6 +62,7 @@ def modify(
         lab.modify(model, window=512, sinks=4)  # the first 4 tokens and the last 512 are seen
         lab.modify(model, rotary="yarn")
         lab.modify(model, far_slope=0)          # ALiBi's line flat beyond the training length
+        lab.modify(model, far_share=0.05)       # keys beyond it get at most 5% of the attention
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed
     model can be changed again: the later change acts on the earlier one, so slopes halved twice are
@@ -89,9 +92,15 @@ def modify(
             training: one number, or one per head. The line starts where the bias is at L - 1, and
             `slopes` doesn't change how it falls. 0 makes ALiBi's line flat there; 1/16 brakes far
             keys in methods without a bias. See `surgery.far_line`.
-        trained_length: the training length L, for "interpolate", `rotary` and `far_slope`; by
-            default the model's `max_length`, to which `race` and `Run` set it, or what a pretrained
-            model's configuration says (raise MPT's limit later); required if that says nothing.
+        far_share: the largest share of its attention, from 0 to 1, that a query gives to all keys
+            at a distance of L or more together, in each head and layer. Where they would get more,
+            their weights shrink by one factor and those of the other keys grow by another. 0 is a
+            window of L, and 1 changes nothing. Only for a `LanguageModel`, which then stores all
+            weights. See `surgery.far_share`.
+        trained_length: the training length L, for "interpolate", `rotary`, `far_slope` and
+            `far_share`; by default the model's `max_length`, to which `race` and `Run` set it, or
+            what a pretrained model's configuration says (raise MPT's limit later); required if that
+            says nothing.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of
     range, and a change that doesn't apply to the position method. A changed MPT model refuses
@@ -109,6 +118,10 @@ def modify(
             f"{got}"
         )
     _check_window(window, sinks)
+    if far_share is not None:
+        far_share = check_number(
+            "far_share", far_share, "a number from 0 to 1", lambda share: 0 <= share <= 1
+        )
     original: Any = getattr(model, "_orig_mod", model)  # of a compiled model
     is_ours = isinstance(original, LanguageModel)
 
@@ -123,13 +136,16 @@ def modify(
         num_heads = len(family.slopes(family.layers(original)[0]))
         if rotary is not None:
             raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
+        if far_share is not None:
+            raise ValueError(f"far_share must be None for a pretrained model, got {far_share}")
         configured_length = training_length(original)
 
     length: Any = trained_length
     if length is None:
         length = configured_length
     interpolates = _asks_to_interpolate(slopes)
-    needs_length = interpolates or rotary is not None or far_slope is not None
+    beyond_training = (rotary, far_slope, far_share)
+    needs_length = interpolates or any(value is not None for value in beyond_training)
     if needs_length and length is None:
         raise ValueError(
             "trained_length must be given: the model doesn't say for which it was trained"
@@ -152,6 +168,7 @@ def modify(
         sinks=sinks,
         rotary=None if rotary is None else (rotary, length),
         far_line=far_line,
+        far_share=None if far_share is None else (far_share, length),
     )
     if is_ours:
         return _with_changed_positions(model, change)
@@ -228,6 +245,7 @@ class Change:
     rotary: tuple[str, int] | None = None  # the rule and the training length
     # The slopes, one per head, and the training length
     far_line: tuple[tuple[float, ...], int] | None = None
+    far_share: tuple[float, int] | None = None  # the share and the training length
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Which keys the window keeps, bool [..., 1, query, key]; None for all.
@@ -291,6 +309,9 @@ class Change:
             far_slopes, trained_length = self.far_line
             words = _joined(far_slopes)
             changes.append(f"far slope {words} beyond a distance of {trained_length - 1}")
+        if self.far_share is not None:
+            share, trained_length = self.far_share
+            changes.append(f"far share {share:g} beyond a distance of {trained_length - 1}")
         return ", ".join(changes)
 
 
@@ -327,6 +348,8 @@ class ChangedPosition(Position):
     def uses(self, hook: str) -> bool:
         if hook == "bias" and self.change.far_line is not None:
             return True
+        if hook == "logits" and any(change.far_share is not None for change in changes_of(self)):
+            return True  # the limit needs all logits
         owner = self.original if hook in ("embed", "bias") else self.rotated
         return owner.uses(hook)
 
@@ -367,6 +390,24 @@ class ChangedPosition(Position):
         if bias is None:
             bias = torch.zeros(1, query_length, key_length, device=device)
         return bias.masked_fill(~visible, -math.inf)
+
+    def weights(
+        self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
+    ) -> Tensor:
+        query_length = query.shape[-2]
+        key_length = key.shape[-2]
+        logits = self.logits(query, key, causal=causal)
+        bias = self.bias(query_length, key_length, x)
+        if bias is not None:
+            logits = logits + bias
+
+        # After all other changes: the limit is on what far keys get in the end.
+        queries, keys = right_aligned(query_length, key_length, device=query.device)
+        for change in changes_of(self):
+            if change.far_share is not None:
+                share, trained_length = change.far_share
+                logits = limit_far_share(logits, queries, keys, share, trained_length)
+        return logits.softmax(-1).float()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alibi_viz import lab, laws
+from alibi_viz.measure.attention_statistics import attention_stats
 from alibi_viz.models import POSITIONS, Position
 from alibi_viz.models.positions.rotary import RectifiedRotary
 from alibi_viz.models.pretrained import family_of, hooked
@@ -423,6 +424,109 @@ def test_stopped_angles_and_a_far_line_act_together():
     torch.testing.assert_close(attended, expected, atol=1e-5, rtol=1e-4)
 
 
+# The share of far keys
+
+
+def weights_of(model, query, key):
+    """The attention weights of our model, float32 [batch, heads, query, key]."""
+    x = torch.randn(len(query), key.shape[-2], 64, generator=torch.Generator().manual_seed(1))
+    return model.transformer.position.weights(query, key, x=x).detach()
+
+
+def far_keys(length, trained_length=10):
+    """Which keys are at least the training length back, bool [query, key]."""
+    return torch.arange(length)[:, None] - torch.arange(length) >= trained_length
+
+
+def share_of(weights, keys):
+    """What these keys get together, [batch, heads, query]."""
+    return (weights * keys).sum(-1)
+
+
+def within(weights, keys):
+    """The weights of these keys relative to each other; NaN for a query without any."""
+    return weights * keys / share_of(weights, keys)[..., None]
+
+
+def random_heads(length=LENGTH):
+    """A query and a key, [batch, heads, length, channel]."""
+    return torch.randn(2, 1, 4, length, 16, generator=torch.Generator().manual_seed(0))
+
+
+@every_position
+def test_far_keys_get_at_most_their_share(position):
+    limited = lab.modify(model_of(position), far_share=0.2, trained_length=4)
+    weights = weights_of(limited, *random_heads(length=10))
+    assert share_of(weights, far_keys(10, trained_length=4)).max() <= 0.2 + 1e-6
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, 10))
+
+
+def test_the_share_is_limited_in_every_layer_of_a_model():
+    limited = lab.modify(lab.make_model("none"), far_share=0.2, trained_length=64)
+    stats = attention_stats(limited, lab.load_text(), 256, trained=64)
+    # Without positions, far keys are most of the keys of every query.
+    torch.testing.assert_close(stats.beyond, torch.full((2, 4), 0.2))
+
+
+@each_case(
+    ("position", "change"),
+    {
+        "rotary": ("rotary", {}),
+        "xPos": ("xpos", {}),
+        "a bias": ("kerple-log", {}),
+        "a bias that reads the input": ("forget", {}),
+        "stopped angles": ("rotary", {"rotary": "rerope"}),
+        "a far line": ("rotary", {"far_slope": 0.1}),
+        "stopped angles and a far line": ("rotary", {"rotary": "rerope", "far_slope": 0.1}),
+    },
+)
+def test_a_limited_share_keeps_the_ratios_of_near_and_of_far_keys(position, change):
+    query, key = random_heads()
+    before = weights_of(lab.modify(model_of(position), **change), query, key)
+    weights = weights_of(lab.modify(model_of(position), **change, far_share=0.1), query, key)
+
+    is_far = far_keys(LENGTH)
+    expected_share = share_of(before, is_far).clamp(max=0.1)
+    torch.testing.assert_close(share_of(weights, is_far), expected_share)
+    for keys in (is_far, ~is_far):
+        torch.testing.assert_close(within(weights, keys), within(before, keys), equal_nan=True)
+
+
+@every_position
+def test_a_far_share_of_0_is_a_window_of_the_training_length(position):
+    model = lab.make_model(position, max_length=LENGTH, num_heads=4, d_model=64)
+    limited = lab.modify(model, far_share=0, trained_length=10)
+    windowed = lab.modify(model, window=10)
+    torch.testing.assert_close(logits(limited), logits(windowed), atol=1e-5, rtol=1e-4)
+
+
+@each_kind
+def test_weights_are_the_same_with_a_far_share_of_1_and_within_the_training_length(position):
+    query, key = random_heads()
+    expected = weights_of(model_of(position), query, key)
+    free = lab.modify(model_of(position), far_share=1)
+    assert torch.equal(weights_of(free, query, key), expected)
+
+    limited = weights_of(lab.modify(model_of(position), far_share=0), query, key)
+    assert torch.equal(limited[:, :, :10], expected[:, :, :10])
+
+
+def test_the_share_is_limited_on_both_sides_for_encoders():
+    limited = lab.modify(model_of("none"), far_share=0.1).transformer.position
+    query, key = random_heads()
+    weights = limited.weights(query, key, causal=False)
+    is_far = far_keys(LENGTH) | far_keys(LENGTH).T
+    assert share_of(weights, is_far).max() <= 0.1 + 1e-6
+
+
+def test_the_smaller_of_two_far_shares_counts():
+    model = model_of("rotary")
+    small = lab.modify(model, far_share=0.1)
+    for first, second in ((0.1, 0.5), (0.5, 0.1)):
+        twice = lab.modify(lab.modify(model, far_share=first), far_share=second)
+        torch.testing.assert_close(logits(twice), logits(small), atol=1e-5, rtol=1e-4)
+
+
 # Several changes
 
 CHANGES = [
@@ -437,6 +541,7 @@ ROTARY_CHANGES = [
     {"rotary": "yarn"},
     {"rotary": "rerope"},
     {"far_slope": [0, 0.5, 1, 2]},
+    {"far_share": 0.1},
 ]
 
 
@@ -617,9 +722,10 @@ def test_a_rotary_rule_that_scales_nothing_supports_a_cache(rule):
 
 
 @each_kind
-def test_a_changed_model_decodes_with_a_cache(position):
+@pytest.mark.parametrize("change", [{"window": 4, "far_slope": 1.0}, {"far_share": 0.1}], ids=str)
+def test_a_changed_model_decodes_with_a_cache(position, change):
     model = lab.make_model(position, max_length=LENGTH)
-    model = lab.modify(model, window=4, far_slope=1.0, trained_length=3)
+    model = lab.modify(model, **change, trained_length=3)
     with_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=True)
     without_cache = model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=False)
     assert torch.equal(with_cache, without_cache)
@@ -660,8 +766,13 @@ def test_a_change_is_described(change, words):
 
 
 def test_changes_are_described_in_their_order():
-    twice = lab.modify(lab.modify(model_of("rotary"), window=9), rotary="pi")
-    assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
+    limited = lab.modify(model_of("rotary"), far_share=0.05)
+    thrice = lab.modify(lab.modify(limited, window=9), rotary="pi")
+    assert [str(change) for change in changes_of(thrice)] == [
+        "far share 0.05 beyond a distance of 9",
+        "window of 9",
+        "rotary rule pi",
+    ]
 
 
 each_mistake = each_case(
@@ -697,6 +808,10 @@ def test_far_slopes_that_do_not_fit_are_refused(value):
         ("alibi", {"window": 0}, "window must be an integer of at least 1, got 0"),
         ("alibi", {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1"),
         ("bloom", {"sinks": 4}, "sinks must be 0 without a window, .*, got 4"),
+        ("alibi", {"far_share": 1.5}, "far_share must be a number from 0 to 1, got 1.5"),
+        ("alibi", {"far_share": -0.1}, "far_share must be a number from 0 to 1, got -0.1"),
+        ("alibi", {"far_share": math.nan}, "far_share must be a number from 0 to 1, got nan"),
+        ("alibi", {"far_share": True}, "far_share must be a number, got True"),
         ("rotary", {"rotary": "linear"}, "must be one of plain, .*, yarn, rerope, got 'linear'"),
         (
             "alibi",
@@ -730,6 +845,7 @@ def test_a_number_out_of_range_is_named(name, change, message):
         ("kerple-log", {"slopes": "interpolate"}, "is for ALiBi only, got .* 'kerple-log'"),
         ("alibi", {"rotary": "pi"}, "only rotary positions have a rule to change, got .* 'alibi'"),
         ("bloom", {"rotary": "pi"}, "rotary must be None for a model with ALiBi, got 'pi'"),
+        ("mpt", {"far_share": 0.1}, "far_share must be None for a pretrained model, got 0.1"),
     ],
     ids=str,
 )
