@@ -29,7 +29,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
 .PHONY: help install lab test units weekly test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
-	links models notebooks screenshots clean
+	links models notebooks screenshots words clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their out
 
 screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the notebooks and the README (ONLY=01_the_line)
 	$(PY) -m tests.notebooks.pictures $(ONLY)
+
+words: $(VENV)/.installed-tests ## renew tests/widgets/captions.txt, what the apps say: review its diff
+	$(PY) -m tests.widgets.captions
 
 clean: ## remove .venv, the caches, and what was built
 	rm -rf $(VENV) .venv-lowest .venv-core *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -78,11 +78,6 @@ def test_results_are_the_rows_of_the_question_and_the_variant(options, rows):
     pd.testing.assert_frame_equal(ComparisonExplorer(RESULTS, **options).results, shown)
 
 
-def test_results_are_those_of_the_chosen_methods():
-    app = ComparisonExplorer(RESULTS, methods=["t5", "rotary"])
-    assert set(app.results["label"]) == {"rotary", "t5"}
-
-
 def test_curves_are_those_of_the_chosen_methods_with_their_names():
     figure = ComparisonExplorer(RESULTS, question="needle").figure
     groups = [trace.legendgroup for trace in figure.select_traces({"mode": "lines+markers"})]
@@ -91,45 +86,6 @@ def test_curves_are_those_of_the_chosen_methods_with_their_names():
 
 
 # What is said
-
-
-@each_case(
-    ("options", "caption", "details"),
-    {
-        "two sentences, and the others as details": (
-            {},
-            "In every seed ALiBi holds (+0.00 at most); rotary (+1.00), none (+1.00), sinusoidal "
-            "(+1.00), fire (+1.00), forget (+1.00) and kerple-log (+1.00) fail. With sequences of "
-            "256 bytes ALiBi is best in every seed.",
-            "With sequences of 64 bytes rotary is best in every seed.",
-        ),
-        "methods without results": (
-            {"variant": "window", "methods": ("alibi", "rotary", "none", "t5")},
-            "Left out, because there are no such results: none and t5. In every seed ALiBi holds "
-            "(+0.00 at most); rotary fails (+0.60).",
-            "With sequences of 256 bytes ALiBi is best in every seed. With sequences of 64 bytes "
-            "rotary is best in every seed.",
-        ),
-        "a label with a comma": (
-            {"question": "gap", "methods": ("alibi", "my law, steep")},
-            'Left out, because there are no such results: "my law, steep". From step 10 to step '
-            "20, means over seeds: ALiBi +0.00 to +0.01 bits per byte.",
-            "A small gap early on may only mean that little has been learned yet.",
-        ),
-        "a variant that was not measured": (
-            {"question": "needle", "variant": "window", "methods": ("alibi", "none")},
-            "This is as trained, because it wasn't measured with window. Solved, with at least 90% "
-            "correct answers in every seed: ALiBi up to 63 and none up to 31.",
-            "With examples of 63 tokens ALiBi is best in every seed. Guessing is right 6.2% of the "
-            "time.",
-        ),
-        "no method": ({"methods": ()}, "No method is chosen: select at least one.", ""),
-    },
-)
-def test_the_caption_says_what_holds_in_every_seed(options, caption, details):
-    app = ComparisonExplorer(RESULTS, **options)
-    assert app.caption == caption
-    assert app.details == details
 
 
 # Yardsticks
@@ -145,10 +101,7 @@ def yardsticks(text):
 def test_losses_on_a_built_in_text_have_its_yardsticks():
     tales = lab.load_text()
     assert yardsticks(tales.fingerprint) == list(tales.yardsticks.values())
-
-
-def test_losses_on_an_unknown_text_have_no_yardsticks():
-    assert yardsticks("0123456789abcdef") == []
+    assert yardsticks("0123456789abcdef") == [], "of an unknown text"
 
 
 # What is offered
@@ -157,25 +110,6 @@ def test_losses_on_an_unknown_text_have_no_yardsticks():
 def test_only_questions_with_results_are_offered():
     menu = control(ComparisonExplorer(RESULTS), "s-question")
     assert list(dict(menu.options)) == ["longer sequences", "gap", "needle"]
-
-
-def test_the_menu_chooses_the_question():
-    app = ComparisonExplorer(RESULTS)
-    control(app, "s-question").value = "gap"
-    assert app.question == "gap"
-
-
-def test_the_app_opens_with_the_first_question_that_has_results():
-    assert ComparisonExplorer(NEEDLE).question == "needle"
-
-
-def test_the_app_opens_with_the_models_as_trained():
-    windowed_first = pd.concat([WINDOWED, LONGER])
-    assert ComparisonExplorer(windowed_first).variant == "as trained"
-
-
-def test_the_app_opens_with_changed_models_if_there_are_no_others():
-    assert ComparisonExplorer(WINDOWED).variant == "window"
 
 
 @each_case(
@@ -190,12 +124,24 @@ def test_variants_can_be_chosen_where_they_were_measured(question, disabled):
     assert control(app, "s-variant").disabled == disabled
 
 
+@each_case(
+    ("results", "question", "variant"),
+    {
+        "the first question that has results": (NEEDLE, "needle", "as trained"),
+        "as trained, whatever comes first": (
+            pd.concat([WINDOWED, LONGER]),
+            "longer sequences",
+            "as trained",
+        ),
+        "changed, without others": (WINDOWED, "longer sequences", "window"),
+    },
+)
+def test_the_app_opens_with_what_there_is(results, question, variant):
+    app = ComparisonExplorer(results)
+    assert (app.question, app.variant) == (question, variant)
+
+
 # Methods
-
-
-def test_methods_are_folded_at_first():
-    app = ComparisonExplorer(RESULTS)
-    assert visible_controls(app) == ["s-question", "s-variant", "s-more", "s-reset"]
 
 
 def test_unfolded_methods_begin_with_the_common_ones():
@@ -214,14 +160,6 @@ def test_unfolded_methods_begin_with_the_common_ones():
         "s-t5",
         "s-my-law-steep",
     ]
-
-
-def test_the_app_opens_with_the_first_seven_methods():
-    assert ComparisonExplorer(RESULTS).methods == FIRST_SEVEN
-
-
-def test_an_app_with_seven_methods_has_a_full_repr():
-    assert str(FIRST_SEVEN) in repr(ComparisonExplorer(RESULTS))
 
 
 def test_an_eighth_method_is_refused():

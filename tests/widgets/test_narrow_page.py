@@ -33,6 +33,8 @@ def test_two_plots_stack_on_a_narrow_page(layout):
     assert layout.width == NARROW
     assert overlap(layout.xaxis.domain, layout.xaxis2.domain)
     assert not overlap(layout.yaxis.domain, layout.yaxis2.domain)
+    assert layout.xaxis2.anchor == "y2"
+    assert layout.xaxis.anchor in (None, "y")
 
 
 @pytest.mark.parametrize("name", TWO_PLOTS)
@@ -42,12 +44,6 @@ def test_two_plots_stand_beside_each_other_on_a_wide_page(name):
     layout = app.figure.layout
     assert not overlap(layout.xaxis.domain, layout.xaxis2.domain)
     assert overlap(layout.yaxis.domain, layout.yaxis2.domain)
-
-
-@two_plots
-def test_each_axis_is_below_its_own_plot(layout):
-    assert layout.xaxis2.anchor == "y2"
-    assert layout.xaxis.anchor in (None, "y")
 
 
 @pytest.mark.parametrize("layout", APPS, indirect=True)

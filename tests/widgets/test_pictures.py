@@ -26,14 +26,6 @@ def test_half_life_and_square_root_reach_the_picture():
     assert named_trace(app.figure, "square root")
 
 
-def test_a_half_life_of_one_is_one_word():
-    assert " 1 word back" in Forgetting(half_life=1).caption
-
-
-def test_no_word_keeps_a_tiny_percentage():
-    assert "keeps under 0.1%" in Forgetting(half_life=1, text="word " * 40).caption
-
-
 def test_a_single_word_is_refused():
     app = Forgetting(text="two words")
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
@@ -139,11 +131,6 @@ def test_a_constant_in_a_column_changes_all_rows_that_see_it(column, rows, weigh
     assert f"in {len(rows)} of 6 rows" in app.caption
 
 
-@pytest.mark.parametrize("where", ["row", "column"])
-def test_a_constant_of_zero_is_said_to_add_nothing(where):
-    assert AddConstant(where=where, constant=0).caption.endswith("Nothing is added.")
-
-
 # TugOfWar
 
 
@@ -157,24 +144,6 @@ def test_slope_content_and_distance_reach_the_picture_and_the_caption():
     match = named_trace(app.figure, "match")
     assert match.x[0] == 24
     assert f"the match gets {match.y[0]:.0%} of the weight" in app.caption
-
-
-@each_case(
-    ("distance", "winner"),
-    {
-        "a distance that costs less": (31, "Content wins"),
-        "a distance that costs as much": (32, "A tie"),
-        "a distance that costs more": (33, "Distance wins"),
-    },
-)
-def test_the_caption_names_the_winner(distance, winner):
-    app = TugOfWar(head=3, content=4, distance=distance)  # of slope 1/8
-    assert app.caption.startswith(f"{winner}: ")
-    assert app.caption.endswith("They tie 32 tokens back.")
-
-
-def test_without_content_there_is_no_tie():
-    assert "tie" not in TugOfWar(content=0).caption
 
 
 @pytest.mark.parametrize(("place", "distance"), [(7.6, 8), (0.2, 1), (9000.0, 255)])

@@ -7,7 +7,6 @@ import torch
 import alibi_viz as av
 from alibi_viz.models.positions.biases import KerpleLog
 from alibi_viz.widgets import PositionZoo
-from alibi_viz.widgets.core.traits import BadValue
 from tests.figures.reading import named_trace
 from tests.rows import each_case
 from tests.widgets.race.small_race import control
@@ -93,49 +92,12 @@ def test_the_position_reaches_the_barcode():
 # The captions
 
 
-def test_a_logit_of_zero_has_no_sign():
-    assert "the logit 0." in PositionZoo(method="kerple-log", distance=0).caption
-
-
-@each_case(
-    ("method", "distance", "place"),
-    {
-        "one token": ("alibi", 1, "1 token back was seen in training"),
-        "the longest of training": ("t5", 63, "63 tokens back was seen in training"),
-        "one more, in clocks": ("rotary", 64, "64 tokens back is longer than in training"),
-    },
-)
-def test_the_caption_says_whether_training_had_the_distance(method, distance, place):
-    assert PositionZoo(method=method, distance=distance).caption.startswith(place)
-
-
-@each_case(
-    ("distance", "said"),
-    {
-        "63": (63, "all four hands of a head show angles that occurred"),
-        "64": (64, "2 of the four hands of a head show an angle that never occurred"),
-    },
-)
-def test_the_caption_counts_the_new_hands(distance, said):
-    assert said in PositionZoo(method="rotary", distance=distance).caption
-
-
 def test_the_caption_counts_the_new_waves():
     app = PositionZoo(method="sinusoidal", distance=200)
     assert f" {len(named_trace(app.figure, 'waves now').y)} of 32 waves" in app.caption
 
 
-def test_with_base_8_the_caption_says_that_no_angle_is_new():
-    assert "goes round in 29.9 tokens" in PositionZoo(method="rotary", base=8).caption
-
-
 # The controls
-
-
-@pytest.mark.parametrize("base", [9, True, "8"])
-def test_another_base_is_refused(base):
-    with pytest.raises(BadValue, match="base must be one of 10000, 8"):
-        PositionZoo(base=base)
 
 
 @pytest.mark.parametrize("method", ["alibi", "sinusoidal", "rotary"])

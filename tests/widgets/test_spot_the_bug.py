@@ -67,43 +67,19 @@ def test_nothing_before_the_guess_names_the_fault(name):
     assert not is_revealed(app)
 
 
-@each_case(
-    ("name", "caption"),
-    {
-        "a head": ("case 1", "Case 1 of 14, easy, causal: head 2 of 8, 16 tokens."),
-        "an encoder": ("case 7", "Case 7 of 14, medium, an encoder: head 2 of 8, 16 tokens."),
-        "decoding": (
-            "case 10",
-            "Case 10 of 14, medium, causal: head 2 of 8, 16 tokens, decoding the last 5 tokens.",
-        ),
-        "decoding a single token": (
-            "case 14",
-            "Case 14 of 14, hard, causal: the last query of each head of 8, 2,048 tokens, decoding "
-            "the last token.",
-        ),
-    },
-)
-def test_the_caption_before_the_guess_is_the_call(name, caption):
-    assert SpotTheBug(bug=name).caption == caption
-
-
-def test_the_largest_difference_is_folded_for_who_is_stuck():
-    assert SpotTheBug().details.startswith("The largest difference is in query 15: key 0 has ")
-
-
 # The guess
 
 
 def test_a_right_guess_is_marked():
     app = SpotTheBug(guess="sign reversed")
     assert marked_answers(app) == {"sign reversed": "success"}
-    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict(app)
+    assert is_revealed(app)
+    assert control(app, "s-code").value == BUGS["case 1"].code
 
 
 def test_a_wrong_guess_is_marked_beside_the_right_answer():
     app = SpotTheBug(guess="no bias")
     assert marked_answers(app) == {"no bias": "danger", "sign reversed": "success"}
-    assert "<b>No.</b> You chose no bias, but it is <b>sign reversed</b>" in verdict(app)
 
 
 def test_the_first_guess_counts():
@@ -111,28 +87,6 @@ def test_the_first_guess_counts():
     control(app, "s-answer-1").click()
     control(app, "s-answer-0").click()
     assert app.guess == "sign reversed"
-
-
-def test_the_guess_reveals_the_faulty_code():
-    app = SpotTheBug(guess="no bias")
-    assert is_revealed(app)
-    assert control(app, "s-code").value == BUGS["case 1"].code
-
-
-def test_the_verdict_says_where_the_fault_happened():
-    told = verdict(SpotTheBug(guess="no bias"))
-    assert "attention-gym, 31 July to 3 December 2024" in told
-    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in told
-
-
-def test_the_verdict_says_whose_models_were_trained_that_way():
-    told = verdict(SpotTheBug(bug="case 14", guess="colliding positions"))
-    assert "The authors of bloom and falcon" in told
-    assert "for these models it is no fault" in told
-
-
-def test_a_fault_with_which_no_model_was_trained_is_a_fault():
-    assert "it is no fault" not in verdict(SpotTheBug(guess="no bias"))
 
 
 def problems(app):
@@ -152,22 +106,6 @@ def test_after_a_wrong_guess_only_the_guess_and_the_right_answer_say_it():
 
 
 # The score
-
-
-@each_case(
-    ("name", "points"),
-    {
-        "easy": ("case 5", 1),
-        "medium": ("case 6", 2),
-        "hard": ("case 13", 3),
-    },
-)
-def test_a_right_guess_scores_by_tier(name, points):
-    assert SpotTheBug(bug=name, guess=BUGS[name].fault).score == points
-
-
-def test_a_wrong_guess_scores_nothing():
-    assert SpotTheBug(guess="no bias").score == 0
 
 
 def test_a_repair_scores_as_much_as_a_guess():
@@ -228,23 +166,10 @@ def test_verdict_and_report_do_not_say_the_same():
     assert FAULTS["sign reversed"].problem not in said, "it stands beside the answer"
 
 
-def test_a_new_fault_is_explained_in_the_report():
-    app = SpotTheBug(
-        guess="no bias",
-        code="def bias(num_heads, *lengths):\n    return torch.zeros(num_heads, *lengths)",
-    )
-    app.check()
-    assert f"no bias:</b> {FAULTS['no bias'].problem}" in report(app)
-
-
 def test_code_that_changes_after_the_check_has_no_report(repaired):
     repaired.code = REPAIR + "\n# changed since the check"
     assert report(repaired) == ""
     assert picture(repaired) == picture(SpotTheBug())
-
-
-def test_code_that_changes_after_the_check_stays_solved(repaired):
-    repaired.code = REPAIR + "\n# changed since the check"
     assert repaired.solved == ["case 1"]
 
 
@@ -268,10 +193,6 @@ def test_an_empty_box_gets_the_faulty_code_back(text):
     box.value = text
     assert app.code == ""
     assert box.value == BUGS["case 1"].code
-
-
-def test_code_is_read_when_the_box_is_left():
-    assert not control(SpotTheBug(), "s-code").continuous_update
 
 
 def test_an_error_is_shown_with_its_line():
@@ -322,7 +243,6 @@ def test_a_repair_can_follow_code_that_fails():
     "result",
     {
         "NaN": "value * torch.nan",
-        "another shape": "value[:, :, :1] / 0",
         "zeros": "value * 0",
     },
 )
@@ -336,22 +256,19 @@ def test_nonsense_is_refused_and_gives_no_nan_in_the_caption(result):
     assert "nan%" not in app.caption
 
 
-def test_weights_of_zero_are_said_to_be_zero():
-    app = SpotTheBug(
-        bug="case 5",
-        guess="no bias",
-        code="def attention(query, key, value):\n    return value * 0",
-    )
-    app.check()
-    assert "has 0% of" in app.caption
-
-
 # From case to case
 
 
-def test_next_opens_an_empty_case(repaired):
+def test_next_opens_an_empty_case_and_reset_forgets_the_present_one(repaired):
     control(repaired, "s-next").click()
+    control(repaired, "s-reset").click()
     assert repr(repaired) == "SpotTheBug(bug='case 2', guess=None, code='')"
+    assert report(repaired) == ""
+    repaired.bug = "case 1"
+    assert repaired.solved == ["case 1"]
+    control(repaired, "s-reset").click()
+    assert repr(repaired) == "SpotTheBug(bug='case 1', guess=None, code='')"
+    assert repaired.solved == []
     assert report(repaired) == ""
 
 
@@ -370,64 +287,7 @@ def test_a_case_keeps_its_guess_and_its_code(repaired):
     assert "no fault found" in report(repaired)
 
 
-def test_reset_forgets_a_case(repaired):
-    control(repaired, "s-reset").click()
-    assert repaired.guess is None
-    assert repaired.code == ""
-    assert repaired.solved == []
-    assert report(repaired) == ""
-
-
-def test_reset_forgets_the_report_on_the_faulty_code():
-    app = SpotTheBug()
-    app.check()
-    control(app, "s-reset").click()
-    assert report(app) == ""
-
-
-def test_reset_leaves_other_cases(repaired):
-    repaired.bug = "case 2"
-    control(repaired, "s-reset").click()
-    assert repaired.solved == ["case 1"]
-
-
 # Numbers. Head 2 of 8 has the slope 1/4, and its weight is e^(-distance / 4).
-
-
-@each_case(
-    ("name", "comparison"),
-    {
-        "reversed": (
-            "case 1",
-            "The largest difference is in query 15: key 0 has 100% of the largest weight in its "
-            "row in this implementation; correct is 2.4%.",
-        ),
-        "all heads": (
-            "case 4",
-            "The largest difference is in head 9: key 0 has 100% of the largest weight in its row "
-            "in this implementation; correct is under 0.1%.",
-        ),
-        "the last of many keys": (
-            "case 14",
-            "The largest difference is in head 1: key 2044 has 100% of the largest weight in its "
-            "row in this implementation; correct is 22%.",
-        ),
-    },
-)
-def test_the_caption_after_the_guess_gives_the_largest_difference(name, comparison):
-    app = SpotTheBug(bug=name, guess=BUGS[name].fault)
-    assert app.caption.endswith(comparison)
-
-
-@each_case(
-    ("name", "content"),
-    {
-        "equal": ("case 1", "All tokens have the same content."),
-        "words": ("case 13", "The tokens are 5 words in turn, and equal words have the content 4."),
-    },
-)
-def test_the_details_after_the_guess_give_the_content(name, content):
-    assert SpotTheBug(bug=name, guess=BUGS[name].fault).details == content
 
 
 def hovered(app, tile):
@@ -488,28 +348,11 @@ def test_on_a_page_of_middle_width_the_pictures_are_beside_each_other_above_the_
     assert app.figure.layout.width == 500, "the answers need no room beside the pictures"
 
 
-def test_on_a_page_of_middle_width_the_pictures_leave_room_for_the_answers():
-    app = SpotTheBug()
-    app.fit(619)
-    (grid_side,) = {image.sizey for image in app.figure.layout.images}
-    assert 170 <= grid_side <= 180
-
-
 def test_the_answers_have_room_beside_the_picture():
     app = SpotTheBug()
     for width in (620, 934, 1400):
         app.fit(width)
         assert width - app.figure.layout.width >= 230
-
-
-def test_menu_picture_and_caption_fit_a_laptop():
-    app = SpotTheBug()
-    app.fit(934)  # 1366 pixels with JupyterLab's file browser
-    menu = 40
-    caption = 42
-    assert menu + app.figure.layout.height + caption <= 500
-    (grid_side,) = {image.sizey for image in app.figure.layout.images}
-    assert 250 <= grid_side <= 260
 
 
 @each_case(

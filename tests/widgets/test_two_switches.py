@@ -1,7 +1,6 @@
 """TwoSwitches, driven through its traits and its controls: a state is shown once it was visited,
 with the published numbers and a text of the published model."""
 
-import re
 import threading
 
 import pytest
@@ -13,7 +12,10 @@ from alibi_viz.widgets import TwoSwitches, two_switches
 from alibi_viz.widgets.two_switches import Writer, Written, write_in, written_html
 from tests.figures.reading import named_trace
 from tests.rows import each_case
+from tests.widgets.conftest import quick_written
 from tests.widgets.race.small_race import DEADLINE, control
+
+pytestmark = pytest.mark.usefixtures("quick_writing")
 
 TRAINED = "as trained"
 BRAKE = "far brake"
@@ -21,14 +23,7 @@ STOP = "angles stop"
 BOTH = "angles stop and far brake"
 
 
-def quick_text(state):
-    """A text that takes no time."""
-    return Written(Continuation("Once", " upon", f" a time, {state}"), 0.5, 8)
-
-
-@pytest.fixture(autouse=True)
-def _quick_writing(monkeypatch):
-    monkeypatch.setattr(two_switches, "write_in", quick_text)
+continuations = lab.continuations  # what the model writes, in place of `quick_writing`
 
 
 def bits_in_cell(app, state):
@@ -47,25 +42,6 @@ def states_with_a_curve(app):
 # The states
 
 
-def test_the_app_opens_as_trained_and_hides_the_other_states():
-    app = TwoSwitches()
-    assert app.now == TRAINED
-    assert states_with_a_number(app) == {TRAINED}
-    assert states_with_a_curve(app) == {TRAINED}
-
-
-@each_case(
-    ("angles_stop", "far_brake", "state"),
-    {
-        "far brake": (False, True, BRAKE),
-        "angles stop": (True, False, STOP),
-        "both": (True, True, BOTH),
-    },
-)
-def test_two_switches_make_four_states(angles_stop, far_brake, state):
-    assert TwoSwitches(angles_stop=angles_stop, far_brake=far_brake).now == state
-
-
 def test_a_state_stays_visible_after_it_was_visited():
     app = TwoSwitches()
     control(app, "s-far_brake").value = True
@@ -75,25 +51,11 @@ def test_a_state_stays_visible_after_it_was_visited():
     assert states_with_a_curve(app) == {TRAINED, BRAKE}
 
 
-def test_reset_hides_what_was_visited():
-    app = TwoSwitches()
-    app.angles_stop = True
-    app.far_brake = True
-    control(app, "s-reset").click()
-    assert (app.angles_stop, app.far_brake) == (False, False)
-    assert states_with_a_number(app) == {TRAINED}
-
-
 def test_the_present_state_is_always_among_the_visited():
     app = TwoSwitches(far_brake=True, visited=[])
     assert app.visited == (BRAKE,)
     app.visited = [BOTH]
     assert app.visited == (BRAKE, BOTH)
-
-
-def test_all_states_can_be_shown_at_once():
-    app = TwoSwitches(visited=TwoSwitches.states)
-    assert states_with_a_number(app) == {TRAINED, BRAKE, STOP, BOTH}
 
 
 @each_case(
@@ -120,55 +82,17 @@ def test_a_switch_shows_on_its_button_whether_it_is_on():
 # The numbers
 
 
-@pytest.mark.parametrize("state", [TRAINED, BRAKE, STOP, BOTH])
-def test_a_number_is_the_mean_of_the_published_models(state):
+def test_a_number_is_the_mean_of_the_published_models():
     results = table_by_setting(published_records(["main"]), "published")
-    is_meant = (results["label"] == "rotary") & (results["variant"] == state)
-    answers = results[is_meant & (results["question"] == "longer sequences")]
-    longest = answers[answers["x"] == 1024]
-    assert len(longest) == 8
-    mean = longest["value"].sum() / 8
-
+    is_meant = (results["label"] == "rotary") & (results["question"] == "longer sequences")
+    longest = results[is_meant & (results["x"] == 1024)]
     app = TwoSwitches(visited=TwoSwitches.states)
-    assert bits_in_cell(app, state) == f"<b>{mean:.2f}</b>"
-    assert named_trace(app.figure, state).y[-1] == pytest.approx(mean)
-
-
-CAPTIONS = [
-    pytest.param(
-        {},
-        "As trained, rotary needs 5.96 bits per byte on texts of 1,024 bytes, and far keys get 98% "
-        "of its attention.",
-        id="as trained",
-    ),
-    pytest.param(
-        {"angles_stop": True},
-        "With angles that stop, rotary needs 2.54 bits per byte on texts of 1,024 bytes, 3.42 "
-        "fewer than as trained, and far keys get 76% of its attention.",
-        id="angles stop",
-    ),
-    pytest.param(
-        {"far_brake": True},
-        "With the far brake, rotary needs 1.21 bits per byte on texts of 1,024 bytes, 4.75 fewer "
-        "than as trained, and far keys get 21% of its attention.",
-        id="far brake",
-    ),
-    pytest.param(
-        {"angles_stop": True, "far_brake": True},
-        "With both switches, rotary needs 0.71 bits per byte on texts of 1,024 bytes, 5.25 fewer "
-        "than as trained, and far keys get 12% of its attention.",
-        id="both",
-    ),
-]
-
-
-@pytest.mark.parametrize(("traits", "finding"), CAPTIONS)
-def test_the_caption_gives_the_numbers_of_the_state_and_says_whose_they_are(traits, finding):
-    told, source = re.split(r"(?<=\.) (?=[A-Z])", TwoSwitches(**traits).caption)
-    assert told == finding
-    assert source == (
-        "The numbers are means over 8 seeds, and the text below is by the model of seed 0."
-    )
+    for state in (TRAINED, BRAKE, STOP, BOTH):
+        losses = longest[longest["variant"] == state]["value"]
+        assert len(losses) == 8
+        mean = losses.sum() / 8
+        assert bits_in_cell(app, state) == f"<b>{mean:.2f}</b>"
+        assert named_trace(app.figure, state).y[-1] == pytest.approx(mean)
 
 
 # The text
@@ -190,7 +114,7 @@ def test_a_text_is_written_once_for_each_state(monkeypatch):
 
     def write(state):
         asked.append(state)
-        return quick_text(state)
+        return quick_written(state)
 
     monkeypatch.setattr(two_switches, "write_in", write)
     app = TwoSwitches()
@@ -206,7 +130,7 @@ def test_the_reader_is_told_that_the_model_is_writing(monkeypatch):
 
     def write(state):
         may_end.wait(DEADLINE)
-        return quick_text(state)
+        return quick_written(state)
 
     monkeypatch.setattr(two_switches, "write_in", write)
     app = TwoSwitches(far_brake=True)
@@ -222,7 +146,7 @@ def test_a_text_that_comes_late_does_not_replace_another(monkeypatch):
     def write(state):
         if state == TRAINED:
             may_end.wait(DEADLINE)
-        return quick_text(state)
+        return quick_written(state)
 
     monkeypatch.setattr(two_switches, "write_in", write)
     app = TwoSwitches()
@@ -250,15 +174,8 @@ def test_the_part_beyond_the_training_length_is_marked_and_text_is_escaped():
     assert '<span class="beyond"> &amp; three</span>' in page
 
 
-def test_the_share_of_known_words_is_told():
-    page = written_html(BOTH, Written(Continuation("One", " two", " three"), 0.97, 8))
-    assert (
-        "With both switches, the model of seed 0 writes: <b>97%</b> of the shaded words, in 8 such "
-        "texts, occur in the tales."
-    ) in page
-
-
-def test_the_published_model_writes_in_the_state():
+def test_the_published_model_writes_in_the_state(monkeypatch):
+    monkeypatch.setattr(lab, "continuations", continuations)
     model = study.published_model("rotary").model
     changed = lab.modify(model, far_slope=1 / 16, trained_length=64)
     texts = lab.continuations(changed, lab.load_text(), 64, seed=0)

@@ -65,10 +65,7 @@ def raced(finished):
 def test_first_screen():
     app = small()
     assert visible_controls(app) == FIRST_SCREEN
-    assert app.caption == (
-        "Guess, then press Train. ALiBi and none learn from texts of 8 letters and are tested on "
-        "texts up to 16 times as long."
-    )
+    assert (app.means, app.models, app.written) == ({}, {}, {})
     assert "appears here while it trains" in column_text(app, "alibi")
 
 
@@ -77,11 +74,6 @@ def test_more_settings_unfold_the_methods_and_the_numbers():
     control(app, "s-more").value = True
     methods = [f"s-{name}" for name in POSITIONS]
     assert visible_controls(app) == [*FIRST_SCREEN, *methods, *SETTINGS]
-
-
-def test_verdict_is_above_the_curves():
-    app = small()
-    assert app.children.index(app.caption_line) == app.children.index(app.plot) - 1
 
 
 def test_checkbox_of_a_method_has_the_first_line_of_its_docstring_as_its_tip():
@@ -95,11 +87,6 @@ def test_opening_an_app_does_not_write_the_built_in_text(monkeypatch):
 
     monkeypatch.setattr(lab, "load_text", load_text)
     assert small().results.empty
-
-
-def test_there_are_no_results_before_a_race():
-    app = small()
-    assert (app.means, app.models, app.written) == ({}, {}, {})
 
 
 def test_settings_of_earlier_versions_are_ignored_with_a_message():
@@ -208,16 +195,15 @@ def test_column_says_why_there_are_no_words(raced):
 # One race after the other
 
 
-def test_repr_is_the_state_before_and_after_a_race():
-    app = small(methods=["none"], seed=SEED)
+def test_training_again_starts_from_the_beginning_with_changed_settings(tmp_path):
+    path = tmp_path / "<b>fox.txt"
+    path.write_text(ENGLISH[:2000])
+    app = small(methods=["none"], seed=SEED, text=path)
     before = repr(app)
-    assert "length=8, steps=10, seed=3, text=None" in before
     app.train().result(DEADLINE)
-    assert repr(app) == before
-
-
-def test_training_again_starts_from_the_beginning_with_changed_settings():
-    app = trained(methods=["none"], seed=SEED)
+    assert repr(app) == before, "a race is no state"
+    assert "of 8 letters of <b>fox.txt, seed 3." in app.details
+    assert "<b>" not in app.details_line.value
     first = curve(app.results, TRAINING_LOSS)
     app.train().result(DEADLINE)
     assert curve(app.results, TRAINING_LOSS) == first
@@ -234,11 +220,3 @@ def test_the_same_text_again_changes_no_setting(raced):
     assert "changed" not in raced.caption
     raced.text = ENGLISH + "."
     assert "changed" in raced.caption
-
-
-def test_name_of_a_file_is_escaped_in_the_details(tmp_path):
-    path = tmp_path / "<b>fox.txt"
-    path.write_text(ENGLISH[:2000])
-    app = trained(methods=["none"], text=path)
-    assert "of 8 letters of <b>fox.txt, seed 0." in app.details
-    assert "<b>" not in app.details_line.value

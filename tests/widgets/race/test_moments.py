@@ -19,8 +19,8 @@ LAST = 10
 
 @pytest.fixture(scope="module")
 def finished(small_models):
-    """A race that is over."""
-    return trained()
+    """A race that is over, with a guess."""
+    return trained(guesses={"alibi": "fails", "none": None})
 
 
 @pytest.fixture
@@ -61,6 +61,14 @@ def test_going_back_shows_the_losses_texts_and_bars_of_that_test(raced):
 
     go_back(raced, LAST)
     assert (raced.caption, curve_of(raced, "alibi"), column_text(raced, "alibi")) == at_end
+
+
+def test_guess_is_judged_after_the_race_and_one_made_then_is_for_the_next(raced):
+    caption = raced.caption
+    assert caption.startswith("You guessed ")
+    assert " about ALiBi (fails). Up to 128 letters, " in caption
+    raced.guesses = {"alibi": "holds"}
+    assert raced.caption == caption
 
 
 def test_the_first_test_is_before_training(raced):
