@@ -178,6 +178,8 @@ VALUES_OF_FUNCTION = {
     ("model", "model"): BLOOM,
     ("published_model", "name"): "alibi",
     ("softmax_figure", "logits"): torch.eye(2),
+    ("weights_figure", "weights"): torch.eye(2)[None],
+    ("weights_figure", "titles"): ["weights"],
     ("surgery_figure", "distances"): [[[3.0, 9.0]]],
     ("surgery_figure", "losses"): [{16: 2.5}],
     ("switches_figure", "rows"): RESULTS.query("setting == 'main' and label == 'rotary'"),

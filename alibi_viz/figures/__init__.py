@@ -32,7 +32,8 @@ _MODULES = {
     "switches_figure": "switches_plot",  # one rotary model with two switches, four losses
     "tug_figure": "tug_plot",  # content against distance
     "waves_figure": "position_plot",  # sinusoidal positions as a barcode
-    "weights_html": "matrices_html",  # attention weights side by side
+    "weights_figure": "matrices",  # attention weights side by side
+    "weights_html": "matrices_html",  # the same as HTML, for reports
     "window_figure": "window_plot",  # how far back each head looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

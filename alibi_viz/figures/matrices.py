@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
 
+from alibi_viz.arguments import as_list, check_integer
 from alibi_viz.figures import theme
-from alibi_viz.figures.heatmap_grid import LETTER, grid_image, title_trace
-from alibi_viz.figures.theme import ColorScale, Picture
+from alibi_viz.figures.heatmap_grid import LETTER, grid_image, hover_trace, title_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, Picture, as_array
 from alibi_viz.figures.tile_grid import DENSITY, HEIGHT, PAD, Grid
 
 MARGIN = {"l": 56, "r": 20, "t": 58, "b": 46}
@@ -45,6 +47,75 @@ def plot_size(grid: Grid) -> tuple[int, int]:
     grid_width, grid_height = grid.extent
     legend_width = min(_LEGEND_WIDTH, grid.width + 2 * PAD)
     return max(grid_width + 2 * PAD, legend_width), grid_height + 2 * PAD
+
+
+def weights_figure(
+    weights: ArrayLike, titles: Sequence[str], *, first_query: int = 0, page_width: int = 880
+) -> go.Figure:
+    """Matrices of attention weights beside each other, such as right and wrong ones.
+
+    Each row is drawn relative to its largest weight, and cells of weight 0 are masked.
+
+    Args:
+        weights: [matrices, query, key].
+        titles: [matrices].
+        first_query: the position of the first query.
+        page_width: pixels available for the figure.
+
+    >>> import alibi_viz as av
+    >>> weights = av.alibi_bias(av.alibi_slopes(2), 8).softmax(-1)
+    >>> figure = av.figures.weights_figure(weights, ["head 1", "head 2"])
+    """
+    values = as_array(weights, name="weights")
+    titles = as_list("titles", titles, "strings", str)
+    check_integer("first_query", first_query, 0)
+    check_integer("page_width", page_width, 1)
+    if values.ndim != 3 or not values.size or len(titles) != len(values):
+        raise ValueError(
+            "weights must be [matrices, query, key] with a title for each matrix, got shape "
+            f"{list(values.shape)} and {len(titles)} titles"
+        )
+    largest = values.max(-1, keepdims=True).clip(1e-30)
+    rows = range(first_query, first_query + values.shape[1])
+    grid = page_grid(len(values), page_width)
+    return theme.figure(
+        weights_picture(grid, values / largest, titles, rows, range(values.shape[2]))
+    )
+
+
+def weights_picture(
+    grid: Grid,
+    weights: NDArray[np.floating],
+    titles: Sequence[str],
+    rows: Sequence[int],
+    keys: Sequence[int],
+    *,
+    row: str = "query",
+) -> Picture:
+    """Matrices of weights, each divided by the largest of its row; see `weights_figure`.
+
+    `rows` and `keys` are the numbers of rows and columns, and `row` is what a row is.
+    """
+    masked = ~(weights > 0)
+    places = [[f"{row} {number}, key {key}<br>relative weight " for key in keys] for number in rows]
+    texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights)))
+    plot_width, plot_height = plot_size(grid)
+    picture = matrices_picture(
+        grid,
+        weights,
+        masked,
+        scale=WEIGHT_SCALE,
+        titles=titles,
+        axis_titles=("query position i" if row == "query" else row, "key position j"),
+        axis_labels=(rows, keys),
+        legend="weight / largest of its row",
+        plot=(plot_width, plot_height),
+        page_width=plot_width + MARGIN["l"] + MARGIN["r"],
+    )
+    numbers = range(1, len(weights) + 1)
+    hover = hover_trace(grid, texts.shape[1:], texts.astype(object), numbers, "%{customdata}")
+    picture["data"].append(hover)
+    return picture
 
 
 def matrices_picture(

@@ -37,7 +37,7 @@ _HEAD = (
     "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back"
     "<extra>%{fullData.name}</extra>"
 )
-_LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
+_LOSS = "sequences of %{x:,}: %{y:.2f} bits<extra>%{fullData.name}</extra>"
 
 Losses = Mapping[int, float]  # {length: bits per byte}
 
@@ -58,7 +58,8 @@ def surgery_figure(
             the model isn't defined.
         distances: the mean distance in tokens of the keys that each head attends to, [layers,
             heads], of as many models. `attention_stats` measures it.
-        unit: what lengths are counted in.
+        unit: what lengths are counted in. Losses are in bits per letter for "letters", and
+            otherwise in bits per byte.
         yardsticks: {name: bits per byte} to compare with, such as `Text.yardsticks`.
 
     >>> from alibi_viz import figures
@@ -152,7 +153,8 @@ def surgery_picture(
             "anchor": "x2",
             "domain": domains["yaxis2"],
             "range": loss_range,
-            "title": {"text": "bits per byte"},
+            # A letter of the lessons is a byte. Tokens of other models have several.
+            "title": {"text": "bits per letter" if unit == "letters" else "bits per byte"},
         },
         annotations=panels.titles(_TITLES),
         shapes=[

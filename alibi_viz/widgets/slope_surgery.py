@@ -17,7 +17,7 @@ from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE, surgery_picture
 from alibi_viz.formatting import format_number, format_percent, in_prose
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
-from alibi_viz.measure.continuations import Continuation
+from alibi_viz.measure.continuations import Continuation, known_words, unknown_words
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.models import LanguageModel
@@ -39,6 +39,7 @@ STATS_LENGTH = 8  # times L: the length of the sequences in which attention is m
 WRITING_LENGTH = 64
 STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one sequence
 WORD = re.compile(r"\s*\S+|\s+$")  # with the space before it
+WORD_IN_HTML = re.compile(r"(?<![\w</&])[^\W\d_]{3,}(?!\w)")  # not the name of a tag or an entity
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 
 
@@ -68,6 +69,8 @@ class Evaluation(NamedTuple):
     beyond: float  # the share of attention on keys at least L back, the mean over all heads
     tested: int  # the length of the sequences in which attention was measured
     written: Continuation | None = None  # None for a model of transformers
+    known_words: float = math.nan  # the share of its words that occur in the training text
+    unknown_words: frozenset[str] = frozenset()  # the others
 
 
 class Subject(NamedTuple):
@@ -76,7 +79,7 @@ class Subject(NamedTuple):
     name: str
     model: Any
     length: int  # the training length, in `unit`
-    unit: str
+    unit: str  # "letters", which are bytes, or "tokens"
     num_heads: int
     has_slopes: bool
     has_sinks: bool  # whether the first tokens can stay visible beside a window
@@ -123,13 +126,22 @@ def own_subject(
         windows = effort.stats_windows
         stats = attention_stats(model, text, tested, trained=length, windows=windows)
         written = lab.continuations(model, text, writing_length, most=effort.most_bytes)[0]
-        return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested, written)
+        passage = written.within + written.beyond
+        return Evaluation(
+            losses,
+            stats.distance,
+            float(stats.beyond.mean()),
+            tested,
+            written,
+            known_words([passage], text),
+            frozenset(passage[start:end] for start, end in unknown_words(passage, text)),
+        )
 
     return Subject(
         name=in_prose(name or model.config.method),
         model=model,
         length=length,
-        unit="bytes",
+        unit="letters",
         num_heads=model.config.num_heads,
         has_slopes=position.uses("bias"),
         has_sinks=has_sinks(model),
@@ -379,7 +391,7 @@ class SlopeSurgery(App):
             control.disabled = not subject.has_slopes
         for control in self._sinks_controls:
             control.disabled = not subject.has_sinks
-        self._texts.value = texts_html(before.written, after.written, is_changed=bool(changes))
+        self._texts.value = texts_html(before, after, is_changed=bool(changes))
         show(before.written, self._texts)
         picture = surgery_picture(
             subject.length,
@@ -458,25 +470,38 @@ class SlopeSurgery(App):
         return DescribedChange(factors, ", ".join(words))
 
 
-def texts_html(before: Continuation | None, after: Continuation | None, *, is_changed: bool) -> str:
+def texts_html(before: Evaluation, after: Evaluation, *, is_changed: bool) -> str:
     """What a model writes before and after a change, in two columns of HTML.
 
-    The prompt is paler, and words that the other text doesn't have at this place are tinted.
+    The prompt is paler, words that the other text doesn't have at this place are tinted, and a wavy
+    line is under those that the training text doesn't have.
     """
-    if before is None or after is None:
+    if before.written is None or after.written is None:
         return ""
-    written_before = before.within + before.beyond
-    written_after = after.within + after.beyond
+    written_before = before.written.within + before.written.beyond
+    written_after = after.written.within + after.written.beyond
+    columns = [_column(BEFORE, before, html.escape(written_before))]
     if is_changed:
-        changed = _tinted(written_before, written_after)
+        columns.append(_column(AFTER, after, _tinted(written_before, written_after)))
     else:
-        changed = " \N{HORIZONTAL ELLIPSIS} Move a control, and it writes something else."
-    columns = []
-    for name, continuation in ((BEFORE, html.escape(written_before)), (AFTER, changed)):
-        prompt = f'<span class="prompt">{html.escape(before.prompt)}</span>'
-        text = f'<p tabindex="0">{prompt}{continuation}</p>'
-        columns.append(f"<div><b>{name}</b>{text}</div>")
+        invitation = " \N{HORIZONTAL ELLIPSIS} Move a control, and it writes something else."
+        columns.append(_column(AFTER, before._replace(known_words=math.nan), invitation))
     return f'<div class="before-and-after">{"".join(columns)}</div>'
+
+
+def _column(name: str, evaluation: Evaluation, continuation: str) -> str:
+    """One of the texts with its name, and how many of its words are real."""
+
+    def marked(word: re.Match[str]) -> str:
+        is_known = word[0] not in evaluation.unknown_words
+        return word[0] if is_known else f"<s>{word[0]}</s>"
+
+    share = ""
+    if not math.isnan(evaluation.known_words):
+        share = f", <b>{format_percent(evaluation.known_words)}</b> real words"
+    prompt = html.escape(evaluation.written.prompt if evaluation.written else "")
+    text = f'<span class="prompt">{prompt}</span>{WORD_IN_HTML.sub(marked, continuation)}'
+    return f'<div>{name}{share}<p tabindex="0">{text}</p></div>'
 
 
 def _tinted(before: str, after: str) -> str:
@@ -497,9 +522,9 @@ def _describe(
     """What was changed and what that does to the losses; as details, how far the heads look."""
     shortest = min(before.losses)
     longest = max(before.losses)
-    losses = [_describe_loss(shortest, before, after)]
+    losses = [_describe_loss(subject, shortest, before, after)]
     if longest != shortest:
-        losses.append(_describe_loss(longest, before, after))
+        losses.append(_describe_loss(subject, longest, before, after))
     caption = f"{subject.name} {change}: {'; '.join(losses)}."
 
     distance = format_number(after.distance.mean())
@@ -517,13 +542,14 @@ def _describe(
     return caption, f"{trained} {look}."
 
 
-def _describe_loss(length: int, before: Evaluation, after: Evaluation) -> str:
+def _describe_loss(subject: Subject, length: int, before: Evaluation, after: Evaluation) -> str:
     """The loss at one length, and how much it has changed."""
     bits = after.losses[length]
     if math.isnan(bits):
         return f"its positions are not defined on sequences of {length:,}"
 
-    words = f"{bits:.2f} bits per byte on sequences of {length:,}"
+    unit = "letter" if subject.unit == "letters" else "byte"
+    words = f"{bits:.2f} bits per {unit} on sequences of {length:,}"
     rise = bits - before.losses[length]
     if abs(rise) >= EQUAL:
         words += f", {abs(rise):.2f} {'more' if rise > 0 else 'less'} than before"

@@ -14,8 +14,7 @@ from traitlets import Enum, Unicode, observe
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import matrices
-from alibi_viz.figures.heatmap_grid import hover_trace
-from alibi_viz.figures.theme import WEIGHT_SCALE, Picture
+from alibi_viz.figures.matrices import weights_picture
 from alibi_viz.figures.tile_grid import Grid
 from alibi_viz.formatting import format_percent
 from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, CaseView, try_repair
@@ -267,7 +266,14 @@ class SpotTheBug(App):
             weights = checked.weights
             subject = "your repair"
             title = subject
-        picture = self._pair(bug.view, np.stack([correct, weights]), ("correct", title))
+        picture = weights_picture(
+            _grid(self.page_width),
+            np.stack([correct, weights]),
+            ("correct", title),
+            bug.view.rows,
+            bug.view.keys,
+            row="query" if bug.view.head else "head",
+        )
 
         self._mark_answers(bug)
         self._box.value = code
@@ -310,35 +316,6 @@ class SpotTheBug(App):
             else:
                 choice.icon = ""
                 choice.button_style = ""
-
-    def _pair(self, view: CaseView, weights: Any, names: tuple[str, str]) -> Picture:
-        """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
-        masked = ~(weights > 0)
-        row_noun = "query" if view.head else "head"
-        places = [
-            [f"{row_noun} {number}, key {key}<br>relative weight " for key in view.keys]
-            for number in view.rows
-        ]
-        values = np.where(masked, "masked", np.char.mod("%.3g", weights))
-        hover_texts = np.char.add(places, values).astype(object)
-
-        grid = _grid(self.page_width)
-        plot_width, plot_height = matrices.plot_size(grid)
-        picture = matrices.matrices_picture(
-            grid,
-            weights,
-            masked,
-            scale=WEIGHT_SCALE,
-            titles=names,
-            axis_titles=("query position i" if view.head else "head", "key position j"),
-            axis_labels=(view.rows, view.keys),
-            legend="weight / largest of its row",
-            plot=(plot_width, plot_height),
-            page_width=plot_width + matrices.MARGIN["l"] + matrices.MARGIN["r"],
-        )
-        cells = hover_texts.shape[1:]
-        picture["data"].append(hover_trace(grid, cells, hover_texts, (1, 2), "%{customdata}"))
-        return picture
 
     @observe("bug")
     def _change_case(self, change: Any) -> None:

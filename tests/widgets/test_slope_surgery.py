@@ -1,6 +1,9 @@
 """SlopeSurgery, driven through its traits and its controls: every number it shows is a result of
 the lab's own functions."""
 
+import html
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +20,7 @@ from alibi_viz.measure.length_curve import encode, evaluated_bytes
 from alibi_viz.study.records import PublishedModel
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.slope_surgery import texts_html
+from alibi_viz.widgets.slope_surgery import Evaluation, texts_html
 from tests.pretrained_models import ByteTokenizer, small_model
 from tests.rows import each_case
 from tests.tables import same_weights
@@ -137,18 +140,16 @@ def test_what_does_not_apply_to_a_model_is_disabled(method, disabled):
 TOLD = "This is the story of Emma."
 
 
-def told(within, beyond=""):
-    return Continuation(TOLD, within, beyond)
+def told(within, beyond="", **words):
+    """An evaluation of a model that writes this."""
+    return Evaluation({}, torch.zeros(1, 1), 0.0, 8, Continuation(TOLD, within, beyond), **words)
 
 
 def test_the_texts_before_and_after_stand_below_the_caption(monkeypatch, alibi):
     monkeypatch.setattr(lab, "continuations", continuations)
     app = small_app(alibi, window=10)
-    text = lab.load_text(TEXT)
-    before = lab.continuations(alibi, text, TRAINED)[0]
-    after = lab.continuations(app.models["changed"], text, TRAINED)[0]
-    expected = texts_html(before, after, is_changed=True)
-    assert control(app, "s-texts").value == expected
+    after = lab.continuations(app.models["changed"], lab.load_text(TEXT), TRAINED)[0]
+    assert after.within in html.unescape(re.sub("<[^>]*>", "", control(app, "s-texts").value))
     texts_at = app.children.index(control(app, "s-texts"))
     assert texts_at == app.children.index(app.caption_line) + 1
 
@@ -156,6 +157,13 @@ def test_the_texts_before_and_after_stand_below_the_caption(monkeypatch, alibi):
 def test_words_that_differ_are_tinted():
     page = texts_html(told(" A fox ran", " home."), told(" A cat ran", " home."), is_changed=True)
     assert " A<mark> cat</mark> ran home." in page
+
+
+def test_unknown_words_and_the_share_of_the_known_ones_are_shown():
+    after = told(" A fox grmbl", known_words=0.5, unknown_words=frozenset(["grmbl", "mark"]))
+    page = texts_html(told(" A fox ran"), after, is_changed=True)
+    assert "<mark> <s>grmbl</s></mark>" in page
+    assert "<b>50%</b> real words" in page
 
 
 def test_texts_are_escaped():

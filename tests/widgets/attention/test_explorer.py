@@ -259,3 +259,9 @@ def test_caption_gives_what_a_shuffle_changes():
     change = (weights[1] - weights[0]).abs().max()
     assert change_in_caption(app) == pytest.approx(change, abs=6e-4)
     assert app.details.startswith("Query 42 “t” gives ")
+
+
+def test_a_text_has_at_most_50_000_characters():
+    app = AttentionExplorer(text="x" * 50_000)
+    with pytest.raises(ValueError, match="text must have at most 50,000 characters, got 50,001"):
+        app.text = "x" * 50_001
