@@ -30,7 +30,7 @@ from traitlets import Bool, Float, Int, Tuple
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.controls import below
-from alibi_viz.widgets.core.plot import plain
+from alibi_viz.widgets.core.plot import PlotlyScript, plain
 from alibi_viz.widgets.core.traits import BadValue, choices
 from tests import tables
 from tests.custom_laws import root
@@ -323,7 +323,7 @@ def test_a_figure_has_its_hover_texts_at_once():
 
 @every_app
 def test_a_closed_app_leaves_no_widget(name):
-    opened("SlopeExplorer")  # the script of plotly stays, for all apps
+    PlotlyScript.current()  # stays, for all apps of a kernel
     before = set(_instances)
     SMALL[name]().close()
     assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"

@@ -13,6 +13,7 @@ from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import LabeledSlider
 from alibi_viz.widgets.core.page import PageWidget
+from alibi_viz.widgets.core.plot import PlotlyScript
 from alibi_viz.widgets.core.traits import BadValue
 from tests.rows import each_case
 from tests.widgets.race.small_race import DEADLINE, control, controls, message
@@ -132,6 +133,7 @@ def test_unknown_name_is_refused_later_as_well(app):
 
 
 def test_app_that_cannot_be_drawn_leaves_no_widget():
+    PlotlyScript.current()  # stays, for all apps of a kernel
     before = set(_instances)
     with pytest.raises(ValueError, match="13 must not be big"):
         Doubling(count=13, big=True)

@@ -234,7 +234,7 @@ def test_saved_page_shows_no_logo(page):
 
 
 @pytest.mark.parametrize("name", ["x.PNG", "x.svg", "x.pdf"])
-def test_image_is_of_the_snapshot(app, name, tmp_path, monkeypatch):
+def test_image_is_of_the_figure(app, name, tmp_path, monkeypatch):
     saved = {}
     # A browser for each would be slow.
     monkeypatch.setattr("alibi_viz.figures.theme.save_images", saved.update)
