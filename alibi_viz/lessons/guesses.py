@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -386,7 +386,7 @@ def _guess_picture(
         for number, (place, height) in enumerate(zip(at, heights[1:], strict=True))
     ]
     lines, labels = _yardstick_lines(yardsticks, value_range, x_range)
-    drawn = [height for curve in curves.values() for height in curve]
+    drawn = list(chain.from_iterable(curves.values()))
     return theme.picture(
         [guessed, *circles, *_curve_traces(curves, x), *lines],
         height=320,

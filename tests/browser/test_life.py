@@ -57,6 +57,13 @@ GIVE_UP_AT_ONCE = """() => {
 }"""
 GIVEN_UP = "[anywidget] Failed to initialize model."
 TOO_BUSY = "This page was too busy to start the app: run the cell again."
+# As in a browser that is too old
+TOO_OLD = """() => {
+    delete window.alibiPlotly;
+    window.Unpacking = DecompressionStream;
+    delete window.DecompressionStream;
+}"""
+NOT_LOADED = "The picture could not be loaded: use a browser of 2023 or newer"
 CURVES = """[...document.querySelectorAll('.scatterlayer .js-line')].map(({ attributes }) =>
     attributes.d.value).join()"""
 
@@ -211,3 +218,13 @@ def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(
     expect(points).to_have_count(64)
     notebook.press_slider("s-heads", "Home")
     expect(points).to_have_count(1)
+
+
+def test_a_picture_whose_script_cannot_be_loaded_says_so(notebook: NotebookPage) -> None:
+    notebook.write("widgets.SlopeExplorer()")
+    notebook.page.evaluate(TOO_OLD)
+    notebook.run_all()
+    expect(notebook.app().get_by_role("alert")).to_contain_text(NOT_LOADED)
+    notebook.page.evaluate("() => { window.DecompressionStream = Unpacking; }")
+    # The error is logged as well.
+    notebook.problems = [each for each in notebook.problems if "DecompressionStream" not in each]

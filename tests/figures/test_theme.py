@@ -76,10 +76,8 @@ def test_color_runs_from_blue_below_zero_to_orange_above(size, ends):
     "scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)]
 )
 def test_stops_of_the_axis_have_the_colors_of_the_palette_and_labels_their_values(scale):
-    stops, (count, style) = (
-        scale.color_axis()["colorscale"],
-        (5, ".0%") if scale.weights else (3, "g"),
-    )
+    stops = scale.color_axis()["colorscale"]
+    count, style = (5, ".0%") if scale.weights else (3, "g")
     labels = [
         f"{value:{style}}".replace("-", "\N{MINUS SIGN}")
         for value in np.linspace(scale.low, scale.high, count)

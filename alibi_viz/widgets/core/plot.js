@@ -4,6 +4,8 @@
 // plotly takes longer on a page with several apps, or on a slow machine. So this script is ready at once, and plotly
 // draws the newest picture when it has come. All pictures of a page share one plotly.
 
+const NOT_LOADED = "The picture could not be loaded: use a browser of 2023 or newer, and run this cell again.";
+
 const loadPlotly = async model => {
   const script = await model.widget_manager.get_model(model.get("script"));
   const stream = new Blob([script.get("packed")]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -78,7 +80,16 @@ export default () => {
       };
       const fit = layout => { if (width && "width" in layout) layout.width = width; };
 
-      const Plotly = await (globalThis.alibiPlotly ??= loadPlotly(model));
+      let Plotly;
+      try {
+        Plotly = await (globalThis.alibiPlotly ??= loadPlotly(model));
+      } catch (error) {
+        delete globalThis.alibiPlotly;  // the next picture tries again
+        plot.className = "alibi-error";
+        plot.setAttribute("role", "alert");
+        plot.textContent = `${NOT_LOADED} (${error.message})`;
+        throw error;
+      }
       const whole = () => {
         const { data, layout } = structuredClone(picture);  // plotly writes into what it gets
         fit(layout);
