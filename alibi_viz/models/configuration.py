@@ -1,5 +1,6 @@
 """Settings of a transformer."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +10,12 @@ from alibi_viz.arguments import (
     check_choice,
     check_dropout,
     check_flag,
+    check_number,
     check_positive,
     check_positive_integers,
 )
 from alibi_viz.models.positions.methods import Method, check_method, method_name
+from alibi_viz.models.positions.rotary import BASE
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 
@@ -29,6 +32,8 @@ class TransformerConfig:
         scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor, such as
             2, 4 or 8 to try on short sequences; "forget" starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
+        rotary_base: of "rotary", whose pairs of channels turn by base^(-2k / head_dim) per token; a
+            small base makes all of them fast.
         max_length: the training length: the table size of "learned" and the scale of other methods
             that have one.
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
@@ -48,6 +53,7 @@ class TransformerConfig:
     scheme: str = "official"
     slope_scale: float = 1.0
     learned_slopes: bool = False
+    rotary_base: float = BASE
     max_length: int = 256
     expansion_factor: int = 4
     vocabulary: int = 256
@@ -74,6 +80,12 @@ class TransformerConfig:
                 f"slope_scale must be at most {largest_scale:.5g}, beyond which slopes are "
                 f"infinite in float32, got {self.slope_scale!r}"
             )
+        check_number(
+            "rotary_base",
+            self.rotary_base,
+            "a finite number above 1",
+            lambda base: 1 < base < math.inf,
+        )
         check_method("position", self.position)
         check_choice("scheme", self.scheme, SCHEMES)
         check_flag("causal", self.causal)

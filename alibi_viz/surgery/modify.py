@@ -7,7 +7,7 @@ transformers, a hook changes what attention receives.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -15,33 +15,30 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_integer, check_number, check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.models import LanguageModel, Position, TransformerConfig
+from alibi_viz.models import LanguageModel, Position, SelfAttention, TransformerConfig
 from alibi_viz.models.positions.rotary import rotary_with_rule
 from alibi_viz.models.pretrained import Family, family_of, shared_copy, training_length
 from alibi_viz.surgery.far_line import draw_far_line
-from alibi_viz.surgery.far_share import limit_far_share
+from alibi_viz.surgery.far_share import copy_far_share, limit_far_share
 from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
 
-# The names in `evaluation_variants`: attention limited to a window of the training length L, or to
-# that and the first tokens; three rotary rules; rotary angles that stop at distance L - 1 (ReRoPE),
-# a brake on rotary's keys beyond it, and both at once; ALiBi's slopes multiplied by L / L' on
-# sequences of L' > L, and its line flat beyond distance L - 1.
+# The names in `evaluation_variants`: attention limited to a window of the training length L; at
+# most 5% of it for all keys beyond L - 1 together; a window and the first tokens; three rotary
+# rules; ALiBi's slopes multiplied by L / L' on sequences of L' > L, and its line flat beyond
+# distance L - 1.
 VARIANTS = (
     "window",
+    "far share",
     "window and sinks",
     "pi",
     "ntk",
     "yarn",
-    "angles stop",
-    "far brake",
-    "angles stop and far brake",
     "slopes interpolated",
     "flat beyond L",
 )
-# How much the "far brake" falls per token: ALiBi's second slope of four.
-FAR_BRAKE = 1 / 16
+FAR_SHARE = 0.05
 
 
 def modify(
@@ -52,7 +49,7 @@ def modify(
     rotary: str | None = None,
     *,
     far_slope: float | Sequence[float] | None = None,
-    far_share: float | None = None,
+    far_share: float | LanguageModel | None = None,
     trained_length: int | None = None,
 ) -> Model:
     """A changed copy that shares every weight with the model, which stays as it is.
@@ -95,8 +92,9 @@ def modify(
         far_share: the largest share of its attention, from 0 to 1, that a query gives to all keys
             at a distance of L or more together, in each head and layer. Where they would get more,
             their weights shrink by one factor and those of the other keys grow by another. 0 is a
-            window of L, and 1 changes nothing. Only for a `LanguageModel`, which then stores all
-            weights. See `surgery.far_share`.
+            window of L, and 1 changes nothing. Or another changed copy of the model: far keys then
+            get together exactly what they would get in that copy from the same queries and keys.
+            Only for a `LanguageModel`, which then stores all weights. See `surgery.far_share`.
         trained_length: the training length L, for "interpolate", `rotary`, `far_slope` and
             `far_share`; by default the model's `max_length`, to which `race` and `Run` set it, or
             what a pretrained model's configuration says (raise MPT's limit later); required if that
@@ -118,10 +116,6 @@ def modify(
             f"{got}"
         )
     _check_window(window, sinks)
-    if far_share is not None:
-        far_share = check_number(
-            "far_share", far_share, "a number from 0 to 1", lambda share: 0 <= share <= 1
-        )
     original: Any = getattr(model, "_orig_mod", model)  # of a compiled model
     is_ours = isinstance(original, LanguageModel)
 
@@ -129,6 +123,7 @@ def modify(
     configured_length: int | None
     if is_ours:
         _check_method(original, slopes, sinks, rotary)
+        far_share = _checked_share(original, far_share)
         num_heads = original.config.num_heads
         configured_length = original.config.max_length
     else:
@@ -137,7 +132,7 @@ def modify(
         if rotary is not None:
             raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
         if far_share is not None:
-            raise ValueError(f"far_share must be None for a pretrained model, got {far_share}")
+            raise ValueError(f"far_share must be None for a pretrained model, got {far_share!r}")
         configured_length = training_length(original)
 
     length: Any = trained_length
@@ -179,11 +174,24 @@ def modify(
 def _with_changed_positions(model: Model, change: "Change") -> Model:
     """A copy of one of our models in which every position method has the change."""
     config: Any = model.config
+    others: dict[Position, Position] = {}
+    share, trained_length = change.far_share or (None, 0)
+    if isinstance(share, LanguageModel):
+        for attention, of_other in zip(_attentions(model), _attentions(share), strict=True):
+            others[attention.position] = of_other.position
+
     changed_positions: dict[nn.Module, nn.Module] = {}
     for module in model.modules():
         if isinstance(module, Position):
+            if module in others:
+                change = replace(change, far_share=(others[module], trained_length))
             changed_positions[module] = ChangedPosition(module, change, config)
     return shared_copy(model, changed_positions)
+
+
+def _attentions(model: nn.Module) -> list[SelfAttention]:
+    """The attention of each layer."""
+    return [module for module in model.modules() if isinstance(module, SelfAttention)]
 
 
 def _with_hooks(model: Model, change: "Change") -> Model:
@@ -213,6 +221,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     position = model.transformer.position
     if not position.uses("embed"):
         variants["window"] = modify(model, window=length)
+        variants["far share"] = modify(model, far_share=FAR_SHARE, trained_length=length)
     if has_sinks(model):
         # Four sinks, as in StreamingLLM (arXiv 2309.17453)
         variants["window and sinks"] = modify(model, window=length, sinks=4)
@@ -221,13 +230,6 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
         rules = ("pi", "ntk", "yarn") if model.config.head_dim > 2 else ("pi", "yarn")
         for rule in rules:
             variants[rule] = modify(model, rotary=rule, trained_length=length)
-        # Two causes of the rise beyond L, taken away one at a time and together
-        stops = modify(model, rotary="rerope", trained_length=length)
-        variants["angles stop"] = stops
-        variants["far brake"] = modify(model, far_slope=FAR_BRAKE, trained_length=length)
-        variants["angles stop and far brake"] = modify(
-            stops, far_slope=FAR_BRAKE, trained_length=length
-        )
     if model.config.method == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
         variants["flat beyond L"] = modify(model, far_slope=0, trained_length=length)
@@ -245,7 +247,9 @@ class Change:
     rotary: tuple[str, int] | None = None  # the rule and the training length
     # The slopes, one per head, and the training length
     far_line: tuple[tuple[float, ...], int] | None = None
-    far_share: tuple[float, int] | None = None  # the share and the training length
+    # The largest share, or the model or its position method whose share is copied; and the
+    # training length
+    far_share: tuple[float | LanguageModel | Position, int] | None = None
 
     def visible(self, queries: Tensor, keys: Tensor) -> Tensor | None:
         """Which keys the window keeps, bool [..., 1, query, key]; None for all.
@@ -311,7 +315,8 @@ class Change:
             changes.append(f"far slope {words} beyond a distance of {trained_length - 1}")
         if self.far_share is not None:
             share, trained_length = self.far_share
-            changes.append(f"far share {share:g} beyond a distance of {trained_length - 1}")
+            words = f"{share:g}" if isinstance(share, float) else "of another copy"
+            changes.append(f"far share {words} beyond a distance of {trained_length - 1}")
         return ", ".join(changes)
 
 
@@ -340,7 +345,9 @@ class ChangedPosition(Position):
         # A cache would keep earlier tokens at a scale that a new token changes.
         if change.rotary is not None:
             rule, trained_length = change.rotary
-            self.rotated = rotary_with_rule(config.head_dim, rule, trained_length)
+            self.rotated = rotary_with_rule(
+                config.head_dim, rule, trained_length, config.rotary_base
+            )
             self.supports_cache = rule in ("plain", "rerope")
         elif change.interpolated_beyond is not None:
             self.supports_cache = False
@@ -394,20 +401,32 @@ class ChangedPosition(Position):
     def weights(
         self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
     ) -> Tensor:
-        query_length = query.shape[-2]
-        key_length = key.shape[-2]
-        logits = self.logits(query, key, causal=causal)
-        bias = self.bias(query_length, key_length, x)
-        if bias is not None:
-            logits = logits + bias
+        return _changed_logits(self, query, key, causal, x).softmax(-1).float()
 
-        # After all other changes: the limit is on what far keys get in the end.
-        queries, keys = right_aligned(query_length, key_length, device=query.device)
-        for change in changes_of(self):
-            if change.far_share is not None:
-                share, trained_length = change.far_share
-                logits = limit_far_share(logits, queries, keys, share, trained_length)
-        return logits.softmax(-1).float()
+
+def _changed_logits(
+    position: Position, query: Tensor, key: Tensor, causal: bool, x: Tensor | None
+) -> Tensor:
+    """The logits of a position method after all of its changes, [batch, heads, query, key]."""
+    query_length = query.shape[-2]
+    key_length = key.shape[-2]
+    logits = position.logits(query, key, causal=causal)
+    bias = position.bias(query_length, key_length, x)
+    if bias is not None:
+        logits = logits + bias
+
+    # After all other changes: it is about what far keys get in the end.
+    queries, keys = right_aligned(query_length, key_length, device=query.device)
+    for change in changes_of(position):
+        if change.far_share is None:
+            continue
+        share, trained_length = change.far_share
+        if isinstance(share, Position):
+            others = _changed_logits(share, query, key, causal, x)
+            logits = copy_far_share(logits, others, queries, keys, trained_length)
+        elif isinstance(share, float):
+            logits = limit_far_share(logits, queries, keys, share, trained_length)
+    return logits
 
 
 @dataclass(frozen=True)
@@ -483,6 +502,23 @@ def _check_method(model: LanguageModel, slopes: object, sinks: int, rotary: str 
         problem = "sinks must be 0 where distances are not all in a bias"
     if problem is not None:
         raise ValueError(f"{problem}, got position method {method!r}")
+
+
+def _checked_share(model: LanguageModel, far_share: Any) -> float | LanguageModel | None:
+    """A `far_share` that fits the model. Raises TypeError or ValueError for another one."""
+    if far_share is None:
+        return None
+    if isinstance(far_share, LanguageModel):
+        if far_share.config != model.config:
+            raise ValueError(
+                f"far_share must be a copy of the model, whose settings are {model.config}, got "
+                f"{far_share.config}"
+            )
+        return far_share
+    share = check_number(
+        "far_share", far_share, "a number from 0 to 1", lambda share: 0 <= share <= 1
+    )
+    return float(share)
 
 
 def _asks_to_interpolate(slopes: object) -> bool:

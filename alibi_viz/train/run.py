@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from alibi_viz import arguments
 from alibi_viz.data.tasks import TASKS, Task
-from alibi_viz.data.text import Text, check_testable, load_text, python_text
+from alibi_viz.data.text import Text, check_testable, load_text, python_text, tales_text
 from alibi_viz.measure.losses import TARGETS, diverged
 from alibi_viz.measure.questions import QUESTIONS, Question, main_question
 from alibi_viz.measure.table import AS_TRAINED, COLUMNS, Row
@@ -32,7 +32,7 @@ from alibi_viz.train import training
 Record = dict[str, Any]  # one finished run as JSON, see `lab.sweep`
 # A record keeps this many points of the training loss, each the mean of the steps since the last.
 CURVE_POINTS = 60
-SOURCES = ("text", "python reference", *TASKS)  # what to train on
+SOURCES = ("text", "other tales", "python reference", *TASKS)  # what to train on
 
 
 @dataclass
@@ -43,7 +43,8 @@ class Run:
 
     Attributes:
         position: a position method: a name, or your own function or class.
-        task: "text"; "python reference", as in `python_text`; or one of `TASKS`.
+        task: "text"; "other tales", which are `tales_text(seed=1)`; "python reference", as in
+            `python_text`; or one of `TASKS`.
         length, steps, batch_size, optimizer, learning_rate, seed, device: as in `train`; the seed
             also sets the starting parameters.
         longest: tests are at L, 2L, 4L, ... up to this many times the training length L; 0 for no
@@ -142,6 +143,8 @@ class Run:
             return TASKS[self.task]
         if self.task == "python reference":
             text = python_text()
+        elif self.task == "other tales":
+            text = tales_text(seed=1)
         elif self.path is not None:
             text = load_text(Path(self.path))
         else:

@@ -24,8 +24,6 @@ from alibi_viz.formatting import format_percent, format_slope
 from alibi_viz.measure.continuations import Continuation, known_words
 from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.study.records import published_records, table_by_setting
-from alibi_viz.surgery.modify import FAR_BRAKE as BRAKE_SLOPE
-from alibi_viz.surgery.modify import evaluation_variants
 from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import FIT
@@ -33,6 +31,7 @@ from alibi_viz.widgets.core.controls import FIT
 METHOD = "rotary"
 SETTING = "main"  # of the study, whose results are shown
 SEED = 0  # of the model that writes
+BRAKE_SLOPE = 1 / 16
 # The state for `angles_stop` and `far_brake`
 _STATES = {
     (False, False): AS_TRAINED,
@@ -217,9 +216,12 @@ def write_in(state: str) -> Written:
     """Let the published model write in a state, which takes seconds."""
     model = study.published_model(METHOD).model
     length = _length()
-    models = {AS_TRAINED: model, **evaluation_variants(model, length)}
+    if state in (ANGLES_STOP, BOTH):
+        model = lab.modify(model, rotary="rerope")
+    if state in (FAR_BRAKE, BOTH):
+        model = lab.modify(model, far_slope=BRAKE_SLOPE)
     text = lab.load_text()
-    texts = lab.continuations(models[state], text, length, seed=SEED)
+    texts = lab.continuations(model, text, length, seed=SEED)
     share = known_words([written.beyond for written in texts], text)
     return Written(texts[0], share, len(texts))
 

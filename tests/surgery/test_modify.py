@@ -527,6 +527,53 @@ def test_the_smaller_of_two_far_shares_counts():
         torch.testing.assert_close(logits(twice), logits(small), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("position", ["rotary", "kerple-log", "forget"])
+def test_far_keys_get_the_share_that_they_have_in_another_copy(position):
+    query, key = random_heads()
+    model = model_of(position)
+    split = lab.modify(model, far_slope=0.1)
+    other = lab.modify(model, far_slope=0.5)
+    before = weights_of(split, query, key)
+    copied = weights_of(lab.modify(split, far_share=other), query, key)
+
+    is_far = far_keys(LENGTH)
+    expected_share = share_of(weights_of(other, query, key), is_far)
+    torch.testing.assert_close(share_of(copied, is_far), expected_share)
+    for keys in (is_far, ~is_far):
+        torch.testing.assert_close(within(copied, keys), within(before, keys), equal_nan=True)
+
+
+def test_a_copied_share_counts_the_limit_of_the_copy_and_hides_what_is_hidden():
+    query, key = random_heads()
+    model = model_of("rotary")
+    limited = lab.modify(model, far_share=0.1)
+    copied = weights_of(lab.modify(model, far_share=limited), query, key)
+    torch.testing.assert_close(copied, weights_of(limited, query, key))
+
+    window = lab.modify(model, window=10)
+    assert (
+        share_of(
+            weights_of(lab.modify(model, far_share=window), query, key), far_keys(LENGTH)
+        ).max()
+        == 0
+    )
+    hidden = lab.modify(window, far_share=model)
+    torch.testing.assert_close(weights_of(hidden, query, key), weights_of(window, query, key))
+
+
+def test_a_share_is_copied_within_every_layer_of_a_model():
+    model = lab.make_model(
+        "forget", num_layers=2, max_length=10
+    )  # a position method for each layer
+    unchanged = lab.modify(model, far_share=lab.modify(model, slopes=1))
+    torch.testing.assert_close(logits(unchanged), logits(model), atol=1e-5, rtol=1e-4)
+
+
+def test_a_share_of_another_model_is_refused():
+    with pytest.raises(ValueError, match="far_share must be a copy of the model, whose settings"):
+        lab.modify(lab.make_model("rotary"), far_share=lab.make_model("alibi"))
+
+
 # Several changes
 
 CHANGES = [
@@ -630,9 +677,6 @@ def test_a_changed_method_says_of_itself_what_the_original_says(method):
 # Variants for evaluation
 
 
-SWITCHES = ["angles stop", "far brake", "angles stop and far brake"]
-
-
 def variants_of(position):
     return list(evaluation_variants(model_of(position), 8))
 
@@ -640,17 +684,20 @@ def variants_of(position):
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        ("alibi", ["window", "window and sinks", "slopes interpolated", "flat beyond L"]),
+        (
+            "alibi",
+            ["window", "far share", "window and sinks", "slopes interpolated", "flat beyond L"],
+        ),
         ("sinusoidal", []),
-        ("rotary", ["window", "pi", "ntk", "yarn", *SWITCHES]),
+        ("rotary", ["window", "far share", "pi", "ntk", "yarn"]),
         ("learned", []),
-        ("none", ["window", "window and sinks"]),
-        ("t5", ["window", "window and sinks"]),
-        ("kerple-log", ["window", "window and sinks"]),
-        ("fire", ["window", "window and sinks"]),
-        ("decay", ["window", "window and sinks"]),
-        ("forget", ["window"]),
-        ("xpos", ["window"]),
+        ("none", ["window", "far share", "window and sinks"]),
+        ("t5", ["window", "far share", "window and sinks"]),
+        ("kerple-log", ["window", "far share", "window and sinks"]),
+        ("fire", ["window", "far share", "window and sinks"]),
+        ("decay", ["window", "far share", "window and sinks"]),
+        ("forget", ["window", "far share"]),
+        ("xpos", ["window", "far share"]),
     ],
 )
 def test_variants_are_those_that_change_the_method(position, expected):
@@ -666,7 +713,7 @@ def test_every_variant_has_its_name_in_the_table():
 
 def test_rotary_heads_of_two_channels_have_no_ntk():
     model = lab.make_model("rotary", d_model=16, num_heads=8)
-    assert list(evaluation_variants(model, 8)) == ["window", "pi", "yarn", *SWITCHES]
+    assert list(evaluation_variants(model, 8)) == ["window", "far share", "pi", "yarn"]
 
 
 def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight():
@@ -679,17 +726,11 @@ def test_the_variant_with_sinks_sees_the_first_four_tokens_and_the_last_eight():
 @pytest.mark.parametrize(
     ("position", "variant", "changes"),
     [
-        ("rotary", "angles stop", ["rotary rule rerope"]),
-        ("rotary", "far brake", ["far slope 0.0625 beyond a distance of 7"]),
-        (
-            "rotary",
-            "angles stop and far brake",
-            ["rotary rule rerope", "far slope 0.0625 beyond a distance of 7"],
-        ),
+        ("rotary", "far share", ["far share 0.05 beyond a distance of 7"]),
         ("alibi", "flat beyond L", ["far slope 0 beyond a distance of 7"]),
     ],
 )
-def test_switches_change_what_their_names_say(position, variant, changes):
+def test_variants_change_what_their_names_say(position, variant, changes):
     changed = evaluation_variants(model_of(position), 8)[variant]
     assert [str(change) for change in changes_of(changed)] == changes
 

@@ -40,22 +40,28 @@ def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
 
 
 class Rotary(Position):
-    """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE).
+    """Rotates pair k of each query and key by the angle i * base^(-2k / head_dim) (RoPE).
 
     The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a
     pair, as in GPT-NeoX and in transformers; in the paper and in Meta's LLaMA, neighbors do.
 
     Args:
         head_dim: number of channels per head, even.
-        frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of
-            10000^(-2k / head_dim).
+        rotary_base: the base, by default that of the paper.
+        frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of those
+            of the base.
         scale: multiplies queries and keys.
 
     Source: Su et al. 2021.
     """
 
     def __init__(
-        self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0
+        self,
+        head_dim: int,
+        rotary_base: float = BASE,
+        *,
+        frequencies: Tensor | None = None,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         if head_dim % 2:
@@ -64,8 +70,11 @@ class Rotary(Position):
                 f"{head_dim}"
             )
         self.head_dim = head_dim
+        self.rotary_base = rotary_base
         self.scale = scale
-        self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
+        if frequencies is None:
+            frequencies = rotary_frequencies(head_dim, rotary_base)
+        self.frequencies = frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def turn(self, vectors: Tensor, positions: Tensor, end: int) -> Tensor:
@@ -103,7 +112,7 @@ class Rotary(Position):
         return angle.cos().float(), angle.sin().float()
 
 
-def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
+def yarn_frequencies(head_dim: int, trained_length: int, s: float, base: float = BASE) -> Tensor:
     """The frequencies of YaRN at `s` times the training length: float64 [head_dim / 2].
 
     Pairs that turn at least 32 times within the training length keep their frequency, pairs that
@@ -113,12 +122,12 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     tokens no pair turns 32 times; there the ramp begins at the square root of the turns of the
     fastest pair, halfway to a single turn on the ramp's scale.
     """
-    frequencies = rotary_frequencies(head_dim)
+    frequencies = rotary_frequencies(head_dim, base)
     most_turns = trained_length / math.tau  # of the fastest pair, within the training length
 
     def pair_that_turns(turns: float) -> float:
         """The index of the pair, not rounded, that turns so often within the training length."""
-        return head_dim * math.log(most_turns / turns) / (2 * math.log(BASE))
+        return head_dim * math.log(most_turns / turns) / (2 * math.log(base))
 
     turns_of_kept = 32 if most_turns > 32 else math.sqrt(most_turns)
     first = max(math.floor(pair_that_turns(turns_of_kept)), 0)
@@ -135,8 +144,10 @@ class ScaledRotary(Rotary):
     Raises ValueError for an unknown rule, a training length below 1, and `head_dim` 2 with "ntk".
     """
 
-    def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
-        super().__init__(head_dim)
+    def __init__(
+        self, head_dim: int, rule: str, trained_length: int, rotary_base: float = BASE
+    ) -> None:
+        super().__init__(head_dim, rotary_base)
         check_choice("the rule of rotary positions", rule, SCALING_RULES)
         check_positive_integers(trained_length=trained_length)
         if rule == "ntk" and head_dim <= 2:
@@ -155,11 +166,11 @@ class ScaledRotary(Rotary):
         if self.rule == "pi":
             return Rotary(dim, frequencies=self.frequencies / s)
         if self.rule == "ntk":
-            return Rotary(dim, frequencies=rotary_frequencies(dim, BASE * s ** (dim / (dim - 2))))
+            return Rotary(dim, self.rotary_base * s ** (dim / (dim - 2)))
         # The logits are multiplied by the square, which the paper calls 1 / t.
         return Rotary(
             dim,
-            frequencies=yarn_frequencies(dim, self.trained_length, s),
+            frequencies=yarn_frequencies(dim, self.trained_length, s, self.rotary_base),
             scale=0.1 * math.log(s) + 1,
         )
 
@@ -178,6 +189,7 @@ class RectifiedRotary(Rotary):
     Args:
         head_dim: number of channels per head, even.
         trained_length: the training length L.
+        rotary_base: as in `Rotary`.
 
     Raises ValueError if `head_dim` is odd or the training length below 1.
 
@@ -193,8 +205,8 @@ class RectifiedRotary(Rotary):
     tensor([-0.5885, -0.5885, -0.5885, -0.5885,  0.7641,  1.4142])
     """
 
-    def __init__(self, head_dim: int, trained_length: int) -> None:
-        super().__init__(head_dim)
+    def __init__(self, head_dim: int, trained_length: int, rotary_base: float = BASE) -> None:
+        super().__init__(head_dim, rotary_base)
         check_positive_integers(trained_length=trained_length)
         self.trained_length = trained_length
 
@@ -230,15 +242,17 @@ def _scaled_products(query: Tensor, key: Tensor) -> Tensor:
     return (query.float() * scale) @ key.transpose(-2, -1)
 
 
-def rotary_with_rule(head_dim: int, rule: str, trained_length: int) -> Rotary:
+def rotary_with_rule(
+    head_dim: int, rule: str, trained_length: int, rotary_base: float = BASE
+) -> Rotary:
     """Rotary positions that follow one of the `ROTARY_RULES` beyond the training length.
 
     Raises ValueError for an unknown rule, and as `ScaledRotary` and `RectifiedRotary`.
     """
     check_choice("the rule of rotary positions", rule, ROTARY_RULES)
     if rule == "rerope":
-        return RectifiedRotary(head_dim, trained_length)
-    return ScaledRotary(head_dim, rule, trained_length)
+        return RectifiedRotary(head_dim, trained_length, rotary_base)
+    return ScaledRotary(head_dim, rule, trained_length, rotary_base)
 
 
 class Xpos(Rotary):
