@@ -517,13 +517,19 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _claim(entry: Mapping[str, Any]) -> Claim:
-    """A claim of claims.toml, with the papers that its source names."""
+    """A claim of claims.toml, with the papers that its source names and its threshold."""
     citations = {
         name: f"{paper['authors']} {paper['year']}, arXiv {paper['arxiv']}"
         for name, paper in PAPERS.items()
     }
+    unit = find_question(entry.get("question", Claim.question)).unit
+    threshold = {}
+    for side in ("at_least", "at_most"):
+        if entry.get(side) == "smallest":
+            threshold[side] = SMALLEST_EFFECT[unit]
     settings = {
         **entry,
+        **threshold,
         "source": entry["source"].format_map(citations),
         "plus": [Term(**term) for term in entry["plus"]],
         "minus": [Term(**term) for term in entry.get("minus", [])],
@@ -533,4 +539,7 @@ def _claim(entry: Mapping[str, Any]) -> Claim:
 
 FOLDER = Path(__file__).parent
 PAPERS = _read("papers.toml")  # {name: {"authors": ..., "year": ..., "arxiv": ...}}
-CLAIMS = tuple(_claim(entry) for entry in _read("claims.toml")["claim"])
+_DECLARED = _read("claims.toml")
+# {unit: the smallest effect of interest}
+SMALLEST_EFFECT: Mapping[str, float] = _DECLARED["smallest_effect"]
+CLAIMS = tuple(_claim(entry) for entry in _DECLARED["claim"])

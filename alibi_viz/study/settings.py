@@ -9,7 +9,8 @@ size read the same batches.
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ class Setting:
 
     Attributes:
         name: in tables and figures.
-        factor: what differs from the main setting, such as "heads"; "" for a main setting.
+        factor: what differs from its base, such as "heads"; "" for a main setting.
         reason: why it belongs to the study.
         seeds: how many of each model are trained, with the seeds from 0.
         models: a run for each label, without a seed.
+        base: the name of the setting that it changes; "" for the main one.
+        more_seeds: {label: number of seeds} of the models that have more of them.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Setting:
     reason: str
     seeds: int
     models: tuple[Run, ...]
+    base: str = ""
+    more_seeds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -55,9 +60,11 @@ class Setting:
             wanted = set(labels)
             models = tuple(model for model in models if model.label in wanted)
         runs = []
-        for seed in range(self.seeds if seeds is None else seeds):
-            runs += [replace(model, seed=seed) for model in models]
-        return runs
+        for model in models:
+            declared = self.more_seeds.get(model.label, self.seeds)
+            for seed in range(declared if seeds is None else seeds):
+                runs.append(replace(model, seed=seed))
+        return sorted(runs, key=attrgetter("seed"))
 
 
 def setting_of(run: Mapping[str, Any]) -> str:
@@ -83,15 +90,23 @@ def _setting(entry: Mapping[str, Any]) -> Setting:
     """A setting of settings.toml."""
     common = {"targets": TARGETS, "variants": (), **entry["run"]}
     models = []
-    for model in _DECLARED["models"][entry["models"]]:
-        sizes = {**common.get("model", {}), **model.get("model", {})}
-        models.append(Run(**{**common, **model, "model": sizes}))
+    more_seeds = {}
+    for name in entry["models"]:
+        for model in _DECLARED["models"][name]:
+            sizes = {**common.get("model", {}), **model.get("model", {})}
+            own = {key: value for key, value in model.items() if key != "seeds"}
+            run = Run(**{**common, **own, "model": sizes})
+            models.append(run)
+            if "seeds" in model:
+                more_seeds[run.label] = model["seeds"]
     return Setting(
         name=entry["name"],
         factor=entry.get("factor", ""),
         reason=entry["reason"],
         seeds=entry["seeds"],
         models=tuple(models),
+        base=entry.get("base", ""),
+        more_seeds=more_seeds,
     )
 
 
