@@ -77,6 +77,8 @@ def _log_odds(logits: Tensor, is_far: Tensor) -> Tensor:
 
     Each query sees at least itself, so there is always a near key. It is -inf without far keys.
     """
-    far = logits.masked_fill(~is_far, -math.inf).logsumexp(-1, keepdim=True)
-    near = logits.masked_fill(is_far, -math.inf).logsumexp(-1, keepdim=True)
+    # Adding a mask is faster than filling by one.
+    nothing = logits.new_zeros(is_far.shape)
+    far = (logits + nothing.masked_fill(~is_far, -math.inf)).logsumexp(-1, keepdim=True)
+    near = (logits + nothing.masked_fill(is_far, -math.inf)).logsumexp(-1, keepdim=True)
     return far - near

@@ -8,11 +8,12 @@ A method can act at three points; most methods use only one:
 """
 
 import inspect
+import math
 from typing import Any
 
 from torch import Tensor, nn
 
-from alibi_viz.attention import attention_trace
+from alibi_viz.bias import causal_mask
 
 # A `TransformerConfig`, whose module imports this one to check the position method.
 Config = Any
@@ -82,7 +83,11 @@ class Position(nn.Module):
         Override it only for what `rotate` can't express: all weights are then stored.
         """
         query, key = self.rotate(query, key)
-        return attention_trace(query, key, None, causal=causal).logits.float()
+        logits = scaled_products(query, key)
+        if not causal:
+            return logits
+        visible = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+        return logits.masked_fill(~visible, -math.inf)
 
     def weights(
         self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None
@@ -101,6 +106,17 @@ class Position(nn.Module):
         if bias is not None:
             logits = logits + bias
         return logits.softmax(-1).float()
+
+
+def scaled_products(query: Tensor, key: Tensor) -> Tensor:
+    """q . k / sqrt(head_dim): float32 [batch, heads, query, key].
+
+    Neighboring heads of queries may share one of keys.
+    """
+    queries_per_key = query.shape[1] // key.shape[1]
+    key = key.float().repeat_interleave(queries_per_key, dim=1)
+    scale = query.shape[-1] ** -0.5
+    return (query.float() * scale) @ key.transpose(-2, -1)
 
 
 class NoPosition(Position):

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_choice, check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.base import Position, scaled_products
 
 SCALING_RULES = ("plain", "pi", "ntk", "yarn")
 ROTARY_RULES = (*SCALING_RULES, "rerope")
@@ -215,31 +215,19 @@ class RectifiedRotary(Rotary):
         distance = queries[:, None] - keys  # negative for later keys
         farthest = self.trained_length - 1
 
-        logits = _scaled_products(*self.rotate(query, key))
-        earlier = _scaled_products(self._rotated_to(farthest, query), key)
+        logits = scaled_products(*self.rotate(query, key))
+        earlier = scaled_products(self._rotated_to(farthest, query), key)
         logits = torch.where(distance > farthest, earlier, logits)
         if causal:
             return logits.masked_fill(distance < 0, -math.inf)
 
-        later = _scaled_products(query, self._rotated_to(farthest, key))
+        later = scaled_products(query, self._rotated_to(farthest, key))
         return torch.where(distance < -farthest, later, logits)
 
     def _rotated_to(self, position: int, vectors: Tensor) -> Tensor:
         """All vectors [..., length, head_dim] rotated as if at this position."""
         positions = torch.full(vectors.shape[-2:-1], position, device=vectors.device)
         return self.turn(vectors, positions, end=position + 1)
-
-
-def _scaled_products(query: Tensor, key: Tensor) -> Tensor:
-    """q . k / sqrt(head_dim): float32 [batch, heads, query, key].
-
-    Neighboring heads of queries may share one of keys. With `attention_trace`, which also computes
-    weights, attention would take three times as long.
-    """
-    queries_per_key = query.shape[1] // key.shape[1]
-    key = key.float().repeat_interleave(queries_per_key, dim=1)
-    scale = query.shape[-1] ** -0.5
-    return (query.float() * scale) @ key.transpose(-2, -1)
 
 
 def rotary_with_rule(
