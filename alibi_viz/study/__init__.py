@@ -1,6 +1,9 @@
 """Our own study with the lab: published results and models, the claims that they test in many
 settings, and the report about them."""
 
+from alibi_viz.study.far_keys import far_keys, measure_far_keys
+from alibi_viz.study.far_keys import far_keys, measure_far_keys
+from alibi_viz.study.far_keys import far_keys, measure_far_keys
 from alibi_viz.study.judge import (
     CLAIMS,
     PAPERS,
@@ -31,8 +34,10 @@ __all__ = [
     "Setting",
     "Term",
     "conclusion",
+    "far_keys",
     "history",
     "judge",
+    "measure_far_keys",
     "published_model",
     "published_results",
     "reach_table",

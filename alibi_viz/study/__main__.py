@@ -58,6 +58,27 @@ def _retrain(options: argparse.Namespace) -> None:
     _print_verdicts(results, options.claim)
 
 
+def _far_keys(options: argparse.Namespace) -> None:
+    seeds = range(SETTINGS[MAIN].seeds)
+    with worker_pool(options.workers) as executor:
+        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+    pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
+
+
+def _far_keys(options: argparse.Namespace) -> None:
+    seeds = range(SETTINGS[MAIN].seeds)
+    with worker_pool(options.workers) as executor:
+        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+    pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
+
+
+def _far_keys(options: argparse.Namespace) -> None:
+    seeds = range(SETTINGS[MAIN].seeds)
+    with worker_pool(options.workers) as executor:
+        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+    pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
+
+
 def _claims(options: argparse.Namespace) -> None:
     if options.results is None:
         _print_verdicts(study.published_results(by_block=True))
@@ -124,6 +145,18 @@ def _parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="train the models that ship with the package again")
     models.add_argument("--out", metavar="FOLDER", default="models", help="default: models")
     models.set_defaults(command=lambda options: study.train_published_models(options.out))
+
+    far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
+    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.set_defaults(command=_far_keys)
+
+    far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
+    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.set_defaults(command=_far_keys)
+
+    far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
+    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.set_defaults(command=_far_keys)
 
     report = commands.add_parser("report", help="write report.md about the published results")
     report.add_argument("--out", metavar="FOLDER", default=".", help="default: this folder")

@@ -17,6 +17,7 @@ from typing import Any
 from alibi_viz.lab import Run
 from alibi_viz.train.results import settings_key
 
+MAIN = "main"
 TARGETS = 32_768  # held-out bytes that a model predicts at each length
 
 
@@ -30,7 +31,7 @@ class Setting:
         reason: why it belongs to the study.
         seeds: how many of each model are trained, with the seeds from 0.
         models: a run for each label, without a seed.
-        base: the name of the setting that it changes; "" for the main one.
+        base: the name of the setting that it changes; "" for a main setting.
         more_seeds: {label: number of seeds} of the models that have more of them.
     """
 
@@ -88,6 +89,9 @@ def _key(run: Mapping[str, Any]) -> str:
 
 def _setting(entry: Mapping[str, Any]) -> Setting:
     """A setting of settings.toml."""
+    base = ""
+    if "factor" in entry:
+        base = "needles" if entry["run"].get("task") == "needle" else MAIN
     common = {"targets": TARGETS, "variants": (), **entry["run"]}
     models = []
     more_seeds = {}
@@ -105,7 +109,7 @@ def _setting(entry: Mapping[str, Any]) -> Setting:
         reason=entry["reason"],
         seeds=entry["seeds"],
         models=tuple(models),
-        base=entry.get("base", ""),
+        base=entry.get("base", base),
         more_seeds=more_seeds,
     )
 
@@ -114,7 +118,6 @@ _FILE = Path(__file__).parent / "settings.toml"
 _DECLARED = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 # {name: setting}, in the order of settings.toml
 SETTINGS = {entry["name"]: _setting(entry) for entry in _DECLARED["setting"]}
-MAIN = "main"
 # The runs of the models that ship with the package.
 MODELS = tuple(Run(**model) for model in _DECLARED["published_model"])
 
