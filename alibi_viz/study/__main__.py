@@ -61,21 +61,27 @@ def _retrain(options: argparse.Namespace) -> None:
 def _far_keys(options: argparse.Namespace) -> None:
     seeds = range(SETTINGS[MAIN].seeds)
     with worker_pool(options.workers) as executor:
-        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+        rows = list(
+            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
+        )
     pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
 
 
 def _far_keys(options: argparse.Namespace) -> None:
     seeds = range(SETTINGS[MAIN].seeds)
     with worker_pool(options.workers) as executor:
-        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+        rows = list(
+            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
+        )
     pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
 
 
 def _far_keys(options: argparse.Namespace) -> None:
     seeds = range(SETTINGS[MAIN].seeds)
     with worker_pool(options.workers) as executor:
-        rows = list(chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds)))
+        rows = list(
+            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
+        )
     pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
 
 
@@ -147,15 +153,21 @@ def _parser() -> argparse.ArgumentParser:
     models.set_defaults(command=lambda options: study.train_published_models(options.out))
 
     far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
-    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.add_argument(
+        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
+    )
     far_keys.set_defaults(command=_far_keys)
 
     far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
-    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.add_argument(
+        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
+    )
     far_keys.set_defaults(command=_far_keys)
 
     far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
-    far_keys.add_argument("--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s")
+    far_keys.add_argument(
+        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
+    )
     far_keys.set_defaults(command=_far_keys)
 
     report = commands.add_parser("report", help="write report.md about the published results")
