@@ -2,8 +2,6 @@
 settings, and the report about them."""
 
 from alibi_viz.study.far_keys import far_keys, measure_far_keys
-from alibi_viz.study.far_keys import far_keys, measure_far_keys
-from alibi_viz.study.far_keys import far_keys, measure_far_keys
 from alibi_viz.study.judge import (
     CLAIMS,
     PAPERS,

@@ -11,12 +11,14 @@ training diverged, 2 for bad input, and 130 after Ctrl-C.
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import chain
 
 import pandas as pd
 
 from alibi_viz import study
 from alibi_viz.files import in_words
 from alibi_viz.study.records import table_by_setting
+from alibi_viz.study.settings import MAIN, SETTINGS
 from alibi_viz.train.results import read_records, worker_pool
 
 
@@ -61,27 +63,8 @@ def _retrain(options: argparse.Namespace) -> None:
 def _far_keys(options: argparse.Namespace) -> None:
     seeds = range(SETTINGS[MAIN].seeds)
     with worker_pool(options.workers) as executor:
-        rows = list(
-            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
-        )
-    pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
-
-
-def _far_keys(options: argparse.Namespace) -> None:
-    seeds = range(SETTINGS[MAIN].seeds)
-    with worker_pool(options.workers) as executor:
-        rows = list(
-            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
-        )
-    pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
-
-
-def _far_keys(options: argparse.Namespace) -> None:
-    seeds = range(SETTINGS[MAIN].seeds)
-    with worker_pool(options.workers) as executor:
-        rows = list(
-            chain.from_iterable((executor.map if executor else map)(study.measure_far_keys, seeds))
-        )
+        map_seeds = map if executor is None else executor.map
+        rows = list(chain.from_iterable(map_seeds(study.measure_far_keys, seeds)))
     pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
 
 
@@ -154,19 +137,7 @@ def _parser() -> argparse.ArgumentParser:
 
     far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
     far_keys.add_argument(
-        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
-    )
-    far_keys.set_defaults(command=_far_keys)
-
-    far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
-    far_keys.add_argument(
-        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
-    )
-    far_keys.set_defaults(command=_far_keys)
-
-    far_keys = commands.add_parser("far-keys", help="measure rotary with its far keys changed")
-    far_keys.add_argument(
-        "--out", metavar="FILE", default="far_keys.csv", help="default: %(default)s"
+        "--out", metavar="FILE", default="far_keys.csv", help="default: far_keys.csv"
     )
     far_keys.set_defaults(command=_far_keys)
 
