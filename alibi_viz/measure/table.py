@@ -33,16 +33,18 @@ COLUMNS = {
     "count": "int64",  # how many targets or samples the value is a mean over
     "text": "str",  # fingerprint of the text, "" for a task
 }
-SCALED = "scaled to L"  # ALiBi's slopes, in the column "slopes" of verdicts
+SCALED = "times 8"  # ALiBi's slopes, in the column "slopes" of verdicts
 VERDICT_COLUMNS = (
     "setting",
     "factor",
+    "base",
     "slopes",
     "claim",
     "text",
     "source",
     "known",
     "margin",
+    "error",
     "low",
     "high",
     "p",
@@ -59,6 +61,16 @@ REACH_COLUMNS = (
     "open",
     "hangs_on",
     "reach",
+)
+PREDICTION_COLUMNS = (
+    "claim",
+    "slopes",
+    "settings",
+    "margin",
+    "between",
+    "low",
+    "high",
+    "prediction",
 )
 # The confidence level of all intervals.
 LEVEL = 0.95

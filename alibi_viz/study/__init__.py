@@ -9,6 +9,7 @@ from alibi_viz.study.judge import (
     Term,
     conclusion,
     judge,
+    prediction_table,
     reach_table,
     verdict_table,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "history",
     "judge",
     "measure_far_keys",
+    "prediction_table",
     "published_model",
     "published_results",
     "reach_table",

@@ -8,11 +8,14 @@ By its 95% interval in one setting:
     can't tell     it holds in a part of the interval, or results are missing
 
 An end of the interval that is closer than `RESOLUTION` to the threshold decides nothing. The
-interval covers other seeds and, on a text, other held-out passages: it is the Student t interval
-for so few seeds around the standard error of a bootstrap over runs and blocks of the held-out text.
-It doesn't cover another training text or other settings. So each claim is judged in all settings,
-once with ALiBi's official slopes and once with slopes scaled to L, and `reach_table` says how far
-it reaches.
+interval covers other seeds and, on a text, other held-out passages. For a loss, it is the Student t
+interval for so few seeds around the standard error of a bootstrap over runs and blocks of the
+held-out text. Shares of answers lie near 0 or 1 in most models, so there it is the exact interval
+of the median of other seeds, and p is that of a sign test.
+
+The interval doesn't cover another training text or other settings. So each claim is judged in all
+settings, once with ALiBi's official slopes and once with slopes times 8. `reach_table` says in
+which of them a claim was seen, and `prediction_table` what one more setting would show.
 """
 
 import math
@@ -25,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+from scipy.special import bdtr, stdtr, stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import as_list, check_choice, check_known
 from alibi_viz.lab import TASKS, find_question
@@ -34,12 +37,13 @@ from alibi_viz.measure.table import (
     AS_TRAINED,
     FEWEST_SEEDS,
     LEVEL,
+    PREDICTION_COLUMNS,
     REACH_COLUMNS,
     SCALED,
     VERDICT_COLUMNS,
     check_table,
 )
-from alibi_viz.study.settings import MAIN, SETTINGS
+from alibi_viz.study.settings import MAIN, SETTINGS, Setting
 
 SEEN = "seen here"
 NOT_SEEN = "not seen here"
@@ -51,11 +55,11 @@ KNOWN = ("blind", "after a pilot", "known before")
 # How close to its threshold no claim is decided, in the unit of its question.
 RESOLUTION = 0.005
 
-# ALiBi as published, and with slopes scaled to the training length, as its rivals' constants are
+# ALiBi as published, and with slopes times 8
 ALIBI = "alibi"
 SCALED_ALIBI = "alibi, scaled slopes"
 OFFICIAL = "official"
-# The factor that every setting has: official or scaled to L
+# The factor that every setting has: official or times 8
 SLOPES = "slopes"
 
 # The setting of results that don't name theirs
@@ -129,7 +133,7 @@ class Claim:
         return find_question(self.question).task
 
     def with_scaled_slopes(self) -> "Claim | None":
-        """The same claim about ALiBi with slopes scaled to L; None if it isn't about ALiBi.
+        """The same claim about ALiBi with slopes times 8; None if it isn't about ALiBi.
 
         A claim that compares both kinds of slopes stays as it is.
         """
@@ -147,7 +151,7 @@ class Claim:
 
     @property
     def slopes(self) -> str:
-        """Those of ALiBi that it is about: "official", "scaled to L", or "" without ALiBi."""
+        """Those of ALiBi that it is about: "official", "times 8", or "" without ALiBi."""
         if ALIBI in self.labels:
             return OFFICIAL
         return SCALED if SCALED_ALIBI in self.labels else ""
@@ -160,7 +164,7 @@ class Claim:
 
 
 def _scaled(terms: Sequence[Term]) -> list[Term]:
-    """The terms, with ALiBi's slopes scaled to L."""
+    """The terms, with ALiBi's slopes times 8."""
     return [replace(term, label=SCALED_ALIBI) if term.label == ALIBI else term for term in terms]
 
 
@@ -172,8 +176,7 @@ def judge(
     Args:
         results: a table with the columns of `lab.COLUMNS`, and "block" if values are means of
             blocks of text.
-        claims: by default those in claims.toml that are about what the setting's models were
-            trained on.
+        claims: by default those in claims.toml that are about what the setting's runs measure.
         setting: which rows to judge if the table has a column "setting", as published results have.
 
     The columns are those of `verdict_table`, without "holm". Raises TypeError and ValueError for
@@ -221,6 +224,7 @@ def _verdicts(
         yield {
             "setting": setting,
             "factor": SETTINGS[setting].factor if setting in SETTINGS else "",
+            "base": SETTINGS[setting].base if setting in SETTINGS else "",
             "slopes": claim.slopes,
             "claim": claim.name,
             "text": claim.text,
@@ -231,22 +235,46 @@ def _verdicts(
 
 
 def _claims_of(setting: str) -> list[Claim]:
-    """The claims that are judged in a setting."""
+    """The claims that are judged in a setting: those about what its runs measure."""
     if setting not in SETTINGS:
         return list(CLAIMS)
-    task = SETTINGS[setting].task
-    kind = task if task in TASKS else "text"
-    return [claim for claim in CLAIMS if claim.task == kind]
+    return [claim for claim in CLAIMS if _is_measured(claim, SETTINGS[setting])]
+
+
+def _is_measured(claim: Claim, setting: Setting) -> bool:
+    """Whether the runs of a setting have all answers that a claim is about."""
+    kind = setting.task if setting.task in TASKS else "text"
+    if claim.task != kind:
+        return False
+    runs = {run.label: run for run in setting.models}
+    shortest = min(run.length for run in runs.values())
+    for term in (*claim.plus, *claim.minus):
+        run = runs.get(term.label)
+        if run is None or term.times * shortest > run.longest * run.length:
+            return False
+        if term.variant not in (AS_TRAINED, *(run.variants or ())):
+            return False
+    return True
 
 
 def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
-    """What the numbers of a claim, [seeds, blocks], say about it."""
+    """What the numbers of a claim, [seeds, blocks], say about it.
+
+    Raises LookupError if they can't say anything.
+    """
     mean = float(values.mean())
-    seeds = len(values)
     error_of_mean = standard_error(values)
-    half_width = error_of_mean * stdtrit(seeds - 1, (1 + LEVEL) / 2)
-    low = mean - half_width
-    high = mean + half_width
+    if find_question(claim.question).unit == "share of answers":
+        low, high = median_interval(values.mean(axis=1))
+        p = sign_test(values.mean(axis=1) - claim.threshold)
+    else:
+        if error_of_mean == 0:
+            raise LookupError("all seeds and passages agree, so there is no interval")
+        degrees = len(values) - 1
+        half_width = error_of_mean * stdtrit(degrees, (1 + LEVEL) / 2)
+        low = mean - half_width
+        high = mean + half_width
+        p = float(2 * stdtr(degrees, -abs(mean - claim.threshold) / error_of_mean))
 
     worst, best = sorted([claim.margin(low), claim.margin(high)])
     if worst >= RESOLUTION:
@@ -256,26 +284,47 @@ def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
     else:
         verdict = CANT_TELL
 
-    distance = abs(mean - claim.threshold)
-    if distance == 0:
-        p = 1.0
-    elif error_of_mean == 0:
-        p = 0.0
-    else:
-        p = float(2 * stdtr(seeds - 1, -distance / error_of_mean))
-
     side = "at least" if claim.at_least is not None else "at most"
-    has_two_digits = round(claim.threshold, 2) == claim.threshold
-    threshold = f"{claim.threshold:+z.2f}" if has_two_digits else f"{claim.threshold:+}"
     interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
     return {
         "margin": claim.margin(mean),
+        "error": error_of_mean,
         "low": worst,
         "high": best,
         "p": p,
         "verdict": verdict,
-        "numbers": f"{mean:+z.3f}, {interval}, needs {side} {threshold}",
+        "numbers": f"{mean:+z.3f}, {interval}, needs {side} {claim.threshold:+z.2f}",
     }
+
+
+def median_interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """An interval for the median of other seeds that covers it in at least 95%, whatever the
+    distribution: from one of the ordered values to another (order statistics).
+
+    Raises LookupError for fewer than six values, of which even all together cover less.
+    """
+    seeds = len(values)
+    ordered = np.sort(values)
+    # The median is below the value at `left` if at most `left` of them are below the median.
+    left = -1
+    while 2 * bdtr(left + 1, seeds, 0.5) <= 1 - LEVEL:
+        left += 1
+    if left < 0:
+        raise LookupError(f"too few seeds for an exact test of shares: {seeds} of at least 6")
+    return float(ordered[left]), float(ordered[-1 - left])
+
+
+def sign_test(values: NDArray[np.float64]) -> float:
+    """The p-value of the sign test: how likely signs as unequal as these are if both are as likely.
+
+    >>> import numpy as np
+    >>> from alibi_viz.study.judge import sign_test
+    >>> sign_test(np.array([0.1, 0.2, 0.1, 0.4, 0.2, 0.3, 0.1, -0.2]))
+    0.0703125
+    """
+    rarer = min((values > 0).sum(), (values < 0).sum())
+    differing = np.count_nonzero(values)
+    return min(1.0, float(2 * bdtr(rarer, differing, 0.5)))
 
 
 class _Answers(NamedTuple):
@@ -352,18 +401,18 @@ def standard_error(values: NDArray[np.float64]) -> float:
 def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     """The claims of claims.toml in each setting that has results, a row for each verdict.
 
-    Claims about ALiBi are judged with its official slopes and with slopes scaled to L. The rows are
-    in the order of settings.toml and claims.toml.
+    Claims about ALiBi are judged with its official slopes and with slopes times 8. The rows are in
+    the order of settings.toml and claims.toml.
 
-    Columns: setting, factor (what it changes in the main setting), slopes ("official", "scaled to
-    L", or "" for a claim without ALiBi), claim, text, source, known, margin (by how much the claim
-    holds), low and high (the interval of the margin), p, verdict, numbers (in words), and holm (p
-    after Holm's correction over all rows with results).
+    Columns: setting, factor (what it changes in the setting "base"), base, slopes ("official",
+    "times 8", or "" for a claim without ALiBi), claim, text, source, known, margin (by how much the
+    claim holds), error (the standard error of that), low and high (the interval of the margin), p,
+    verdict, numbers (in words), and holm (p after Holm's correction over all rows with results).
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
     >>> table["slopes"].unique().tolist()
-    ['official', 'scaled to L', '']
+    ['official', 'times 8', '']
     """
     check_table("results", results)
     if "setting" not in results:
@@ -380,7 +429,7 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
         for claim in _claims_of(setting):
             claims.append(claim)
             scaled = claim.with_scaled_slopes()
-            if scaled is not None and SCALED_ALIBI in labels:
+            if scaled is not None and scaled.labels <= labels:
                 claims.append(scaled)
         rows.extend(_verdicts(of_setting, claims, setting))
     table = pd.DataFrame(rows, columns=list(VERDICT_COLUMNS))
@@ -417,7 +466,7 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
     a few words).
 
     A claim hangs on a factor if settings that differ only in this factor give opposite verdicts,
-    "seen here" and "not seen here".
+    "seen here" and "not seen here", and both survive Holm's correction.
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
@@ -425,7 +474,7 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
     >>> reach["Sinusoidal falls apart"]
     'seen in all'
     """
-    check_table("table", table, VERDICT_COLUMNS)
+    check_table("table", table, (*VERDICT_COLUMNS, "holm"))
     rows = []
     for claim, verdicts in table.dropna(subset="low").groupby("claim", sort=False):
         counts = verdicts["verdict"].value_counts()
@@ -449,11 +498,11 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def _deciding_factors(verdicts: pd.DataFrame) -> tuple[str, ...]:
     """The factors of which one alone turns a verdict on a claim into its opposite."""
-    factors = []
-    for factor in verdicts["factor"].unique():
-        # The main setting has no factor: all else is equal to it.
-        differing = verdicts[verdicts["factor"].isin(["", factor])]
-        if factor and _any_opposite(differing, by="slopes"):
+    verdicts = verdicts[verdicts["holm"] < 1 - LEVEL]
+    factors: list[str] = []
+    for (factor, base), changed in verdicts.groupby(["factor", "base"], sort=False):
+        differing = pd.concat([changed, verdicts[verdicts["setting"] == base]])
+        if factor not in ("", *factors) and _any_opposite(differing, by="slopes"):
             factors.append(factor)
     if _any_opposite(verdicts, by="setting"):
         factors.append(SLOPES)
@@ -475,13 +524,83 @@ def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
         return "seen in all"
     if not_seen == total:
         return "seen in none"
+    if factors:
+        return f"hangs on the {join(factors)}"
     if seen and not_seen:
-        return f"hangs on the {join(factors)}" if factors else "hangs on the setting"
+        return f"seen in {seen} of {total}, not in {not_seen}"
     if seen:
         return f"seen in {seen} of {total}, else open"
     if not_seen:
         return f"not seen in {not_seen} of {total}, else open"
     return "open"
+
+
+def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
+    """What one more setting of this kind would show, a row for each claim and kind of slopes.
+
+    Settings differ by more than the errors of their numbers. The spread between them is estimated
+    as in a random-effects meta-analysis (DerSimonian and Laird 1986), and from it the interval for
+    the margin in a new setting (Higgins, Thompson and Spiegelhalter 2009). Our settings are no
+    random sample of all possible ones, so it is a summary, not a law.
+
+    Args:
+        table: a `verdict_table`. Claims that were judged in at least three settings are in the
+            result.
+
+    Columns: claim, slopes, settings (how many), margin (the mean), between (the standard deviation
+    between settings), low and high (the 95% prediction interval of the margin), and prediction
+    ("seen", "not seen" or "open" in a new setting).
+
+    >>> from alibi_viz import study
+    >>> table = study.verdict_table(study.published_results(by_block=True))
+    >>> predictions = study.prediction_table(table).set_index(["claim", "slopes"])["prediction"]
+    >>> predictions["Sinusoidal falls apart", "official"]
+    'seen'
+    """
+    check_table("table", table, VERDICT_COLUMNS)
+    rows = []
+    for (claim, slopes), of_claim in table.dropna(subset="low").groupby(
+        ["claim", "slopes"], sort=False
+    ):
+        settings = len(of_claim)
+        if settings < FEWEST_SEEDS:
+            continue
+        margins = of_claim["margin"].to_numpy()
+        # An error of 0, where all models find the same share, would outweigh all other settings.
+        variances = of_claim["error"].to_numpy().clip(min=RESOLUTION) ** 2
+        between = _variance_between(margins, variances)
+        weights = 1 / (variances + between)
+        mean = float((weights * margins).sum() / weights.sum())
+        error = math.sqrt(between + 1 / weights.sum())
+        half_width = error * stdtrit(settings - 1, (1 + LEVEL) / 2)
+        prediction = "open"
+        if mean - half_width > 0:
+            prediction = "seen"
+        elif mean + half_width < 0:
+            prediction = "not seen"
+        rows.append(
+            {
+                "claim": claim,
+                "slopes": slopes,
+                "settings": settings,
+                "margin": mean,
+                "between": math.sqrt(between),
+                "low": mean - half_width,
+                "high": mean + half_width,
+                "prediction": prediction,
+            }
+        )
+    return pd.DataFrame(rows, columns=list(PREDICTION_COLUMNS))
+
+
+def _variance_between(margins: NDArray[np.float64], variances: NDArray[np.float64]) -> float:
+    """The variance between settings: what their own errors leave of the spread of the margins."""
+    weights = 1 / variances
+    total = weights.sum()
+    mean = (weights * margins).sum() / total
+    spread = (weights * (margins - mean) ** 2).sum()
+    expected = len(margins) - 1  # of settings that differ by their errors only
+    return max(0.0, float((spread - expected) / (total - (weights**2).sum() / total)))
 
 
 def conclusion(table: pd.DataFrame) -> str:
@@ -496,6 +615,7 @@ def conclusion(table: pd.DataFrame) -> str:
     reach = reach_table(table)
     is_seen_in_all = reach["reach"] == "seen in all"
     is_hanging = reach["reach"].str.startswith("hangs on")
+    predictions = prediction_table(table)["prediction"].value_counts()
     counts = reach["known"].value_counts()
     known = join([f"{counts[words]} {words}" for words in KNOWN if words in counts])
     return (
@@ -503,7 +623,11 @@ def conclusion(table: pd.DataFrame) -> str:
         f"{too_close.sum()} of them so narrowly that their verdict is open. After Holm's "
         f"correction for testing all of them at once, {survive.sum()} still exclude it.\n"
         f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
-        f"{is_hanging.sum()} hang on one.\n"
+        f"{is_hanging.sum()} hang on one, by verdicts that survive the correction.\n"
+        f"In one more setting of this kind, of {predictions.sum()} predictions, "
+        f"{predictions.get('seen', 0)} expect the claim to be seen, "
+        f"{predictions.get('not seen', 0)} not to be seen, and {predictions.get('open', 0)} are "
+        "open.\n"
         f"What we knew of the results when we declared the settings: {known}."
     )
 

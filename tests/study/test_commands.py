@@ -125,7 +125,7 @@ def test_only_the_claims_asked_for_are_printed(monkeypatch, capsys):
     lines = verdict_lines(capsys.readouterr().out)
     assert len(lines) == 2
     assert lines[0].startswith("main official ALiBi holds ")
-    assert lines[1].startswith("main scaled to L ALiBi holds ")
+    assert lines[1].startswith("main times 8 ALiBi holds ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import scipy.stats
 
 from alibi_viz import study
 from alibi_viz.measure.table import COLUMNS, results_table
-from alibi_viz.study.judge import holm, standard_error
+from alibi_viz.study.judge import holm, median_interval, standard_error
 from tests.rows import each_case
 
 LENGTH = 8
@@ -57,9 +57,8 @@ AT_MOST_HALF = claim(at_most=0.5)
     {
         "above": ((0.60, 0.61, 0.62), "seen here", "not seen here"),
         "below": ((0.30, 0.31, 0.32), "not seen here", "seen here"),
-        "at the threshold": ((0.5, 0.5, 0.5), "can't tell", "can't tell"),
-        "decided by a third digit": ((0.504,) * 3, "can't tell", "can't tell"),
-        "barely decided": ((0.506,) * 3, "seen here", "not seen here"),
+        "decided by a third digit": ((0.5040, 0.5041, 0.5042), "can't tell", "can't tell"),
+        "barely decided": ((0.5060, 0.5061, 0.5062), "seen here", "not seen here"),
         "on both sides": ((0.49, 0.60, 0.70), "can't tell", "can't tell"),
         "too few seeds": ((0.9, 0.9), "can't tell", "can't tell"),
     },
@@ -75,15 +74,9 @@ def test_the_margin_is_the_distance_to_the_threshold():
     assert claim(at_most=1.0).margin(1.5) == -0.5
 
 
-@each_case(
-    ("threshold", "needs"),
-    {
-        "three digits": ({"at_least": 0.004}, "needs at least +0.004"),
-        "two digits": ({"at_most": 0}, "needs at most +0.00"),
-    },
-)
-def test_the_threshold_is_said_with_its_digits(threshold, needs):
-    assert judge_one(results(1, 1, 1), claim(**threshold)).numbers.endswith(needs)
+def test_the_threshold_is_said_with_its_number():
+    verdict = judge_one(results(1, 1.1, 1), AT_LEAST_HALF)
+    assert verdict.numbers == "+1.033, 95%: +0.890 to +1.177, needs at least +0.50"
 
 
 # Its interval and its p-value
@@ -104,15 +97,12 @@ def test_without_blocks_p_is_that_of_student():
     assert verdict.p == pytest.approx(scipy.stats.ttest_1samp(EIGHT_SEEDS, 0.5).pvalue)
 
 
-@each_case(
-    ("values", "p"),
-    {
-        "away from the threshold": ((0.6, 0.6, 0.6), 0),
-        "at the threshold": ((0.5, 0.5, 0.5), 1),
-    },
-)
-def test_without_spread_p_is_0_or_1(values, p):
-    assert judge_one(results(*values), AT_LEAST_HALF).p == p
+@pytest.mark.parametrize("value", [0.5, 0.6])
+def test_without_spread_there_is_no_verdict(value):
+    verdict = judge_one(results(value, value, value), AT_LEAST_HALF)
+    assert verdict.verdict == "can't tell"
+    assert verdict.p == 1
+    assert verdict.numbers == "all seeds and passages agree, so there is no interval"
 
 
 def test_with_too_few_seeds_p_is_1():
@@ -135,6 +125,48 @@ def test_the_standard_error_is_that_of_a_bootstrap_over_both_seeds_and_blocks():
     # A resample of five seeds varies less than the sample.
     expected = np.std(means) * math.sqrt(5 / 4)
     assert standard_error(values) == pytest.approx(expected, rel=0.03)
+
+
+# Shares of answers
+
+SHARES = {"task": "needle", "question": "needle"}
+FINDS_HALF = claim(at_least=0.5, question="needle")
+
+
+@each_case(
+    ("values", "verdict", "low", "high"),
+    {
+        "six above": ((0.6, 0.9, 1, 1, 1, 1), "seen here", 0.1, 0.5),
+        "all alike": ((1.0,) * 8, "seen here", 0.5, 0.5),
+        "one of eight below": ((0.4, *(1.0,) * 7), "can't tell", -0.1, 0.5),
+        "one of nine below": ((0.4, 0.6, *(1.0,) * 7), "seen here", 0.1, 0.5),
+    },
+)
+def test_shares_are_judged_by_the_interval_of_their_median(values, verdict, low, high):
+    outcome = judge_one(results(*values, **SHARES), FINDS_HALF)
+    assert outcome.verdict == verdict
+    assert (outcome.low, outcome.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("values", [(0.6,) * 8, (0.4, *(1.0,) * 7), (0.5, *(1.0,) * 7)])
+def test_p_of_shares_is_that_of_a_sign_test(values):
+    above = sum(value > 0.5 for value in values)
+    differing = sum(value != 0.5 for value in values)
+    expected = scipy.stats.binomtest(above, differing).pvalue
+    assert judge_one(results(*values, **SHARES), FINDS_HALF).p == pytest.approx(expected)
+
+
+def test_five_seeds_are_too_few_for_shares():
+    verdict = judge_one(results(1, 1, 1, 1, 1, **SHARES), FINDS_HALF)
+    assert verdict.verdict == "can't tell"
+    assert verdict.numbers == "too few seeds for an exact test of shares: 5 of at least 6"
+
+
+@pytest.mark.parametrize("seeds", range(6, 40))
+def test_the_interval_of_the_median_covers_it_often_enough_and_no_more_than_needed(seeds):
+    low, _ = median_interval(np.arange(seeds, dtype=float))
+    below = scipy.stats.binom(seeds, 0.5).cdf
+    assert 2 * below(low) <= 0.05 < 2 * below(low + 1)
 
 
 # The number of a claim
@@ -191,7 +223,7 @@ def test_a_difference_is_taken_in_the_same_seed_and_if_possible_in_the_same_bloc
 
 # Results that don't suffice
 
-ENOUGH = results(0.9, 0.9, 0.9)
+ENOUGH = results(0.9, 0.91, 0.9)
 SEVERAL_STEPS = pd.concat(
     [
         results(1, 1).assign(step=0, seed=[0, 1]),
@@ -240,8 +272,8 @@ def test_without_its_results_one_can_not_tell_and_why(table, reason):
 def test_only_the_rows_of_the_setting_are_judged():
     table = pd.concat(
         [
-            results(0.9, 0.9, 0.9).assign(setting="main"),
-            results(0.1, 0.1, 0.1).assign(setting="AdamW"),
+            results(0.9, 0.91, 0.9).assign(setting="main"),
+            results(0.1, 0.11, 0.1).assign(setting="AdamW"),
         ]
     )
     verdicts = [
@@ -251,19 +283,22 @@ def test_only_the_rows_of_the_setting_are_judged():
     assert verdicts == ["seen here", "not seen here"]
 
 
-@pytest.mark.parametrize(
-    ("setting", "number"),
-    [
-        ("main", len(study.CLAIMS) - 1),
-        ("Python's reference", len(study.CLAIMS) - 1),
-        ("needles", 1),
-    ],
+@each_case(
+    ("setting", "claims"),
+    {
+        "of a task": ("needles", {"Holding isn't remembering", "KERPLE finds more needles"}),
+        "tested at L only": ("L = 512", {"Steeper slopes help"}),
+        "with changes of one model only": (
+            "L = 256",
+            {"Steeper slopes help", "Rotary falls apart", "Far keys break rotary"},
+        ),
+    },
 )
-def test_claims_are_judged_where_models_are_trained_on_what_they_are_about(setting, number):
-    assert len(study.judge(ENOUGH, setting=setting)) == number
+def test_claims_are_judged_where_runs_measure_what_they_are_about(setting, claims):
+    assert set(study.judge(ENOUGH, setting=setting)["claim"]) == claims
 
 
-# Slopes scaled to L
+# Slopes times 8
 
 
 def test_the_same_claim_is_about_scaled_slopes():
@@ -298,17 +333,17 @@ def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes():
     table = pd.concat(
         [
             results(0.9, 0.8, 0.9, x=LENGTH),
-            results(0.5, 0.4, 0.5, x=LENGTH, label="alibi, scaled slopes"),
+            results(0.5, 0.4, 0.51, x=LENGTH, label="alibi, scaled slopes"),
             results(0.1, 0.1, 0.2, x=16 * LENGTH, label="none"),
-            results(0.9, 0.9, 0.9, x=16 * LENGTH),
-            results(0.5, 0.5, 0.5, x=16 * LENGTH, label="alibi, scaled slopes"),
+            results(0.9, 0.9, 0.91, x=16 * LENGTH),
+            results(0.5, 0.5, 0.51, x=16 * LENGTH, label="alibi, scaled slopes"),
         ]
     ).assign(setting="main")
     tested = study.verdict_table(table).dropna(subset="low")
     assert tested[["claim", "slopes", "verdict"]].to_numpy().tolist() == [
         ["Positions aren't needed", "official", "seen here"],
-        ["Positions aren't needed", "scaled to L", "seen here"],
-        ["Steeper slopes help at 64", "official", "seen here"],
+        ["Positions aren't needed", "times 8", "seen here"],
+        ["Steeper slopes help", "official", "seen here"],
     ]
 
 
@@ -338,8 +373,8 @@ def test_without_results_there_is_no_verdict():
 def test_a_single_claim_with_results_needs_no_correction():
     needle = pd.concat(
         [
-            results(0.9, 0.8, 0.9, task="needle", question="needle", x=LENGTH),
-            results(0.1, 0.2, 0.2, task="needle", question="needle", x=16 * LENGTH),
+            results(*(0.9,) * 8, **SHARES, x=LENGTH),
+            results(*(0.1,) * 8, **SHARES, x=16 * LENGTH),
         ]
     )
     tested = study.verdict_table(needle).dropna(subset="low")
@@ -348,7 +383,7 @@ def test_a_single_claim_with_results_needs_no_correction():
 
 
 def test_a_claim_without_results_has_no_corrected_p():
-    table = study.verdict_table(results(0.9, 0.9, 0.9))
+    table = study.verdict_table(ENOUGH)
     untested = table["low"].isna()
     assert table["holm"].isna().tolist() == untested.tolist()
 

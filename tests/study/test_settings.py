@@ -15,6 +15,10 @@ each_setting = each_case("setting", {setting.name: setting for setting in SETTIN
 # Which fields of a run each factor changes
 FIELDS = {
     "text": {"task"},
+    "seed of the tales": {"task"},
+    "width": {"model"},
+    "layers": {"model"},
+    "length": {"length", "batch_size", "longest"},
     "heads": {"model"},
     "steps": {"steps"},
     "optimizer": {"optimizer", "learning_rate", "steps"},
@@ -22,17 +26,11 @@ FIELDS = {
 }
 
 
-def main_setting(setting):
-    """The setting without a factor that has models of the same kind."""
-    kind = "text" if setting.task == "python reference" else setting.task
-    return next(other for other in SETTINGS.values() if not other.factor and other.task == kind)
-
-
 @each_setting
 def test_a_setting_changes_only_its_factor(setting):
     if not setting.factor:
         return
-    originals = {model.label: model.settings() for model in main_setting(setting).models}
+    originals = {model.label: model.settings() for model in SETTINGS[setting.base].models}
     for model in setting.models:
         settings = model.settings()
         original = originals[model.label]
@@ -42,9 +40,16 @@ def test_a_setting_changes_only_its_factor(setting):
         assert changed - {"variants"}
 
 
-def test_main_settings_have_eight_seeds_and_the_others_five():
+def test_claims_on_shares_have_enough_seeds_for_an_exact_test():
     for setting in SETTINGS.values():
-        assert setting.seeds == (5 if setting.factor else 8), setting.name
+        least = 8 if setting.task == "needle" or not setting.factor else 3
+        assert setting.seeds >= least, setting.name
+
+
+def test_rotary_has_at_least_eight_seeds_where_its_length_text_or_heads_differ():
+    for name in ("main", "L = 256", "Python's reference", "2 heads of 32", "4 times the steps"):
+        runs = SETTINGS[name].runs(labels=["rotary"])
+        assert [run.seed for run in runs] == list(range(8))
 
 
 @each_setting
@@ -66,6 +71,17 @@ def test_runs_are_ordered_by_seed():
     setting = Setting("tiny", "", "A test.", 2, (lab.Run("alibi"), lab.Run("none")))
     runs = [(run.label, run.seed) for run in setting.runs()]
     assert runs == [("alibi", 0), ("none", 0), ("alibi", 1), ("none", 1)]
+
+
+def test_a_model_may_have_more_seeds_than_its_setting():
+    models = (lab.Run("alibi"), lab.Run("none"))
+    setting = Setting("tiny", "", "A test.", 1, models, more_seeds={"none": 2})
+    assert [(run.label, run.seed) for run in setting.runs()] == [
+        ("alibi", 0),
+        ("none", 0),
+        ("none", 1),
+    ]
+    assert len(setting.runs(seeds=3)) == 6
 
 
 def test_fewer_seeds_and_models_can_be_chosen():
