@@ -520,19 +520,20 @@ def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
     total = counts.sum()
     seen = counts.get(SEEN, 0)
     not_seen = counts.get(NOT_SEEN, 0)
+    if factors:
+        return f"hangs on the {join(factors)}"
     if seen == total:
         return "seen in all"
     if not_seen == total:
         return "seen in none"
-    if factors:
-        return f"hangs on the {join(factors)}"
-    if seen and not_seen:
-        return f"seen in {seen} of {total}, not in {not_seen}"
-    if seen:
-        return f"seen in {seen} of {total}, else open"
+    if seen == not_seen == 0:
+        return "open"
+
+    parts = [f"seen in {seen}"] if seen else []
     if not_seen:
-        return f"not seen in {not_seen} of {total}, else open"
-    return "open"
+        parts.append(f"not seen in {not_seen}")
+    rest = ", else open" if seen + not_seen < total else ""
+    return f"{', '.join(parts)} of {total}{rest}"
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -9,10 +9,22 @@ import jinja2
 import pandas as pd
 
 from alibi_viz.files import create_folder, write
+from alibi_viz.formatting import format_slope
 from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.measure.questions import SAMPLES, Question
-from alibi_viz.measure.table import LEVEL
-from alibi_viz.study.judge import FOLDER, PAPERS, RESOLUTION, conclusion, reach_table, verdict_table
+from alibi_viz.measure.table import AS_TRAINED, LEVEL
+from alibi_viz.study.far_keys import EXCHANGED, NEVER, WINDOW, far_keys
+from alibi_viz.study.judge import (
+    FOLDER,
+    PAPERS,
+    RESOLUTION,
+    SCALED_ALIBI,
+    SMALLEST_EFFECT,
+    conclusion,
+    prediction_table,
+    reach_table,
+    verdict_table,
+)
 from alibi_viz.study.records import history, published_records, table_by_setting
 from alibi_viz.study.settings import SETTINGS, TARGETS, setting_of
 from alibi_viz.train.run import Record
@@ -38,10 +50,15 @@ def write_report(folder: str | Path) -> None:
         samples=SAMPLES,
         level=LEVEL,
         resolution=RESOLUTION,
+        smallest=SMALLEST_EFFECT,
         records=records,
         versions={name: Counter(values) for name, values in made_with.items()},
         settings=_settings_table(records),
         claims=list(_claims(verdicts)),
+        predictions=_predictions(verdicts),
+        slopes=_slopes_table(results),
+        far_keys=_far_keys_table(),
+        exchanges=_exchange_table(),
         conclusion=conclusion(verdicts),
         sections=list(_sections(results)),
         papers=PAPERS.values(),
@@ -63,7 +80,9 @@ def _settings_table(records: list[Record]) -> pd.DataFrame:
         rows[name] = {
             "changes": setting.factor,
             "because": setting.reason,
-            "seeds": setting.seeds,
+            "seeds": " to ".join(
+                str(seeds) for seeds in sorted({setting.seeds, *setting.more_seeds.values()})
+            ),
             "runs": runs[name],
             "minutes of one core": f"{seconds[name] / 60:.0f}",
         }
@@ -78,6 +97,68 @@ def _claims(verdicts: pd.DataFrame) -> Iterator[tuple[Any, str, pd.DataFrame]]:
         found = [f"{row.verdict} ({row.setting})" for row in of_claim.itertuples()]
         cells = verdicts[verdicts["claim"] == claim.claim].set_index("setting")
         yield claim, ", ".join(found), cells[["slopes", "verdict", "numbers"]]
+
+
+def _predictions(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """A row for each claim and kind of slopes: what one more setting would show."""
+    table = prediction_table(verdicts).set_index("claim")
+    for column in ("margin", "low", "high"):
+        table[column] = table[column].map("{:+.3f}".format)
+    table["between"] = table["between"].map("{:.3f}".format)
+    return table
+
+
+def _slopes_table(results: pd.DataFrame) -> pd.DataFrame:
+    """The loss on sequences of L by the factor of ALiBi's slopes, a row for each text and L."""
+    factors = {
+        "alibi": "times 1",
+        "alibi, slopes times 2": "times 2",
+        "alibi, slopes times 4": "times 4",
+        SCALED_ALIBI: "times 8",
+        "alibi, slopes times 16": "times 16",
+    }
+    settings = ["main", *(name for name in SETTINGS if SETTINGS[name].factor in ("text", "length"))]
+    rows = results[
+        results["setting"].isin(settings)
+        & (results["question"] == "longer sequences")
+        & (results["variant"] == AS_TRAINED)
+        & (results["x"] == results["length"])
+        & results["label"].isin(factors)
+    ]
+    means = rows.groupby(["setting", "label"])["value"].mean().unstack()
+    return means.loc[settings, list(factors)].rename(columns=factors).map("{:.3f}".format)
+
+
+def _far_keys_table() -> pd.DataFrame:
+    """Rotary's loss and far share with every stop and brake, means of eight models."""
+    table = far_keys()
+    table = table[table["stop"] == table["share_stop"]]
+    means = table.groupby(["stop", "brake"])[["bits", "far_share"]].mean()
+    cells = means.apply(lambda row: f"{row['bits']:.2f} ({row['far_share']:.0%})", axis=1)
+    return cells.unstack().rename(index=_stop, columns=_brake).fillna("")
+
+
+def _exchange_table() -> pd.DataFrame:
+    """The loss with and without angles that are new, at the far share of either."""
+    table = far_keys()
+    table = table[table["brake"].isin(EXCHANGED) & table["stop"].isin([LENGTH - 1, NEVER])]
+    means = table.groupby(["brake", "stop", "share_stop"])[["bits", "far_share"]].mean()
+    cells = means.apply(lambda row: f"{row['bits']:.3f} ({row['far_share']:.1%})", axis=1)
+    named = cells.unstack(["stop", "share_stop"]).rename(index=_brake)
+    named.columns = [
+        f"angles: {_stop(stop)}; share: {_stop(share_stop)}" for stop, share_stop in named.columns
+    ]
+    return named
+
+
+def _stop(stop: int) -> str:
+    return "angles never stop" if stop == NEVER else f"angles stop at {stop}"
+
+
+def _brake(brake: float) -> str:
+    if brake == WINDOW:
+        return "window"
+    return "no brake" if brake == 0 else f"brake {format_slope(brake)}"
 
 
 def _sections(
