@@ -119,7 +119,8 @@ def _lab(
     folder = lessons[0].parent
     is_clone = folder.parent == Path(__file__).parents[1]
     if not is_clone:
-        folder = _copied(lessons, Path("alibi_lessons"))
+        pages = folder.glob("*.md")  # that the lessons link
+        folder = _copied([*lessons, *pages], Path("alibi_lessons"))
     if not (folder / lesson).is_file():
         names = sorted(path.name for path in folder.glob("*.ipynb"))
         raise ValueError(f"lesson must be one of {', '.join(names)}")

@@ -1,4 +1,6 @@
-"""Write the lessons, as they are stored, and the report into docs/lessons for Sphinx.
+"""Write the lessons, as they are stored, and two pages beside them into docs/lessons for Sphinx.
+
+The pages are the list of methods, which lessons link, and the report about the study.
 
 A page has no kernel. So a guess becomes a question in HTML with its answer folded below. The code
 of a guess is folded, since it contains the answer, and so is what a notebook hides after a guess.
@@ -23,6 +25,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from alibi_viz.files import lesson_files
 
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row
 PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
@@ -35,7 +38,7 @@ SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write every lesson, and the report about the study, into the folder lessons.
+    """Write every lesson, the list of methods and the report into the folder lessons.
 
     Whatever else an earlier build has left there is removed, or Sphinx would make pages of it.
     """
@@ -45,7 +48,8 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "lessons"
     folder.mkdir(exist_ok=True)
     report = files("alibi_viz.study") / "published" / "report.md"
-    texts = {"report.md": report.read_text(encoding="utf-8")}
+    methods = NOTEBOOKS / "methods.md"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (methods, report)}
     for path in lesson_files():
         lesson = nbformat.read(path, as_version=4)
         lesson.cells = list(page_cells(lesson, path.name))
@@ -59,7 +63,7 @@ def write_pages(app: Sphinx) -> None:
 
 
 def link_pages(app: Sphinx, page: str, source: list[str]) -> None:
-    """Lead links to notebooks and to the report, as GitHub shows them, to their pages."""
+    """Lead links to notebooks, methods and report, as GitHub shows them, to their pages."""
     folder = r"\((?:\.\./)+(?:notebooks|alibi_viz/study/published)/(\w+\.(?:ipynb|md))"
     source[0] = re.sub(folder, r"(/lessons/\1", source[0])
 

@@ -220,4 +220,8 @@ def test_pages_of_an_earlier_build_go(tmp_path, monkeypatch):
     (pages / "01_renamed.ipynb").write_text(empty)
     environment = SimpleNamespace(mystnb_config=SimpleNamespace())
     write_pages(SimpleNamespace(env=environment, srcdir=tmp_path / "docs", doctreedir=tmp_path))
-    assert {path.name for path in pages.iterdir()} == {"00_start_here.ipynb", "report.md"}
+    assert {path.name for path in pages.iterdir()} == {
+        "00_start_here.ipynb",
+        "methods.md",
+        "report.md",
+    }

@@ -32,6 +32,7 @@ PAGES = [
     "index.html",
     "lessons.html",
     *(f"lessons/{name}.html" for name in LESSONS),
+    "lessons/methods.html",
     "lessons/report.html",
     "guides.html",
     *(f"guides/{name}.html" for name in GUIDES),

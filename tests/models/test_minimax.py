@@ -1,4 +1,4 @@
-"""The decays of MiniMax-01's layers are ALiBi's slopes, as lesson 6 says."""
+"""The decays of MiniMax-01's layers are ALiBi's slopes, as the list of methods says."""
 
 import pytest
 import torch

@@ -1,52 +1,39 @@
-"""What is told in Markdown: tables with dates and sources (the implementer's guide), and a decision
-tree (lesson 6)."""
+"""What is told in Markdown: the list of methods with dates and sources, and the cases of a decision
+(lesson 6)."""
 
 import re
 
 from tests.notebooks.lessons import FOLDER, read
 
-LISTS = (
-    "Who used it?",
-    "Is it better than other methods?",
-    "Where are the limits?",
-    "Can rotary be stretched?",
-    "Can a model learn the bias?",
-    "Can layers forget by decays?",
-    "Does every layer need positions?",
+METHOD = re.compile(
+    r"\| \[(?P<name>.+?)\]\((?P<source>https://\S+)\) \| \d{4}-\d{2} \| (?P<about>.+?) \| .+ \|"
 )
-ENTRY = re.compile(
-    r"\| \[(?P<name>.+?)\]\((?P<source>https://\S+)\) \| (?P<month>\w+ \d{4}) \| (?P<text>.+) \|"
-)
+MARKS = ("*measured here*", "*by others*", "*untested*")
 
 
-def cell_with(lesson: str, words: str) -> str:
-    """The Markdown cell of a lesson that starts with these words."""
-    cells = read(FOLDER / f"{lesson}.ipynb").cells
-    (source,) = [cell.source for cell in cells if cell.source.startswith(words)]
-    return str(source)
-
-
-def history(heading: str) -> list[str]:
-    """The rows of the table below a heading of the history."""
-    everything = cell_with("10_for_implementers", "## Five years in seven questions")
-    _, _, following = everything.partition(f"### {heading}\n")
-    head, rule, *rows = following.partition("### ")[0].strip().splitlines()
-    assert head == "| name | date | in short |"
-    assert rule == "|---|---|---|"
+def rows_below(text: str, head: str) -> list[str]:
+    """The rows of the table with this head."""
+    _, _, following = text.partition(f"{head}\n")
+    rule, *rows = following.partition("\n\n")[0].splitlines()
+    assert set(rule) == {"|", "-"}, head
     return rows
 
 
-def test_every_entry_of_the_history_has_a_date_a_text_and_a_source() -> None:
-    for heading in LISTS:
-        rows = history(heading)
-        assert rows, heading
-        for row in rows:
-            assert ENTRY.fullmatch(row), row
+def test_every_method_has_a_source_a_month_and_a_text() -> None:
+    text = (FOLDER / "methods.md").read_text(encoding="utf-8")
+    rows = rows_below(text, "| name | date | about | in short |")
+    methods = [METHOD.fullmatch(row) for row in rows]
+    assert None not in methods, [row for row in rows if not METHOD.fullmatch(row)]
+    names = [method["name"] for method in methods if method]
+    assert len(set(names)) == len(names) >= 58
 
 
-def test_every_branch_of_the_decision_tree_is_closed_and_ends_in_a_question_or_advice() -> None:
-    tree = cell_with("06_what_happened_next", "**What do you want to do?**")
-    for tag in ("details", "summary", "blockquote"):
-        assert tree.count(f"<{tag}>") == tree.count(f"</{tag}>"), tag
-    answers = re.findall(r"<summary>(.+?)</summary><blockquote>\n\n(.+)", tree)
-    assert len(answers) == tree.count("<details>"), "an answer is followed by nothing"
+def test_every_case_of_the_decision_says_how_its_advice_is_known() -> None:
+    cells = read(FOLDER / "06_what_happened_next.ipynb").cells
+    (text,) = [cell.source for cell in cells if cell.source.startswith("## Which should I use?")]
+    of_trained_models = rows_below(text, "| your case | what to do | evidence |")
+    of_new_models = rows_below(text, "| your case | what to try | evidence |")
+    for row in of_trained_models + of_new_models:
+        case, advice, mark = row.strip("| ").split(" | ")
+        assert case and advice
+        assert mark in MARKS, row
