@@ -52,6 +52,7 @@ html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
 html_css_files = ["docs.css"]
+html_js_files = ["guesses.js"]
 html_extra_path = ["../notebooks/images/page.gif"]  # for cards of links to the page
 html_copy_source = False
 html_show_sourcelink = False

@@ -343,6 +343,8 @@ class LengthLab(App):
                 self.say(str(error) or type(error).__name__)
             else:
                 race.state = "finished" if race.steps in race.tested_steps else "stopped"
+                # What the lesson says about the race may be read now.
+                self.page.answered = race.state == "finished"
             if len(race.tested_steps) > 1:
                 self._moments.offer(race.tested_steps, race.steps)
             self.refresh()
