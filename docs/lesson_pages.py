@@ -4,6 +4,7 @@ The pages are the list of methods, which lessons link, and the report about the 
 
 A page has no kernel. So a guess becomes a question in HTML with its answer folded below. The code
 of a guess is folded, since it contains the answer, and so is what a notebook hides after a guess.
+The text that a notebook folds after a guess opens with the guess (static/guesses.js).
 A picture of an app has a second one, which replaces it while the page is dark.
 """
 

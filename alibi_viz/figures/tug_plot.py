@@ -95,7 +95,7 @@ def tug_picture(slope: float, content: float, distance: int, *, page_width: int 
         },
         xaxis2={
             "anchor": "y2",
-            "title": {"text": "tokens back"},
+            "title": {"text": "letters back"},
             "type": "log",
             "range": [0, math.log10(TOKENS)],
             "tickvals": [1, 4, 16, 64, 256],

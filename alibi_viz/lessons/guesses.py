@@ -1,7 +1,9 @@
 """Guesses: the reader commits to one, then sees the truth. The score goes on through all lessons.
 
-A guess is a widget that waits for its button, so "Run all" goes on without an answer. The first
-guess at a question counts, from 0 points to 1. The score is kept in `guesses.json` in the current
+A guess is a widget that waits for its button, so "Run all" goes on without an answer. Once it has
+one, the page opens the text below that tells it, up to the next guess: in the notebook, put it into
+`<details class="after-guess">` (see page.js). The first guess at a question counts, from 0 points
+to 1. The score is kept in `guesses.json` in the current
 folder and sent nowhere. A file that can't be read or written costs the score, not the lesson: the
 widget says so. The cell of a guess contains the answer, so hide its source in the notebook
 (`"jupyter": {"source_hidden": true}`).
@@ -52,7 +54,8 @@ class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, text: str, *children: Widget) -> None:
         self.text = text
         super().__init__(layout=Layout(overflow="visible"))
-        self.children = [HTML(theme.STYLE), *children, PageWidget(app=self.model_id)]
+        self.page = PageWidget(app=self.model_id)
+        self.children = [HTML(theme.STYLE), *children, self.page]
         # Not "alibi-app", which has a picture for readers without a kernel.
         self.add_class("alibi-guess")
 
@@ -121,6 +124,7 @@ class Guess(Box):
             verdict = "Not this time."
         reason = html.escape(f"{answer} {self.why}")
         score = _update_score(self.key, self.points)
+        self.page.answered = True
         self._respond(f"<b>{verdict}</b> {reason}<br><i>{score}</i>")
 
     def _respond(self, words: str) -> None:

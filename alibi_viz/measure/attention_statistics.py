@@ -17,8 +17,10 @@ from alibi_viz.data.text import Text, check_long_enough
 from alibi_viz.measure.attention_sources import AttentionSource, as_source
 from alibi_viz.measure.losses import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, SelfAttention
+from alibi_viz.models.positions.biases import is_plain_alibi
 from alibi_viz.models.pretrained import base_model, family_of, hooked
 
+NAME_CONTEXT = 256  # letters that a model reads before a name
 LONGEST = 4096  # tokens that `window_table` reads
 # Weights of `window_table` that are computed at a time, to bound the memory. Results don't depend
 # on it.
@@ -151,6 +153,65 @@ def weight_stats(weights: Tensor, trained: int) -> Tensor:
     beyond = (weights * (distance >= trained)).sum(-1)
     denominator_bits = -weights.amax(-1).log2()
     return torch.stack((mean_distance, beyond, denominator_bits), dim=1).mean(-1)
+
+
+def name_leads(model: LanguageModel, text: Text, names: pd.DataFrame) -> pd.DataFrame:
+    """How well each head of a model with ALiBi hears a name, just before the text tells it again.
+
+    The query is the letter before the name, with 256 letters of context. The lead of the name is
+    the content, q . k / sqrt(d), of the best letter of its earlier mention, minus the mean over all
+    keys.
+
+    Args:
+        model: a byte-level model with ALiBi.
+        text: a text, whose validation part the model reads.
+        names: rows of `text.facts` that were last told within 256 letters.
+
+    Returns one row per "layer" and "head", counted from 1, with means over the names: the "lead",
+    and the "share" of the weight that all letters of the earlier mention get. Raises ValueError for
+    a model with other positions.
+
+    >>> from alibi_viz import lab
+    >>> text = lab.load_text()
+    >>> names = text.facts.query("start >= 256 and 80 <= distance <= 120").head(2)
+    >>> name_leads(lab.make_model("alibi"), text, names).columns.to_list()
+    ['layer', 'head', 'lead', 'share']
+    """
+    position = model.transformer.position
+    if not is_plain_alibi(position):
+        raise ValueError(f"model must have position 'alibi', got {model.config.method!r}")
+
+    slopes: Any = position.slopes
+    context = torch.arange(-NAME_CONTEXT, 0)
+    starts = torch.tensor(names["start"].to_list())
+    tokens = text.validation[starts[:, None] + context].long()
+    # Which keys are letters of the earlier mention: [name, 1, key]
+    back = torch.tensor((names["start"] - names["told"]).to_list())[:, None]
+    letters = torch.tensor((names["stop"] - names["start"]).to_list())[:, None]
+    since_told = context + back
+    is_name = ((since_told >= 0) & (since_told < letters))[:, None]
+
+    tables: list[pd.DataFrame] = []
+
+    def measure(attention: SelfAttention, args: Any, _: Any) -> None:
+        query, key, _ = attention.heads(args[0])
+        trace = attention_trace(query[:, :, -1:], key, slopes)
+        content = trace.content[:, :, 0]  # [name, head, key]
+        best = content.masked_fill(~is_name, -math.inf).amax(-1)
+        lead = best - content.mean(-1)
+        share = (trace.weights[:, :, 0] * is_name).sum(-1)
+        columns = {
+            "layer": len(tables) + 1,
+            "head": range(1, query.shape[1] + 1),
+            "lead": lead.mean(0).tolist(),
+            "share": share.mean(0).tolist(),
+        }
+        tables.append(pd.DataFrame(columns))
+
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    with hooked(layers, measure), evaluating(model):
+        model(tokens, last=1)
+    return pd.concat(tables, ignore_index=True)
 
 
 def window_table(source: AttentionSource | LanguageModel, text: str) -> pd.DataFrame:

@@ -51,7 +51,7 @@ class TugOfWar(App):
             ),
             self.slider(
                 "distance",
-                "tokens back",
+                "letters back",
                 "s-distance",
                 "How far back the match is",
                 play=True,  # how the match is forgotten
@@ -79,5 +79,5 @@ class TugOfWar(App):
             f"{self.content}: the match gets {format_percent(weight)} of the weight."
         )
         if self.content:
-            caption += f" They tie {self.content / slope:,.0f} tokens back."
+            caption += f" They tie {self.content / slope:,.0f} letters back."
         return Drawn(picture, caption)

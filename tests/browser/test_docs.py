@@ -98,9 +98,14 @@ def test_a_picture_is_as_light_or_dark_as_its_page_and_leads_to_itself(
     assert picture.evaluate("image => image.naturalWidth") > 800
 
 
-def test_an_answer_and_the_code_that_contains_it_are_folded(page: Page, docs: Path) -> None:
+def test_a_guess_opens_the_text_below_it_but_neither_its_answer_nor_its_code(
+    page: Page, docs: Path
+) -> None:
     page.goto((docs / "lessons/01_the_line.html").as_uri())
     page.get_by_label("only under the straight line").check()
+    text = page.locator("details.after-guess", has_text="forgets at a constant rate")
+    expect(text).to_have_attribute("open", "")
+    expect(page.locator("details.after-guess[open]")).to_have_count(1)
     reason = page.get_by_text("so the logit must fall by the same amount").first
     assert reason.is_hidden()
     page.get_by_text("Answer", exact=True).first.click()

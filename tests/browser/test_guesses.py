@@ -1,4 +1,5 @@
-"""A guess by mouse: the end of a curve is dragged, and its slider and the score follow."""
+"""A guess by mouse: the end of a curve is dragged, and its slider and the score follow. Once it is
+made, the text below that tells its answer opens."""
 
 from playwright.sync_api import expect
 
@@ -62,3 +63,16 @@ def test_the_end_of_a_curve_is_dragged_within_the_axes_and_counts(notebook: Note
         "Partly right. It is 4.00 at 128 and 5.00 at 256: 1 of your 2 points is close."
     )
     expect(guess).to_contain_text("Score: 0.5 of 1.")
+
+
+def test_a_guess_opens_the_text_up_to_the_next_guess(notebook: NotebookPage) -> None:
+    notebook.open("01_the_line")
+    notebook.run_all()
+    folds = notebook.page.locator("details.after-guess")
+    opened = notebook.page.locator("details.after-guess[open]")
+    expect(opened).to_have_count(0)
+    guess = notebook.app(0, ".alibi-guess")
+    guess.get_by_label("only under the straight line").check()
+    guess.get_by_role("button", name="Show the answer").click()
+    expect(folds.filter(has_text="forgets at a constant rate")).to_have_attribute("open", "")
+    expect(opened).to_have_count(1)

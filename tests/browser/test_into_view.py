@@ -50,6 +50,16 @@ def test_app_is_at_the_top_of_the_screen_after_its_cell_was_run(notebook: Notebo
     assert abs(top_of_the_app(notebook)) < 20
 
 
+def test_a_guess_comes_into_view_as_well(notebook: NotebookPage) -> None:
+    ask = 'from alibi_viz import lessons\nlessons.guess_choice("wide", "Which?", ["a", "b"], "a")'
+    open_notebook(notebook, ask)
+    run(notebook, APP_CELL)
+    guess = notebook.page.locator(".alibi-guess")
+    guess.wait_for()
+    notebook.wait_until_quiet()
+    assert abs(float(guess.evaluate(TOP))) < 20
+
+
 def test_run_all_does_not_stop_at_the_app(notebook: NotebookPage) -> None:
     open_notebook(notebook)
     notebook.run_all()

@@ -6,8 +6,9 @@ those of README and guides.
 
 With a kernel a reader sees the app, without one the picture. For each output that shows one, the
 code up to its cell runs in JupyterLab, and what is shown last is captured. An app with a Train
-button is trained first: an empty chart says nothing. Where it asks for guesses, or a curve is to be
-guessed, the picture has the answer, so the output has to be folded until its cell runs.
+button is trained first: an empty chart says nothing. Where it asks for guesses, it then goes back
+to an early test. The picture of a curve that is to be guessed has the answer, so the output has to
+be folded until its cell runs.
 
 README and guides may show notebooks/images/LESSON.png, the first app of a lesson. The pages of
 the lessons show docs/dark_pictures/LESSON-NUMBER.png while they are dark. In a lesson and on its
@@ -33,6 +34,7 @@ from tests.browser.jupyter import Server
 from tests.browser.notebook_page import new_tab
 from tests.notebooks.lessons import DARK_PICTURES, FOLDER, named, picture_outputs, read
 
+EARLY_TEST = 3  # of about ten: the models write words
 MARK_AS_PICTURE = Path(__file__).with_name("mark_as_picture.js").read_text(encoding="utf-8")
 COLORS_OF_PAGE = (
     files("alibi_viz.figures").joinpath("theme.css").read_text(encoding="utf-8")
@@ -104,6 +106,8 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
             app = notebook.app(-1)
             if app.locator(".s-train").count():
                 train(app)
+            if app.locator("[class*='s-guess-']:visible").count():
+                go_back(app)
             if app.locator(".s-far_brake").count():
                 visit_all_states(app)
             shown = notebook.settle(-1)
@@ -130,6 +134,15 @@ def train(app: Locator) -> None:
     app.locator(".s-train").click()
     app.locator(".s-stop:enabled").wait_for(timeout=300_000)  # the kernel has begun
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)
+
+
+def go_back(app: Locator) -> None:
+    """Show an early test of a race, which doesn't answer what the app asks."""
+    slider = app.locator(".s-moment .noUi-handle")
+    slider.press("Home")
+    for _ in range(EARLY_TEST):
+        slider.press("ArrowRight")
+    app.locator(".alibi-caption", has_text="After step").wait_for()
 
 
 def visit_all_states(app: Locator) -> None:

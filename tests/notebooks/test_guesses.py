@@ -3,13 +3,18 @@ guess, and no place among the options is right more often than others."""
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain, pairwise
+from pathlib import Path
 
+import pytest
 from nbformat import NotebookNode
 
 from tests.notebooks.lessons import LESSONS, code_cells, read
 
 NOTEBOOKS = [read(path) for path in LESSONS]
+# The page opens it once the reader has guessed, see page.js.
+FOLD = '<details class="after-guess"><summary><b>After your guess</b></summary>\n\n'
 
 
 def asks(cell: NotebookNode) -> bool:
@@ -23,7 +28,27 @@ def test_the_code_of_a_guess_is_hidden_because_it_has_the_answer() -> None:
             assert cell.metadata.get("jupyter", {}).get("source_hidden"), cell.source
 
 
-def test_an_answer_below_its_guess_is_folded() -> None:
+def text_after_guesses(notebook: NotebookNode) -> Iterator[NotebookNode]:
+    """The cells of text after each guess, up to the next guess or heading."""
+    may_answer = False
+    for cell in notebook.cells:
+        if asks(cell):
+            may_answer = True
+        elif cell.cell_type == "markdown" and cell.source.startswith("#"):
+            may_answer = False
+        elif cell.cell_type == "markdown" and may_answer:
+            yield cell
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_text_after_a_guess_is_folded_or_tagged_as_neutral(path: Path) -> None:
+    """A cell that tells nothing of the answer has the tag "neutral"."""
+    for cell in text_after_guesses(read(path)):
+        is_folded = cell.source.startswith(FOLD) and cell.source.endswith("\n\n</details>")
+        assert is_folded or "neutral" in cell.metadata.get("tags", []), cell.source
+
+
+def test_an_output_that_answers_a_guess_is_folded() -> None:
     for notebook in NOTEBOOKS:
         for cell in code_cells(notebook):
             if "After your guess" in cell.source:

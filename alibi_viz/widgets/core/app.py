@@ -124,7 +124,7 @@ class App(Controls):
         in_order = {name: state[name] for name in self.state_names() if name in state}
         super().__init__(**in_order)
 
-        page = PageWidget(app=self.model_id)
+        self.page = PageWidget(app=self.model_id)
         self.plot = Plot(app=self.model_id, least_width=self.min_width)
         self.message_line = HTML()
         self.caption_line = HTML().add_class("alibi-caption")
@@ -133,7 +133,7 @@ class App(Controls):
         self.controls_row = row(*self.controls()).add_class("alibi-controls")
         # The page comes before the picture, whose script may take the browser longer than anywidget
         # waits for others.
-        self.children = [HTML(theme.STYLE), page, *self.body()]
+        self.children = [HTML(theme.STYLE), self.page, *self.body()]
 
         self._drawn: dict[str, Any] = {}  # the state that the picture shows
         try:
@@ -142,7 +142,7 @@ class App(Controls):
             self.close()  # otherwise ipywidgets would keep its widgets, and they the app
             raise
 
-        page.observe(lambda _: self.fit(page.width, page.pixel_ratio), names="width")
+        self.page.observe(lambda _: self.fit(self.page.width, self.page.pixel_ratio), names="width")
         self.plot.clicks.register_callback(
             lambda trace, point: self.attempt(lambda: self.clicked(trace, point))
         )

@@ -8,7 +8,8 @@
 // - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
 // And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
 // one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
-// And it brings a new app into view: see `bringIntoView`.
+// And it brings a new app, or a new guess, into view: see `bringIntoView`.
+// And it opens the text that tells the answer of a guess, once the reader has guessed: see `openAnswers`.
 // And it says when the app has to be made again.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
@@ -73,6 +74,17 @@ function keepClicksBehind(parts, controls) {
   }, true);
 }
 
+// The text below a guess that tells its answer is folded, as <details class="after-guess">, up to the next guess.
+function openAnswers(guess) {
+  const cell = guess.closest(".jp-Cell");  // only JupyterLab has one
+  // The stored text of a guess that hasn't been run begins with the same words.
+  const asks = other => other.querySelector(".jp-Cell-outputArea")?.textContent.includes("Your guess.");
+  for (let next = cell?.nextElementSibling; next; next = next.nextElementSibling) {
+    if (asks(next)) return;
+    for (const answer of next.querySelectorAll("details.after-guess")) answer.open = true;
+  }
+}
+
 // After Shift+Enter, JupyterLab shows the next cell. The app grows above it, and its controls are off the screen. So an
 // app scrolls to the top of the screen when it first appears, but only for a reader who has run its cell and stayed there.
 const BY_READER = ["wheel", "touchmove", "pointerdown", "keydown"];  // may scroll, or choose another cell
@@ -101,8 +113,9 @@ async function bringIntoView(app) {
   await frame();
   await frame();
   scroll();
-  // At the end of a notebook, there is room to scroll only once the figure is drawn.
-  while (!hasMoved && app.isConnected && !app.querySelector(".js-plotly-plot .main-svg")) await frame();
+  // At the end of a notebook, there is room to scroll only once the figure is drawn. Most guesses have none.
+  const isDrawn = () => app.matches(".alibi-guess:not(:has(.alibi-figure))") || app.querySelector(".main-svg");
+  while (!hasMoved && app.isConnected && !isDrawn()) await frame();
   await frame();
   scroll();
   for (const event of BY_READER) removeEventListener(event, onMove, { capture: true });
@@ -178,17 +191,26 @@ export default {
       keepClicksBehind(() => parts(), controls);
       isKnown?.then(() => sayIfTooBusy(parts(), shown()));
     };
+    const arrive = app => {
+      if (!model.get("is_new")) return;
+      model.set("is_new", false);  // a page that is loaded again stays where it is
+      model.save_changes();
+      bringIntoView(app);
+    };
+    const openIfAnswered = () => model.get("answered") && openAnswers(shown());
+    model.on("change:answered", openIfAnswered);
     const start = () => {
+      if (shown()) openIfAnswered();
       const guess = el.closest(".alibi-guess");
-      if (guess) return tend(guess);  // it has no caption for figures
+      if (guess) {  // it has no caption for figures
+        const isInGrid = guess.parentElement.closest(".alibi-guess");
+        if (!isInGrid) arrive(guess);
+        return tend(guess);
+      }
       const app = el.closest(".alibi-app"), controls = app?.querySelector(".alibi-controls");
       if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
       sizes.observe(app);
-      if (model.get("is_new")) {
-        model.set("is_new", false);  // a page that is loaded again stays where it is
-        model.save_changes();
-        bringIntoView(app);
-      }
+      arrive(app);
       const caption = app.querySelector(".alibi-caption");
       const describe = () => {
         const figures = app.querySelectorAll(".alibi-figure");

@@ -343,6 +343,8 @@ class LengthLab(App):
                 self.say(str(error) or type(error).__name__)
             else:
                 race.state = "finished" if race.steps in race.tested_steps else "stopped"
+                # What the lesson says about the race may be read now.
+                self.page.answered = race.state == "finished"
             if len(race.tested_steps) > 1:
                 self._moments.offer(race.tested_steps, race.steps)
             self.refresh()
@@ -396,7 +398,8 @@ class LengthLab(App):
         """Show the progress and the text of each chosen method, and which guesses were right."""
         self._tests_drawn = race.tests
         texts = race.written if self._step is None else race.moments[self._step]
-        verdicts = captions.verdicts(race)
+        # An earlier test says nothing of the end.
+        verdicts = captions.verdicts(race) if self._step is None else {}
         _mark(self._emma_buttons, verdicts.get(HERO))
         for method, shown in self._columns.items():
             show(method in self.methods, shown)
