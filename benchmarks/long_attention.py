@@ -70,7 +70,7 @@ def models(longest: int = 16384) -> list[Row]:
     result = []
     for name, source, length in cases:
         for layer in source.contents:
-            reading = source.read(text, layer, source.num_heads or HEADS, length)
+            reading = source.read(text, layer, length)
             what = f"forward, {name}, {layer}, L={length}"
             result += windowed_rows(what, reading.query, reading.key, reading.key, reading.slopes)
     return result

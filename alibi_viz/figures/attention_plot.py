@@ -15,6 +15,7 @@ Content, bias and logits share one color scale, so that they can be compared.
 import html
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,8 +47,9 @@ _MARGIN = {"l": 76, "r": 18, "t": 42, "b": 52}
 _FLAT_LABELS = 24  # the lower margin below labels that are not turned
 _GRID_HEIGHT = 64 + 2 * PAD
 _TILE_TITLE = 17  # for the number of a head
-_GAP_BELOW_GRID = 38  # for a title
-_MAX_SIDE = 156  # of a matrix, so that the app fits a laptop
+_BESIDE_TILE = 12  # to the right of a tile, into which its title may reach
+_GAP_BELOW_GRID = 30  # for a title
+_MAX_SIDE = 132  # of a matrix, so that the app fits a laptop
 _BETWEEN_MATRICES = 26  # for a sign
 _BEFORE_BARS = 50  # for their percentages
 _LEAST_BARS = 120  # the width of the bars beside the matrices
@@ -56,6 +58,7 @@ _BARS_BELOW = 120  # their height there
 _ABOVE_BARS = 76  # for the labels of the matrices, and a title
 _NO_HEADING = 460  # the width at which the color bars take the place of the heading
 _LABEL = 10  # from one label to the next
+_BETWEEN_LABELS = 3  # at least, where they are not turned
 _SCALE_OF_SUM = 156
 
 _WEIGHTS = ColorScale(0.0, 0.3, weights=True)  # almost all weights are far below
@@ -72,7 +75,9 @@ def attention_figure(
     Args:
         tokens: the text, [length].
         trace: of the text, [1, heads, length, length].
-        other: of the same text with another bias, which the diamonds show.
+        other: of the same text with other content or another bias, which the diamonds show. Above
+            each small matrix stands the share of the weight that is elsewhere in it, the mean over
+            the queries.
         options: `head` and `query`, the selected ones, from 0, or negative from the end: the first
             head and the last query by default; `matrices`: whether the four steps are shown, True
             by default; `names`: those of both traces in the legend; `bias_name`: the title of the
@@ -96,22 +101,25 @@ def attention_figure(
             "trace and other must be [1, heads, length, length] with length tokens, got "
             f"{shape}, {list(other.weights.shape)} and {len(tokens)} tokens"
         )
-    return theme.figure(attention_picture(tokens, trace, other, **options))
+    describe = sums_in_words(tokens, trace)
+    return theme.figure(attention_picture(tokens, trace, other, describe, **options))
 
 
 def attention_picture(
     tokens: Sequence[str],
     trace: AttentionTrace,
     other: AttentionTrace,
+    describe: Describe,
     *,
     head: int = 0,
     query: int = -1,
     matrices: bool = True,
-    names: tuple[str, str] = ("bias on", "bias off"),
+    names: tuple[str, str] = ("content and bias", "bias alone"),
     bias_name: str = "bias",
     page_width: int = 880,
 ) -> Picture:
-    """How heads read a text; the arguments are those of `attention_figure`.
+    """How heads read a text; the arguments are those of `attention_figure`, and `sums_in_words` of
+    the trace.
 
     A cell whose logit is -inf is masked.
     """
@@ -122,7 +130,7 @@ def attention_picture(
         other=as_array(other.weights[0], np.float32),
         head=range(heads)[head],
         query=range(length)[query],
-        describe=sums_in_words(tokens, trace),
+        describe=describe,
     )
     page = _page(page_width, tokens, matrices=matrices)
     picture = theme.picture(
@@ -204,7 +212,8 @@ def _page(page_width: int, tokens: Sequence[str], *, matrices: bool) -> _Page:
     height = top + side
     if is_narrow:
         height += _ABOVE_BARS + _BARS_BELOW
-    labels = _MARGIN["b"]
+    # Letters stand upright below the matrices as well.
+    labels = _MARGIN["b"] if max(map(len, tokens)) > 1 else _FLAT_LABELS
 
     panels = {"grid": _Panel(0, 0, width, _GRID_HEIGHT)}
     if matrices:
@@ -218,8 +227,8 @@ def _page(page_width: int, tokens: Sequence[str], *, matrices: bool) -> _Page:
     else:
         # The bars have the room of both, and that of labels that are not turned.
         if not is_narrow and _fits(tokens, len(tokens), width):
+            height += labels - _FLAT_LABELS
             labels = _FLAT_LABELS
-            height += _MARGIN["b"] - labels
         panels["bars"] = _Panel(0, top, width, height)
     return _Page(width, height, labels, is_narrow, panels)
 
@@ -269,8 +278,11 @@ def _add_grid(picture: Picture, page: _Page, shown: _Shown, *, has_heading: bool
     weights = shown.steps["weights"]
     heads, length, _ = weights.shape
     heading = ""
+    diamond = _mark(theme.ORANGE, "◇")
     if has_heading:
-        heading = "click a head" if page.is_narrow else "weights of every head; click one"
+        heading = "click a head"
+        if not page.is_narrow:
+            heading = f"weights of every head, and the share moved from {diamond}; click one"
         if shown.masked.any():
             heading += f"  {_mark(theme.MASKED, '■')} masked"
     grid = Grid(heads, page.width - 2 * PAD, _GRID_HEIGHT - 2 * PAD)
@@ -285,7 +297,7 @@ def _add_grid(picture: Picture, page: _Page, shown: _Shown, *, has_heading: bool
         title_shift=_TILE_TITLE,
     )
 
-    titles = title_trace(grid, _tile_titles(grid, heads, shown.head))
+    titles = title_trace(grid, _tile_titles(grid, share_moved(weights, shown.other), shown.head))
     # plotly draws the color bar of the weights only for a trace that uses its colors.
     titles["marker"] |= {"color": [0], "coloraxis": "coloraxis2"}
     places = grid.hover_cells(length, _MAX_HOVER).tolist()
@@ -317,11 +329,33 @@ def _add_grid(picture: Picture, page: _Page, shown: _Shown, *, has_heading: bool
     layout["shapes"] += _selection(grid, shown)
 
 
-def _tile_titles(grid: Grid, heads: int, selected: int) -> list[str]:
-    """The numbers of the heads, the selected one in bold."""
-    has_room = len(f"head {heads}") * LETTER <= grid.side
-    start = "head " if has_room else ""
-    titles = [f"{start}{head}" for head in range(1, heads + 1)]
+def share_moved(weights: Floats, other: Floats) -> Floats:
+    """The share of the weight of each head that `weights` and `other` give to different keys.
+
+    The mean over the queries, [heads], of weights [heads, query, key].
+
+    >>> import numpy as np
+    >>> from alibi_viz.figures.attention_plot import share_moved
+    >>> weights = np.array([[[1.0, 0.0], [0.5, 0.5]]], dtype=np.float32)
+    >>> other = np.array([[[1.0, 0.0], [0.2, 0.8]]], dtype=np.float32)
+    >>> [f"{share:.2f}" for share in share_moved(weights, other)]  # 0 and 0.3 in the two rows
+    ['0.15']
+    """
+    # What one key gains another loses, so half of the differences is what moves.
+    moved: Floats = np.abs(weights - other).sum(-1).mean(-1) / 2
+    return moved
+
+
+def _tile_titles(grid: Grid, moved: Floats, selected: int) -> list[str]:
+    """The number of each head and the share of its weight that is elsewhere in the other trace.
+
+    As many words as fit; the selected head in bold.
+    """
+    forms = ("head {head}: {share:.0%}", "{head}: {share:.0%}", "{head}")
+    for form in forms:
+        titles = [form.format(head=head, share=share) for head, share in enumerate(moved, start=1)]
+        if max(map(len, titles)) * LETTER <= grid.side + _BESIDE_TILE:
+            break
     titles[selected] = f"<b>{titles[selected]}</b>"
     return titles
 
@@ -546,7 +580,7 @@ def _token_axis(shown: _Shown, pixels: int) -> dict[str, Any]:
 def _fits(tokens: Sequence[str], labels: int, pixels: int) -> bool:
     """Whether so many labels fit beside each other."""
     longest = max(len(html.unescape(label(token))) for token in tokens)
-    return (longest + 1) * LETTER * labels <= pixels
+    return (longest * LETTER + _BETWEEN_LABELS) * labels <= pixels
 
 
 def _color_axis(
@@ -604,6 +638,7 @@ def sums_in_words(tokens: Sequence[str], trace: AttentionTrace) -> Describe:
     has_bias = bool(trace.bias.any())
     content, bias, logits, weights = (getattr(trace, step)[0].tolist() for step in STEPS)
 
+    @cache  # because an app that draws another head or query asks for most of them again
     def describe(head: int, query: int, key: int) -> str:
         distance = query - key
         steps = f"{-distance} ahead" if distance < 0 else f"{distance} back"

@@ -5,6 +5,7 @@ appear as it is.
 """
 
 import html
+from functools import lru_cache
 
 import regex
 from wcwidth import wcswidth
@@ -48,6 +49,7 @@ def quoted_token(token: str, columns: int = 24) -> str:
     return f"“{text}”"
 
 
+@lru_cache(4096)
 def _cut(token: str, columns: int) -> str:
     """At most `columns` columns of the token, or of its code points if nothing of it can be seen,
     with the ellipsis."""

@@ -73,13 +73,15 @@ class AttentionSource:
 
     Attributes:
         contents: the names of what it offers, such as layers.
-        num_heads: its number of heads, or None if it can have any number.
+        num_heads: its number of heads.
+        unit: what it reads, in the plural and in words.
         is_slow: whether reading a text takes longer than typing a letter.
     """
 
+    unit = "tokens"
     is_slow = True
 
-    def __init__(self, notes: Mapping[str, str], num_heads: int | None) -> None:
+    def __init__(self, notes: Mapping[str, str], num_heads: int) -> None:
         """`notes` has a sentence on each content, {name: how it is computed}."""
         self.contents = tuple(notes)
         self.num_heads = num_heads
@@ -89,24 +91,19 @@ class AttentionSource:
         """Read at most `longest` tokens, for all contents. Raises ValueError for an empty text."""
         raise NotImplementedError
 
-    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and slopes of a layer, counted from 0, from what its attention receives."""
         raise NotImplementedError
 
     @torch.no_grad()
-    def reading(self, inputs: LayerInputs, content: str, num_heads: int) -> Reading:
+    def reading(self, inputs: LayerInputs, content: str) -> Reading:
         """The reading of one content.
 
-        Raises ValueError for unknown content, another number of heads, and queries or keys that
-        aren't finite.
+        Raises ValueError for unknown content, and for queries or keys that aren't finite.
         """
         check_choice("content", content, self.contents)
-        if self.num_heads is not None and num_heads != self.num_heads:
-            raise ValueError(
-                f"num_heads must be {self.num_heads}, as in the model, got {num_heads}"
-            )
         layer = self.contents.index(content)
-        query, key, slopes = self.heads(layer, inputs.hidden[layer], num_heads)
+        query, key, slopes = self.heads(layer, inputs.hidden[layer])
         if not bool((query.isfinite() & key.isfinite()).all()):
             raise ValueError(
                 "the model's queries and keys must be finite: its training has diverged"
@@ -120,9 +117,9 @@ class AttentionSource:
             note=self._notes[content],
         )
 
-    def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
+    def read(self, text: str, content: str, longest: int) -> Reading:
         """Read one content of a text. Raises as `run` and `reading`."""
-        return self.reading(self.run(text, longest), content, num_heads)
+        return self.reading(self.run(text, longest), content)
 
 
 def notes_on_layers(num_layers: int, model: str) -> dict[str, str]:
@@ -136,27 +133,24 @@ def notes_on_layers(num_layers: int, model: str) -> dict[str, str]:
 class Words(AttentionSource):
     """Words and punctuation marks, with made-up content.
 
-    With "same word", each word has a random vector of its own, which is its query and its key. So
-    q . k / sqrt(d) is 2 between equal words, and random with standard deviation 0.5 between others.
-    Case is ignored. With "equal", it is always 0.
+    Each word has a random vector of its own, which is its query and its key. So q . k / sqrt(d) is
+    2 between equal words, and random with standard deviation 0.5 between others. Case is ignored.
 
     >>> from alibi_viz.measure.attention_sources import Words
-    >>> reading = Words().read("to be or not to be", "same word", num_heads=8, longest=4)
+    >>> reading = Words().read("to be or not to be", "random vectors", longest=4)
     >>> reading.tokens, reading.total
     (['to', 'be', 'or', 'not'], 6)
     """
 
+    unit = "words"
     is_slow = False
 
-    def __init__(self) -> None:
-        notes = {
-            "same word": (
-                f"Content is made up, the same in every head: {SAME_WORD} between equal words at "
-                "any distance, and a fixed random number around 0 between different words."
-            ),
-            "equal": "Content is 0 for every pair, so the weights show the bias alone.",
-        }
-        super().__init__(notes, num_heads=None)
+    def __init__(self, num_heads: int = 8) -> None:
+        note = (
+            f"Content is made up, the same in every head: {SAME_WORD} between equal words at any "
+            "distance, and a fixed random number around 0 between different words."
+        )
+        super().__init__({"random vectors": note}, num_heads)
 
     def run(self, text: str, longest: int) -> LayerInputs:
         tokens = TOKEN.findall(text)
@@ -164,11 +158,11 @@ class Words(AttentionSource):
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         read = tokens[:longest]
         vectors = torch.tensor([[_vector(token) for token in read]], dtype=torch.float32)
-        return LayerInputs(read, len(tokens), [vectors, torch.zeros_like(vectors)])
+        return LayerInputs(read, len(tokens), [vectors])
 
-    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
-        vectors = hidden[:, None].expand(-1, num_heads, -1, -1)  # the same in every head
-        return vectors, vectors, alibi_slopes(num_heads)
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        vectors = hidden[:, None].expand(-1, self.num_heads, -1, -1)  # the same in every head
+        return vectors, vectors, alibi_slopes(self.num_heads)
 
 
 @lru_cache(8192)
@@ -189,6 +183,8 @@ class ByteModel(AttentionSource):
     Raises ValueError for a model whose position method isn't ALiBi, unchanged, and for an encoder.
     """
 
+    unit = "letters"
+
     def __init__(self, model: LanguageModel) -> None:
         position = model.transformer.position
         if not is_plain_alibi(position):
@@ -199,8 +195,7 @@ class ByteModel(AttentionSource):
             raise ValueError(
                 "the model must be a decoder, got an encoder, which sees later keys too"
             )
-        described = "the model as it is trained, whose tokens are bytes"
-        notes = notes_on_layers(model.config.num_layers, described)
+        notes = notes_on_layers(model.config.num_layers, "the trained model, which reads letters")
         super().__init__(notes, model.config.num_heads)
         self.model: Any = model
 
@@ -221,7 +216,7 @@ class ByteModel(AttentionSource):
         tokens = [_visible(byte) for byte in read]
         return LayerInputs(tokens, len(data), hidden)
 
-    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         attention = self.model.transformer.blocks[layer].attention
         query, key, _ = attention.heads(hidden)
         return query, key, attention.position.slopes
@@ -294,7 +289,7 @@ class PretrainedModel(AttentionSource):
         tokens = [self._token(token_id) for token_id in read]
         return LayerInputs(tokens, len(ids), hidden)
 
-    def heads(self, layer: int, hidden: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         family = family_of(self.model)
         attention = family.layers(self.model)[layer]
         query, key, _ = family.project(attention, hidden)
@@ -316,10 +311,8 @@ class PretrainedModel(AttentionSource):
         return str(token_id)
 
 
-def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
+def as_source(source: AttentionSource | LanguageModel | str) -> AttentionSource:
     """The source that the argument `source` of an app stands for. Raises as `AttentionExplorer`."""
-    if source is None:
-        return Words()
     if isinstance(source, LanguageModel):
         return ByteModel(source)
     hint = ""

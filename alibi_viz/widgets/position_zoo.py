@@ -32,7 +32,7 @@ MESSAGES = {
     "none": "To this model all distances look the same, so none can be new.",
     "alibi": "The same straight line goes on (head 4 of 8, slope 1/16).",
     "t5": (
-        "From 15 tokens back on, all distances get the same learned number (here the steps follow "
+        "From 15 letters back on, all distances get the same learned number (here the steps follow "
         "ALiBi's line)."
     ),
     "kerple-log": (
@@ -79,7 +79,7 @@ class PositionZoo(App):
                 "distance",
                 "distance",
                 "s-distance",
-                "In tokens; for the waves, the position",
+                "In letters; for the waves, the position",
                 play=True,  # how clocks turn
             ),
             self.reset_button(),
@@ -120,15 +120,15 @@ class PositionZoo(App):
         if self.base == SMALL_BASE:
             slowest = format_number(ONCE_ROUND / speeds[-1])
             caption += (
-                f" With base {self.base}, even the slowest hand goes round in {slowest} tokens, so "
-                "no angle is ever new."
+                f" With base {self.base}, even the slowest hand goes round in {slowest} letters, "
+                "so no angle is ever new."
             )
         picture = clocks_picture(speeds, self.distance)
         return Drawn(picture, caption)
 
     def _place(self) -> str:
         """Whether training had the distance."""
-        unit = "token" if self.distance == 1 else "tokens"
+        unit = "letter" if self.distance == 1 else "letters"
         known = "was seen in" if self.distance < TRAINED else "is longer than in"
         return f"{self.distance} {unit} back {known} training"
 

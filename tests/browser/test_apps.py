@@ -337,9 +337,17 @@ def click_at(app: Locator, subplot: str, column: int, row: int = 0) -> None:
     app.page.mouse.click(x, y)
 
 
-def take_with_matrices(take: Take) -> Locator:
-    """AttentionExplorer with its matrices."""
+def take_words(take: Take) -> Locator:
+    """AttentionExplorer with random vectors, whose words are fewer than letters and so larger."""
     app = take("AttentionExplorer")
+    app.locator(".s-content select").select_option("random vectors")
+    wait_for_caption(app, "Query 17 “cat”")
+    return take("AttentionExplorer")
+
+
+def take_with_matrices(take: Take) -> Locator:
+    """AttentionExplorer with words and its matrices."""
+    app = take_words(take)
     app.locator(".s-matrices input").check()
     expect(app.get_by_text("content, q · k / √d", exact=True)).to_be_visible()
     return take("AttentionExplorer")
@@ -352,7 +360,7 @@ def test_click_on_a_row_chooses_the_query(take: Take) -> None:
 
 
 def test_click_on_a_bar_chooses_its_word_as_the_query(take: Take) -> None:
-    app = take("AttentionExplorer")
+    app = take_words(take)
     click_at(app, BARS, column=8)
     wait_for_caption(app, "Query 8 “dog”")
 
@@ -372,7 +380,7 @@ def test_pointing_at_a_cell_outlines_it_in_every_matrix_and_says_its_sum(take: T
 
 
 def test_pointing_at_a_bar_says_its_sum(take: Take) -> None:
-    app = take("AttentionExplorer")
+    app = take_words(take)
     point_at(app, BARS, column=1)
     expect(app.locator(".alibi-sum")).to_contain_text("“cat” → “cat”, 16 back: ")
     expect(app.locator(".alibi-column")).to_have_count(1)
@@ -387,7 +395,7 @@ def test_hover_names_a_head_and_a_click_chooses_it(take: Take) -> None:
     mouse.move(*inside)
     expect(app.locator(".alibi-sum")).to_contain_text("head 7")
     mouse.click(*inside)
-    wait_for_caption(app, "Head 7 of 8")
+    wait_for_caption(app, "Head 7, slope 1/128")
 
 
 def test_clocks_keep_their_size_from_method_to_method(page: NotebookPage, take: Take) -> None:
@@ -464,7 +472,7 @@ def test_picture_answers_and_verdict_are_on_one_screen(take: Take) -> None:
 
 
 def test_typed_markup_is_shown_as_text(take: Take) -> None:
-    app = take("AttentionExplorer")
+    app = take_words(take)
     box = app.locator(".s-text textarea")
     box.fill("")
     expect(app.locator(".alibi-error")).to_contain_text("text must have at least one word, got ''")

@@ -24,24 +24,24 @@ def byte_model():
 
 
 def test_bytes_are_shown_as_characters_symbols_or_numbers(byte_model):
-    reading = byte_model.read("ein\n\tKäs~ !\x7f", "layer 1", num_heads=4, longest=48)
+    reading = byte_model.read("ein\n\tKäs~ !\x7f", "layer 1", longest=48)
     assert reading.tokens == ["e", "i", "n", "↵", "⇥", "K", "c3", "a4", "s", "~", "␣", "!", "7f"]
 
 
 def test_a_reading_has_the_slopes_of_the_model(byte_model):
-    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
+    reading = byte_model.read(TEXT, "layer 2", longest=48)
     assert torch.equal(reading.slopes, alibi_slopes(4))
 
 
 def test_a_reading_says_which_layer_it_is_of(byte_model):
-    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
+    reading = byte_model.read(TEXT, "layer 2", longest=48)
     assert reading.note == (
-        "Content comes from layer 2 of 2 of the model as it is trained, whose tokens are bytes."
+        "Content comes from layer 2 of 2 of the trained model, which reads letters."
     )
 
 
 def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model):
-    reading = byte_model.read(TEXT, "layer 2", num_heads=4, longest=48)
+    reading = byte_model.read(TEXT, "layer 2", longest=48)
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
 
     attention = byte_model.model.transformer.blocks[1].attention
@@ -61,12 +61,12 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer(byte_model):
 
 def test_unknown_content_is_named(byte_model):
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
-        byte_model.read("a", "layer 9", num_heads=4, longest=48)
+        byte_model.read("a", "layer 9", longest=48)
 
 
 def test_a_text_must_have_a_byte(byte_model):
     with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
-        byte_model.read("", "layer 1", num_heads=4, longest=48)
+        byte_model.read("", "layer 1", longest=48)
 
 
 # A model of transformers
@@ -100,7 +100,7 @@ def test_weights_equal_those_of_the_model(family):
         of_layers = eager(family)(ids, output_attentions=True).attentions
     assert len(of_layers) == 2
     for layer, expected in enumerate(of_layers, start=1):
-        reading = source.read(TEXT, f"layer {layer}", num_heads=4, longest=48)
+        reading = source.read(TEXT, f"layer {layer}", longest=48)
         weights = attention_trace(reading.query, reading.key, reading.slopes).weights
         torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
 
@@ -115,15 +115,10 @@ def test_weights_equal_those_of_the_model(family):
 def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model(
     family, longest, tokens_read
 ):
-    reading = pretrained(family).read("a " * 50, "layer 1", num_heads=4, longest=longest)
+    reading = pretrained(family).read("a " * 50, "layer 1", longest=longest)
     assert len(reading.tokens) == tokens_read
     assert reading.query.shape[2] == reading.key.shape[2] == tokens_read
     assert reading.total == 100
-
-
-def test_another_number_of_heads_is_named():
-    with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
-        pretrained("bloom").read("a", "layer 1", num_heads=8, longest=48)
 
 
 def test_an_encoder_is_refused_because_it_sees_later_keys_too():
@@ -158,13 +153,13 @@ def diverged():
 
 
 def test_a_layer_before_the_one_that_diverged_can_be_read(diverged):
-    reading = diverged.read(TEXT, "layer 1", num_heads=4, longest=48)
+    reading = diverged.read(TEXT, "layer 1", longest=48)
     assert reading.query.isfinite().all()
 
 
 def test_queries_and_keys_that_diverged_are_refused(diverged):
     with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
-        diverged.read(TEXT, "layer 2", num_heads=4, longest=48)
+        diverged.read(TEXT, "layer 2", longest=48)
 
 
 # One run for all layers, which leaves the model as it was
@@ -194,7 +189,7 @@ in_training = each_case(
 def read_layers(source):
     """The queries of each layer."""
     inputs = source.run(TEXT, longest=4096)
-    return [source.reading(inputs, content, num_heads=4).query for content in source.contents]
+    return [source.reading(inputs, content).query for content in source.contents]
 
 
 @in_training

@@ -56,8 +56,8 @@ def folders(tmp_path_factory):
 
 def test_an_app_opens_a_model_by_its_folder(folders):
     app = AttentionExplorer(source=str(folders["bloom"]), text=TEXT, content="layer 2")
-    assert app.num_heads == 4
-    assert app.contents == ("layer 1", "layer 2")
+    assert len(app.heads) == 4
+    assert app.contents == ("layer 1", "layer 2", "random vectors")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -65,20 +65,20 @@ def test_an_opened_model_computes_what_the_original_does(family, folders):
     opened = PretrainedModel.from_pretrained(str(folders[family]))
     original = PretrainedModel(small_model(family, vocabulary=400), opened.tokenizer)
     torch.testing.assert_close(
-        opened.read(TEXT, "layer 2", num_heads=4, longest=48).query,
-        original.read(TEXT, "layer 2", num_heads=4, longest=48).query,
+        opened.read(TEXT, "layer 2", longest=48).query,
+        original.read(TEXT, "layer 2", longest=48).query,
     )
 
 
 def test_tokens_are_those_of_the_tokenizer_with_visible_spaces(folders):
     source = PretrainedModel.from_pretrained(str(folders["bloom"]))
-    reading = source.read("to be or", "layer 1", num_heads=4, longest=48)
+    reading = source.read("to be or", "layer 1", longest=48)
     assert reading.tokens == ["to", "␣be", "␣or"]
 
 
 def test_parts_of_a_character_are_shown_by_their_names(folders):
     source = PretrainedModel.from_pretrained(str(folders["bloom"]))
-    reading = source.read("é", "layer 1", num_heads=4, longest=48)
+    reading = source.read("é", "layer 1", longest=48)
     # The bytes c3 and a9 in the alphabet of byte-level tokenizers.
     assert reading.tokens == ["Ã", "©"]
 

@@ -41,10 +41,9 @@ FILE = Path(__file__).with_name("captions.txt")
 
 
 def attention(**state):
-    """AttentionExplorer of a text with equal words."""
-    return AttentionExplorer(
-        **{"text": "the cat saw the dog and the dog saw the cat", "num_heads": 8, **state}
-    )
+    """AttentionExplorer of a text with equal words, whose vectors are random."""
+    text = "the cat saw the dog and the dog saw the cat"
+    return AttentionExplorer(**{"text": text, "content": "random vectors", **state})
 
 
 def attention_of_model(**state):
@@ -76,11 +75,11 @@ STATES = {
         {"where": "column", "index": 3, "constant": -9},
         {"where": "column", "constant": 0},
     ],
-    AttentionExplorer: [{}],
+    AttentionExplorer: [{}, {"content": "layer 2", "head": 8}],
     attention: [
         {"head": 8, "query": 5, "bias": False},  # without an equal word
         {"head": 2, "query": 4, "causal": False},
-        {"query": 3, "content": "equal"},  # all tokens are near
+        {"query": 3},  # all tokens are near
         {"order": 1},
         {"order": 1, "text": "to be or not " * 72},  # too long
     ],

@@ -43,7 +43,7 @@ APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App
 MODEL = lab.make_model("alibi", **tables.SMALL)
 TEXT = "one two three, " * 1600  # long enough for the published models
 SMALL = APPS | {
-    "AttentionExplorer": partial(widgets.AttentionExplorer, **{"text": "to be or", "num_heads": 2}),
+    "AttentionExplorer": partial(widgets.AttentionExplorer, MODEL, text="to be or"),
     "ComparisonExplorer": partial(widgets.ComparisonExplorer, pd.concat([GAP, WINDOWED])),
     "SlopeSurgery": partial(widgets.SlopeSurgery, MODEL, length=8, lengths=[8, 16], text=TEXT),
 }

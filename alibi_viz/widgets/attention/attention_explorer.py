@@ -1,4 +1,4 @@
-"""AttentionExplorer: attention on your own text, step by step, with ALiBi or without it."""
+"""AttentionExplorer: how the heads of a trained model read your own text, step by step."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -7,12 +7,20 @@ from typing import Any
 
 import pandas as pd
 import torch
-from ipywidgets import Label, Layout, Text, Textarea, VBox, Widget
+from ipywidgets import Label, Layout, Text, Textarea, Widget
 from torch import Tensor
 from traitlets import Bool, Int, Unicode, validate
 
+from alibi_viz import study
 from alibi_viz.attention import AttentionTrace, attention_trace
-from alibi_viz.figures.attention_plot import COLUMNS, STEPS, attention_picture, sums_in_words
+from alibi_viz.figures.attention_plot import (
+    COLUMNS,
+    STEPS,
+    Describe,
+    attention_picture,
+    share_moved,
+    sums_in_words,
+)
 from alibi_viz.figures.heatmap_grid import TILES
 from alibi_viz.figures.token_labels import quoted_token
 from alibi_viz.formatting import format_percent, format_slope, true_minus
@@ -20,6 +28,7 @@ from alibi_viz.measure.attention_sources import (
     AttentionSource,
     LayerInputs,
     Reading,
+    Words,
     as_source,
     shuffle_words,
 )
@@ -28,31 +37,33 @@ from alibi_viz.widgets.attention.sum_line import SumLine
 from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, BadValue, HasHead, short_repr
+from alibi_viz.widgets.core.traits import MAX_DRAWN_HEADS, BadValue, short_repr
 
 MAX_CHARACTERS = 50_000
 # With more tokens, a cell would be smaller than three pixels, and the hover texts slow to send.
 MAX_TOKENS = 72
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
-NEAR = 3  # tokens at most this far away count as the nearest
+MODEL = "alibi-large"  # the published model that reads the text by default
+NEAR = 3  # tokens at most this far away are near
 
 
-class AttentionExplorer(HasHead, App):
+class AttentionExplorer(App):
     """How heads read a text: the weights of all heads, and those of one query in detail. On demand,
     content + bias = logits -> weights for all queries of a head.
 
-    A click on a head selects it; a click on a bar, or on a row of a large matrix, selects the
-    query. The line below the figure is the sum behind the cell under the pointer.
+    The diamonds are the weights at equal content, and above each head stands the share of its
+    weight that content moves. A click on a head selects it; a click on a bar, or on a row of a
+    large matrix, selects the query. The line below the figure is the sum behind the cell under the
+    pointer.
 
     Args:
-        source: where queries and keys come from. The default,
-            `alibi_viz.measure.attention_sources.Words`, makes them up from the words. A
-            `LanguageModel` with ALiBi reads the bytes of the text. A string is the name or the
-            folder of a BLOOM, MPT or Falcon model, see `lab.PretrainedModel.from_pretrained`; for a
-            model and a tokenizer that are loaded already, give `lab.PretrainedModel(model,
-            tokenizer)`. A subclass of `alibi_viz.measure.attention_sources.AttentionSource` is used
-            as it is. Raises TypeError for anything else, and ValueError for a model that cannot be
-            loaded or has no ALiBi.
+        source: the model whose queries and keys are shown, by default the published model
+            "alibi-large". A `LanguageModel` with ALiBi reads the bytes of the text. A string is the
+            name or the folder of a BLOOM, MPT or Falcon model, see
+            `lab.PretrainedModel.from_pretrained`; for a model and a tokenizer that are loaded
+            already, give `lab.PretrainedModel(model, tokenizer)`. A subclass of
+            `alibi_viz.measure.attention_sources.AttentionSource` is used as it is. Raises TypeError
+            for anything else, and ValueError for a model that cannot be loaded or has no ALiBi.
 
     A model runs once for each text. `refresh()` runs it again, because its weights may have
     changed.
@@ -60,12 +71,12 @@ class AttentionExplorer(HasHead, App):
     Traits:
         text: at most 50,000 characters, of which the first 72 tokens are read. A new text is not
             shuffled.
-        num_heads: 1 to 32; fixed for a model.
         head: the head in the large matrices, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on
             a row selects it.
-        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2"
-            and so on; by default the first of these.
+        content: where q . k comes from: "layer 1", "layer 2" and so on of the model, by default the
+            first of these; or "random vectors", a random vector for each distinct word, which
+            nobody has trained.
         bias: whether the bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric,
             -m |i - j|.
@@ -75,8 +86,8 @@ class AttentionExplorer(HasHead, App):
         matrices: whether the four steps are shown as matrices.
 
     >>> from alibi_viz.widgets import AttentionExplorer
-    >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
-    AttentionExplorer(text='to be or not to be', num_heads=2, ..., query=None, ..., matrices=False)
+    >>> AttentionExplorer(text="to be or not to be", head=8)  # doctest: +ELLIPSIS
+    AttentionExplorer(text='to be or not to be', content='layer 1', head=8, ..., matrices=False)
     """
 
     why = Why(
@@ -86,9 +97,8 @@ class AttentionExplorer(HasHead, App):
         "The tug of war in real text",
     )
     text = Unicode(TEXT)
-    num_heads = Int(8, min=1, max=MAX_DRAWN_HEADS)
     content = Unicode("").tag(choices="contents")
-    head = Int(3, min=1, max=MAX_DRAWN_HEADS).tag(choices="heads")
+    head = Int(1, min=1, max=MAX_DRAWN_HEADS).tag(choices="heads")
     query = Int(None, min=0, max=MAX_TOKENS - 1, allow_none=True)
     bias = Bool(True)
     causal = Bool(True)
@@ -99,24 +109,31 @@ class AttentionExplorer(HasHead, App):
     def __init__(
         self, source: AttentionSource | LanguageModel | str | None = None, **state: Any
     ) -> None:
-        self.source = as_source(source)
-        self.contents = self.source.contents
+        model = as_source(study.published_model(MODEL).model if source is None else source)
+        num_heads = model.num_heads
+        if num_heads > MAX_DRAWN_HEADS:
+            raise ValueError(
+                f"source must have at most {MAX_DRAWN_HEADS} heads to be drawn, got {num_heads}"
+            )
+        self.heads = range(1, num_heads + 1)
+        # Which source offers a content. Made-up vectors have as many heads, for comparison.
+        words = Words(num_heads)
+        self._sources: dict[str, AttentionSource] = dict.fromkeys(model.contents, model)
+        for content in words.contents:
+            self._sources.setdefault(content, words)
+        self.contents = tuple(self._sources)
         # Of two texts, because a shuffled one is compared with the original.
-        self._layer_inputs = lru_cache(2)(self._run_model)
+        self._layer_inputs = lru_cache(2)(self._run_source)
         self._reading = lru_cache(2)(self._read)
+        self._traces = lru_cache(4)(self._trace)
 
-        if "num_heads" in state or source is not None:
-            state.setdefault("head", 1)  # the default, 3, may not exist
         state.setdefault("content", self.contents[0])
-        heads_of_source = self.source.num_heads
-        if heads_of_source is not None:
-            if heads_of_source > MAX_DRAWN_HEADS:
-                raise ValueError(
-                    f"source must have at most {MAX_DRAWN_HEADS} heads to be drawn, got "
-                    f"{heads_of_source}"
-                )
-            state.setdefault("num_heads", heads_of_source)
         super().__init__(**state)
+
+    @property
+    def source(self) -> AttentionSource:
+        """Where the content comes from now."""
+        return self._sources[self.content]
 
     @validate("text")
     def _check_text(self, proposal: Any) -> str:
@@ -139,7 +156,7 @@ class AttentionExplorer(HasHead, App):
         head = self.slider(
             "head", "head", "s-head", "The head whose weights are shown in detail", width="110px"
         )
-        self._head_slider = head.slider
+        head.slider.max = len(self.heads)
         matrices = self.checkbox(
             "matrices",
             "show the sum",
@@ -168,10 +185,6 @@ class AttentionExplorer(HasHead, App):
             "s-content",
             "Where the queries and keys come from; see the caption",
         )
-        folded_controls = [content]
-        if self.source.num_heads is None:
-            heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
-            folded_controls.append(heads)
         causal = self.checkbox(
             "causal", "causal mask", "s-causal", "Mask the keys after each query"
         )
@@ -186,21 +199,15 @@ class AttentionExplorer(HasHead, App):
         )
         query.add_class("s-query")
         self.link(query, "query", _read_query, lambda query: "" if query is None else str(query))
-        folded_controls += [causal, labeled("query", query)]
-        more, folded = fold(
-            "More",
-            "The content, the number of heads, the mask and the query",
-            row(*folded_controls),
-        )
+        more, folded = fold("More", "The mask and the query", row(causal, labeled("query", query)))
 
         text_box = self._text_box()
         reset = self.reset_button(self._show_text)
-        return [
-            column(text_box, row(head, bias, matrices, shuffle, self._restore, more, reset), folded)
-        ]
+        settings = row(head, bias, matrices, shuffle, self._restore, more, reset)
+        return [column(row(text_box, content), self._note, settings, folded)]
 
     def _text_box(self) -> Widget:
-        """The box for the text, with a note below it.
+        """The box for the text, and the note that stands below it.
 
         Unlike other controls, it keeps a text that is rejected, because the user may be typing.
         """
@@ -228,53 +235,52 @@ class AttentionExplorer(HasHead, App):
         self._box = box
         self.observe(self._show_text, names="text")
         self._note = Label().add_class("s-note")
-        return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
+        return labeled("text", box, flex="1 1 300px")
 
     def _show_text(self, _: object = None) -> None:
         self._box.value = self.text
 
     def draw(self) -> Drawn:
-        original = self._reading(self.text, self.content, self.num_heads)
+        original = self._reading(self.text, self.content)
         reading = original
         if self.order is not None:
-            shuffled = shuffle_words(self.text, self.order)
-            reading = self._reading(shuffled, self.content, self.num_heads)
+            reading = self._reading(shuffle_words(self.text, self.order), self.content)
         tokens = reading.tokens
         query = len(tokens) - 1 if self.query is None else self.query
         if query >= len(tokens):
             raise ValueError(
                 f"query must be a position from 0 to {len(tokens) - 1} in this text, got {query}"
             )
-        trace = self._trace(reading, with_bias=self.bias)
-        switched = self._trace(reading, with_bias=not self.bias)
+        trace, at_equal_content, describe = self._traces(reading, self.bias, self.causal)
         slope = format_slope(reading.slopes[self.head - 1])
+        names = ("as it is", "bias alone" if self.bias else "equal content")
 
         picture = attention_picture(
             tokens,
             trace,
-            switched,
+            at_equal_content,
+            describe,
             head=self.head - 1,
             query=query,
-            names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
+            names=names,
             bias_name=self._bias_name(slope),
             matrices=self.matrices,
             page_width=self.page_width,
         )
-        self._show_example(tokens, query, trace)
-        self._note.value = f"only the first {len(tokens):,} of {reading.total:,} tokens are used"
+        self._show_example(query, trace, describe)
+        read = f"only the first {len(tokens):,} of {reading.total:,} {self.source.unit} are used"
+        self._note.value = read
         show(reading.total > len(tokens), self._note)
-        self._head_slider.max = self.num_heads
         show(self.order is not None, self._restore)
 
-        on_or_off = "on" if self.bias else "off"
-        head_sentence = f"Head {self.head} of {self.num_heads}, slope {slope}, bias {on_or_off}."
+        head_sentence = self._describe_head(slope, trace, at_equal_content)
         query_sentence, *further_sentences = _describe_query(
             tokens,
             query,
             visible=trace.logits[0, self.head - 1, query].isfinite(),
             weights=trace.weights[0, self.head - 1, query],
-            weights_switched=switched.weights[0, self.head - 1, query],
-            switched="without the bias" if self.bias else "with the bias",
+            at_equal_content=at_equal_content.weights[0, self.head - 1, query],
+            unit=self.source.unit,
         )
         details = [*further_sentences, reading.note]
         if self.order is None:
@@ -294,35 +300,48 @@ class AttentionExplorer(HasHead, App):
 
     def refresh(self) -> None:
         """Read the text again, because the weights of a model may have changed, and draw."""
-        self._reading.cache_clear()
+        self._reading.cache_clear()  # and with it the traces, which are of a reading
         self._layer_inputs.cache_clear()
         super().refresh()
 
-    def _read(self, text: str, content: str, num_heads: int) -> Reading:
+    def _read(self, text: str, content: str) -> Reading:
         """The tokens, queries and keys of a text."""
-        waiting = self.busy("Reading the text …") if self.source.is_slow else nullcontext()
+        source = self._sources[content]
+        waiting = self.busy("Reading the text …") if source.is_slow else nullcontext()
         try:
             with waiting:
-                return self.source.reading(self._layer_inputs(text), content, num_heads)
+                return source.reading(self._layer_inputs(text, source), content)
         except RuntimeError as error:  # such as too little memory
             raise BadValue(f"the model failed on this text: {error}") from error
 
-    def _run_model(self, text: str) -> LayerInputs:
+    def _run_source(self, text: str, source: AttentionSource) -> LayerInputs:
         """What each layer of a model receives; the model runs once for all of them."""
-        return self.source.run(text, MAX_TOKENS)
+        return source.run(text, MAX_TOKENS)
 
-    def _show_example(self, tokens: Sequence[str], query: int, trace: AttentionTrace) -> None:
+    def _show_example(self, query: int, trace: AttentionTrace, describe: Describe) -> None:
         """The line below the figure: the sum behind the largest weight besides the query's own."""
         weights = trace.weights[0, self.head - 1, query].clone()
         if weights.count_nonzero() > 1:
             weights[query] = 0
-        line = sums_in_words(tokens, trace)(self.head - 1, query, int(weights.argmax()))
+        line = describe(self.head - 1, query, int(weights.argmax()))
         self._sum_line.query = query
         self._sum_line.rest = f"{line}. Point at another cell or bar to read its sum."
 
-    def _trace(self, reading: Reading, *, with_bias: bool) -> AttentionTrace:
-        slopes = reading.slopes if with_bias else None
-        return attention_trace(reading.query, reading.key, slopes, causal=self.causal)
+    def _trace(
+        self, reading: Reading, has_bias: bool, is_causal: bool
+    ) -> tuple[AttentionTrace, AttentionTrace, Describe]:
+        """Attention of all heads as it is, the same at equal content, and the first in words."""
+        slopes = reading.slopes if has_bias else None
+        trace = attention_trace(reading.query, reading.key, slopes, causal=is_causal)
+        no_query = torch.zeros_like(reading.query)
+        at_equal_content = attention_trace(no_query, reading.key, slopes, causal=is_causal)
+        return trace, at_equal_content, sums_in_words(reading.tokens, trace)
+
+    def _describe_head(self, slope: str, trace: AttentionTrace, equal: AttentionTrace) -> str:
+        """The selected head, and how much of its weight its content moves."""
+        bias = f"slope {slope}" if self.bias else "no bias"
+        moved = share_moved(trace.weights[0].numpy(), equal.weights[0].numpy())[self.head - 1]
+        return f"Head {self.head}, {bias}: content moves {moved:.0%} of its weight."
 
     def _bias_name(self, slope: str) -> str:
         """The title of the matrix of the bias."""
@@ -340,7 +359,7 @@ class AttentionExplorer(HasHead, App):
                 "The text is longer than what is read, so shuffling changes which words are read "
                 "as well."
             )
-        original_trace = self._trace(original, with_bias=self.bias)
+        original_trace, _, _ = self._traces(original, self.bias, self.causal)
         before = _weights_by_token(original.tokens, original_trace, self.head - 1)
         after = _weights_by_token(shuffled.tokens, shuffled_trace, self.head - 1)
         change = after.sub(before, fill_value=0).abs().max()
@@ -376,36 +395,33 @@ def _describe_query(
     *,
     visible: Tensor,
     weights: Tensor,
-    weights_switched: Tensor,
-    switched: str,
+    at_equal_content: Tensor,
+    unit: str,
 ) -> list[str]:
-    """Which tokens a query attends to: those near it, and the farthest equal one.
+    """What a query gives to the tokens near it, and to the farthest equal one.
 
     `visible`, bool [key], are the keys that are not masked. `weights`, [key], are those of the
-    query as shown, and `weights_switched` those with the bias switched, which `switched` names.
+    query as shown, and `at_equal_content` those that it would have then. `unit` names the tokens.
     """
     distance = (torch.arange(len(tokens)) - query).abs()
     near = visible & (distance <= NEAR)
-    if bool((near == visible).all()):  # nothing else is visible: the query itself, then
+    where = f"within {NEAR} {unit}"
+    if bool((near == visible).all()):  # nothing else is visible
         near = distance == 0
-    neighbors = int(near.sum()) - 1
-    receivers = "itself"
-    if neighbors:
-        receivers = f"itself and the {neighbors} nearest tokens"
-
+        where = "for itself"
     here = format_percent(weights[near].sum())
-    there = format_percent(weights_switched[near].sum())
+    there = format_percent(at_equal_content[near].sum())
     name = f"Query {query:,} {quoted_token(tokens[query])}"
-    sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
+    sentences = [f"{name}: {here} {where}, {there} at equal content."]
 
     farthest = _farthest_equal(tokens, query, visible)
     if farthest is not None:
         here = format_percent(weights[farthest])
-        there = format_percent(weights_switched[farthest])
+        there = format_percent(at_equal_content[farthest])
         steps = abs(farthest - query)
         sentences.append(
-            f"The farthest other {quoted_token(tokens[farthest])}, {steps:,} away, gets {here}; "
-            f"{switched} {there}."
+            f"The farthest other {quoted_token(tokens[farthest])}, {steps:,} away, gets {here}, "
+            f"{there} at equal content."
         )
     return sentences
 

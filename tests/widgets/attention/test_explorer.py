@@ -19,6 +19,11 @@ from tests.widgets.race.small_race import control, message
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 
+def explore(text=TEXT, **state):
+    """The app on random vectors, whose content is known."""
+    return AttentionExplorer(text=text, **{"content": "random vectors", **state})
+
+
 def words(app):
     """The words below the bars; that of the query is in bold."""
     figure = app.figure
@@ -36,8 +41,8 @@ def cells(app, step):
 
 
 def test_a_matrix_shows_a_step_of_the_head():
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, query=1, causal=False)
-    reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
+    app = explore(head=3, query=1, causal=False)
+    reading = Words().read(TEXT, app.content, MAX_TOKENS)
     trace = attention_trace(reading.query, reading.key, reading.slopes, causal=False)
     np.testing.assert_allclose(cells(app, "logits"), trace.logits[0, 2], atol=1e-5)
     weights = named_trace(app.figure, "bars").y
@@ -45,7 +50,7 @@ def test_a_matrix_shows_a_step_of_the_head():
 
 
 def test_the_line_below_is_the_sum_of_the_heaviest_key_besides_the_query():
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=3, query=8)
+    app = explore(head=3, query=8)
     (line,) = [widget for widget in below(app) if isinstance(widget, SumLine)]
     assert line.query == 8
     assert line.rest.startswith("“saw” → “saw”, 6 back: 2.00 − 0.75 = 1.25 → 20%. ")  # noqa: RUF001
@@ -54,7 +59,7 @@ def test_the_line_below_is_the_sum_of_the_heaviest_key_besides_the_query():
 
 
 def test_markup_is_escaped_in_the_picture_and_the_caption():
-    app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img", matrices=True)
+    app = explore("<img/src=x/onerror=alert(1)> <img", matrices=True)
     assert "<img" in app.caption
     assert "<img" not in app.caption_line.value
     assert "<img" not in str(app.plot.picture)
@@ -77,9 +82,9 @@ def test_a_rejected_text_stays_in_the_box_until_it_is_mended_or_reset():
 
 
 def test_a_long_text_is_cut_and_a_note_says_so():
-    app = AttentionExplorer(text="word " * 100, num_heads=32)
+    app = AttentionExplorer(lab.make_model("alibi", num_heads=32, d_model=64), text="word " * 100)
     note = control(app, "s-note")
-    assert note.value == f"only the first {MAX_TOKENS} of 100 tokens are used"
+    assert note.value == f"only the first {MAX_TOKENS} of 500 letters are used"
     assert cells(app, "weights").shape == (MAX_TOKENS, MAX_TOKENS)
     assert len(app.figure.to_json()) < 2_500_000
     app.text = "short"
@@ -91,32 +96,32 @@ def test_a_long_text_is_cut_and_a_note_says_so():
 
 
 def test_the_field_of_the_query_is_empty_for_the_last_token():
-    app = AttentionExplorer(text=TEXT, content="equal", bias=False, causal=False)
+    app = explore()
     query = control(app, "s-query")
     query.value = "4 "
     assert app.query == 4
-    assert cells(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
     query.value = " "
     assert app.query is None
 
 
 @pytest.mark.parametrize("text", ["11", "four"])
 def test_a_query_that_is_no_position_is_refused(text):
-    app = AttentionExplorer(text=TEXT, query=4)
+    app = explore(query=4)
     query = control(app, "s-query")
     query.value = text
     assert "query must be" in message(app)
     assert (app.query, query.value) == (4, "4")
 
 
-def test_fewer_heads_move_a_head_that_is_gone():
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=6)
-    app.num_heads = 4
-    assert (app.head, control(app, "s-head").max) == (4, 4)
+def test_a_head_that_the_model_does_not_have_is_refused():
+    app = AttentionExplorer(lab.make_model("alibi", num_heads=4), text=TEXT)
+    assert control(app, "s-head").max == 4
+    with pytest.raises(ValueError, match="head must be one of 1, 2, 3, 4, got 5"):
+        app.head = 5
 
 
 def test_a_new_text_deselects_the_query_unless_both_are_set_together():
-    app = AttentionExplorer(text=TEXT, query=9)
+    app = explore(query=9)
     app.text = "a b"
     assert app.query is None
     app.set_together({"query": 2, "text": "to be or"})
@@ -132,17 +137,46 @@ def test_a_new_text_deselects_the_query_unless_both_are_set_together():
     },
 )
 def test_a_click_selects_a_head_or_a_query(trace, point, selected):
-    app = AttentionExplorer(text=TEXT, num_heads=8, matrices=True)
+    app = explore(matrices=True)
     app.plot.clicks(trace, point)
     assert (app.head, app.query) == selected
 
 
-# Other sources
+# Trained models
+
+
+def share_moved(app, head):
+    """The share of a head's weight that content moves, as the title of its small matrix says."""
+    title = named_trace(app.figure, "titles").text[head - 1]
+    (percent,) = re.findall(r": (\d+)%", title)
+    return int(percent) / 100
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_content_moves_hardly_any_weight_in_the_flat_heads_of_the_published_model(bias):
+    app = AttentionExplorer(content="layer 2", head=8, bias=bias)
+    shares = [share_moved(app, head) for head in app.heads]
+    assert min(shares[:5]) > 0.1
+    assert max(shares[5:]) < 0.05
+    assert f"content moves {shares[7]:.0%} of its weight" in app.caption
+
+
+def test_diamonds_are_the_weights_at_equal_content():
+    app = AttentionExplorer(text="abc", bias=False)
+    np.testing.assert_allclose(named_trace(app.figure, "other").y, [1 / 3] * 3, atol=1e-6)
+
+
+def test_random_vectors_take_the_place_of_the_model_and_have_as_many_heads():
+    app = AttentionExplorer(lab.make_model("alibi", num_heads=2), text="to be", head=2)
+    control(app, "s-content").value = "random vectors"
+    assert words(app) == ["to", "be"]
+    assert len(named_trace(app.figure, "titles").text) == 2
+    assert "Content is made up" in app.details
 
 
 def test_a_trained_model_reads_the_bytes_of_the_text():
     app = AttentionExplorer(lab.make_model("alibi"), text="to be")
-    assert (app.num_heads, app.head, app.content) == (4, 1, "layer 1")
+    assert (len(app.heads), app.head, app.content) == (4, 1, "layer 1")
     assert words(app) == ["t", "o", "␣", "b", "e"]
     of_layer_1 = np.nan_to_num(cells(app, "content"))
     app.content = "layer 2"
@@ -210,7 +244,7 @@ def test_an_error_of_a_model_is_a_message_and_changes_nothing():
 
 
 def test_shuffle_moves_the_words_in_another_way_each_time_and_can_be_undone():
-    app = AttentionExplorer(text=TEXT)
+    app = explore()
     before = (repr(app), app.caption, app.figure.to_json())
     restore = control(app, "s-original")
     assert restore.layout.display == "none"
@@ -224,7 +258,7 @@ def test_shuffle_moves_the_words_in_another_way_each_time_and_can_be_undone():
 
 
 def test_a_new_text_is_in_its_own_order():
-    app = AttentionExplorer(text=TEXT, order=1)
+    app = explore(order=1)
     control(app, "s-text").value = "another short text"
     assert app.order is None
     assert words(app) == ["another", "short", "text"]
@@ -252,13 +286,13 @@ def test_caption_gives_what_a_shuffle_changes():
 
     weights = []
     for text in (TEXT, shuffle_words(TEXT, 1)):
-        reading = app.source.read(text, "layer 1", 4, MAX_TOKENS)
+        reading = app.source.read(text, "layer 1", MAX_TOKENS)
         trace = attention_trace(reading.query, reading.key, reading.slopes)
         last_query = trace.weights[0, 0, -1].numpy()
         weights.append(pd.Series(last_query).groupby(reading.tokens).sum())
     change = (weights[1] - weights[0]).abs().max()
     assert change_in_caption(app) == pytest.approx(change, abs=6e-4)
-    assert app.details.startswith("Query 42 “t” gives ")
+    assert app.details.startswith("Query 42 “t”: ")
 
 
 def test_a_text_has_at_most_50_000_characters():
