@@ -23,7 +23,6 @@ _MODULES = {
     "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
     "forgetting_figure": "forgetting_plot",  # what words keep of their weight, by half-life
     "logit_figure": "position_plot",  # the logit of a position method at each distance
-    "mark_guesses": "claims_plot",  # what a reader guessed of each claim
     "rounding_figure": "rounding_plot",  # what a dtype does to the biases of one query
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slope_plot",  # slopes and half-lives

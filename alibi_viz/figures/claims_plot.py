@@ -1,6 +1,6 @@
 """The claims of the study on one line each: a dot with its interval for every setting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -9,7 +9,6 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
 from alibi_viz.measure.table import REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
 
@@ -32,12 +31,6 @@ _WORDS = {
     3.0: "clearly holds",
 }
 _END = np.arcsinh(80.0)  # of the axis
-_GUESS_END = np.arcsinh(70.0)  # where guesses are marked, near the ends of the axis
-_GUESS_SYMBOLS = {
-    "seen here": (_GUESS_END, "triangle-right"),
-    "not seen here": (-_GUESS_END, "triangle-left"),
-    "can't tell": (0.0, "circle"),
-}
 _ROW = 22  # pixels for a claim
 _WORDS_WIDTH = 38  # characters of a line of words on the right
 _SPREAD = 0.64  # of the dots of a claim, as a share of its row
@@ -173,49 +166,6 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, name: str, color: str, 
             "<b>%{customdata[0]}</b>, %{customdata[1]}"
             "<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
         ),
-    )
-
-
-def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, str | None]) -> None:
-    """Mark in the figure of the claims what a reader guessed of each.
-
-    A triangle points to the reader's side, a circle means "can't tell". It is filled if the verdict
-    in the first setting of the table agrees.
-
-    Args:
-        figure: from `claims_figure`.
-        table: the same table of verdicts.
-        guesses: {claim: verdict}, None for a claim without a guess.
-    """
-    check_instance("figure", figure, go.Figure)
-    check_instance("guesses", guesses, Mapping)
-    check_table("table", table, VERDICT_COLUMNS)
-    in_figure = table.dropna(subset="low")
-    verdicts = in_figure.drop_duplicates("claim").set_index("claim")["verdict"]
-    claims = list(verdicts.index)
-
-    x: list[float] = []
-    y: list[int] = []
-    symbols: list[str] = []
-    texts: list[str] = []
-    for claim, guess in guesses.items():
-        if guess is None:
-            continue
-        side, symbol = _GUESS_SYMBOLS[guess]
-        x.append(side)
-        y.append(claims.index(claim))
-        symbols.append(symbol if guess == verdicts[claim] else f"{symbol}-open")
-        texts.append(f"{claim}: you guessed “{guess}”")
-
-    figure.add_scatter(
-        x=x,
-        y=y,
-        mode="markers",
-        name="your guess (filled: right)",
-        showlegend=bool(x),
-        marker={"symbol": symbols, "size": 12, "color": theme.GREEN},
-        text=texts,
-        hoverinfo="text",
     )
 
 

@@ -15,7 +15,7 @@ _GRADES = ("grade_attention", "grade_bias", "grade_fold", "grade_slopes", "grade
 _GUESSES = ("guess_choice", "guess_curve", "guess_grid", "guess_order")
 _NAMES = {
     "alibi_viz.lessons.bugs": ("BUGS", "Bug", "try_repair"),
-    "alibi_viz.lessons.grading": ("Grade", *_GRADES, "if_written"),
+    "alibi_viz.lessons.grading": ("Grade", *_GRADES, "if_written", "with_attention"),
     "alibi_viz.lessons.tale_test": ("know_emma",),
     "alibi_viz.lessons.text_panels": ("side_by_side",),
     "alibi_viz.lessons.guesses": (*_GUESSES, "score"),  # needs plotly and ipywidgets

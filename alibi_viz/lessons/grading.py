@@ -8,6 +8,7 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from itertools import product
 from typing import Any
@@ -16,11 +17,16 @@ import torch
 from torch import Tensor
 
 from alibi_viz import check
+from alibi_viz.arguments import check_instance
 from alibi_viz.bias import causal_mask
 from alibi_viz.check import Finding, Report
 from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.report import notebook_html
 from alibi_viz.lessons.bugs import CaseView
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.cache import KeyValueCache
+from alibi_viz.models.pretrained import shared_copy
+from alibi_viz.models.self_attention import SelfAttention
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 60.0  # time limit of a call; loops over single numbers take half of it
@@ -294,6 +300,47 @@ def if_written(
         return function
     print(f"{_name(function)} isn't written yet, so {_name(otherwise)} is used.")
     return otherwise
+
+
+def with_attention(
+    model: LanguageModel, function: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> LanguageModel:
+    """A copy of a model, with the same parameters, whose layers call the reader's function.
+
+    Args:
+        model: a `LanguageModel` with ALiBi.
+        function: (query, key, value) -> output, as for `grade_attention`. While the model writes,
+            it gets a single query, and the keys and values of all letters so far.
+
+    >>> from alibi_viz import lab, lessons
+    >>> def my_attention(query, key, value):
+    ...     return value[:, :, -query.shape[2] :]
+    >>> model = lessons.with_attention(lab.make_model("alibi"), my_attention)
+    """
+    check_instance("model", model, LanguageModel)
+    copy = shared_copy(model)
+    for layer in copy.modules():
+        if isinstance(layer, SelfAttention):
+            layer.forward = partial(_attend, layer, function)  # type: ignore[method-assign]
+    return copy
+
+
+def _attend(
+    layer: SelfAttention,
+    function: Callable[[Tensor, Tensor, Tensor], Tensor],
+    x: Tensor,
+    cache: KeyValueCache | None = None,
+    *,
+    last: int | None = None,
+) -> Tensor:
+    """The forward pass of a layer, with the reader's function in place of its attention."""
+    query, key, value = layer.heads(x)
+    if last is not None:
+        query = query[:, :, -last:]
+    if cache is not None:
+        key, value = cache.append(key, value)
+    attended = function(query, key, value)
+    return layer.output(attended.transpose(1, 2).flatten(2))
 
 
 def _grade(

@@ -1,12 +1,12 @@
 """The figure of the claims: a dot with its interval for each setting, in the color of the factor
-that decides; and the reader's guesses."""
+that decides."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from alibi_viz import study
-from alibi_viz.figures import claims_figure, mark_guesses
+from alibi_viz.figures import claims_figure
 from alibi_viz.figures.claims_plot import FACTOR_COLORS, MAIN_SETTING, OTHER_SETTINGS
 from alibi_viz.measure.table import VERDICT_COLUMNS
 
@@ -111,23 +111,6 @@ def test_hovering_shows_verdict_setting_and_numbers():
     assert trace.customdata.tolist() == [
         ["not seen here", "AdamW, slopes official", "It does.", "as measured"]
     ]
-
-
-@pytest.mark.parametrize(
-    ("guesses", "x", "y", "symbols"),
-    [
-        (("seen here", "can't tell"), [1, 0], [0, 1], ["triangle-right", "circle-open"]),
-        ((None, "not seen here"), [-1], [1], ["triangle-left-open"]),
-    ],
-)
-def test_a_guess_is_on_its_side_and_filled_if_the_main_setting_agrees(guesses, x, y, symbols):
-    figure = drawn()
-    mark_guesses(figure, TABLE, dict(zip("AB", guesses, strict=True)))
-    marks = figure.data[-1]
-    assert np.sign(marks.x).tolist() == x
-    assert list(marks.y) == y
-    assert list(marks.marker.symbol) == symbols
-    assert all("you guessed" in text for text in marks.text)
 
 
 def test_tables_with_missing_columns_are_refused():

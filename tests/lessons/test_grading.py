@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from alibi_viz import check, lessons
+from alibi_viz import check, lab, lessons
 from alibi_viz.lessons.grading import EXERCISES, HINTS, window
 from tests.check.faulty import with_faults
 from tests.lessons.tries import RIGHT, WRONG, bias, positive_bias, slopes
@@ -240,3 +240,39 @@ def test_an_unwritten_function_is_replaced_with_a_note(capsys):
 
     assert lessons.if_written(my_slopes, otherwise=slopes) is slopes
     assert capsys.readouterr().out == "my_slopes isn't written yet, so slopes is used.\n"
+
+
+# with_attention
+
+
+@pytest.fixture(scope="module")
+def alibi_model():
+    """An untrained model, and some letters for it to continue."""
+    return lab.make_model("alibi").eval(), torch.arange(97, 117)[None]
+
+
+def test_a_model_with_correct_attention_writes_the_same(alibi_model):
+    model, prompt = alibi_model
+    mine = lessons.with_attention(model, RIGHT["attention"])
+    expected = model.generate(prompt, 8, temperature=0)
+    assert mine.generate(prompt, 8, temperature=0).tolist() == expected.tolist()
+    torch.testing.assert_close(mine(prompt), model(prompt))
+
+
+def test_a_model_with_wrong_attention_writes_something_else(alibi_model):
+    model, prompt = alibi_model
+    mine = lessons.with_attention(model, lambda query, key, value: 0 * query)
+    assert not torch.allclose(mine(prompt), model(prompt))
+
+
+def test_a_model_with_own_attention_decodes_with_single_queries(alibi_model):
+    lengths = []
+
+    def attention(query, key, value):
+        lengths.append((query.shape[2], key.shape[2]))
+        return RIGHT["attention"](query, key, value)
+
+    model, prompt = alibi_model
+    lessons.with_attention(model, attention).generate(prompt, 2, temperature=0)
+    # Two layers. The last one needs only the last letter of the prompt.
+    assert lengths == [(20, 20), (1, 20), (1, 21), (1, 21)]

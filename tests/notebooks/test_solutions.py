@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import alibi_viz as av
-from alibi_viz import lessons
+from alibi_viz import lab, lessons, study
 from tests.notebooks.lessons import FOLDER, code_cells, read
 
 NOTEBOOK = read(FOLDER / "08_build_it_yourself.ipynb")
@@ -46,3 +46,24 @@ def test_untouched_exercises_get_a_note() -> None:
     assert len(outputs) == len(CHECKS)
     for text in outputs:
         assert "isn't written yet" in text
+
+
+def only_itself(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Each query hears only itself."""
+    return value[:, :, -query.shape[2] :]
+
+
+def test_the_tale_is_told_with_the_code_of_the_reader(capsys: pytest.CaptureFixture[str]) -> None:
+    """It once was told with the model's own attention, whatever the reader had written."""
+    namespace = {
+        "torch": torch,
+        "av": av,
+        "lab": lab,
+        "lessons": lessons,
+        "study": study,
+        "my_attention": only_itself,
+    }
+    for cell in code_cells(NOTEBOOK):
+        if "my_model" in cell.source:
+            exec(cell.source, namespace)
+    assert "when it uses its own attention: False" in capsys.readouterr().out
