@@ -1,6 +1,7 @@
 """The claims of the study on one line each: a dot with its interval for every setting."""
 
 from collections.abc import Sequence
+from itertools import chain, cycle
 from textwrap import wrap
 from typing import Any
 
@@ -12,14 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from alibi_viz.figures import theme
 from alibi_viz.measure.table import REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
 
-# A factor has its color in the rows of the claims that hang on it.
-FACTOR_COLORS = dict(
-    zip(
-        ("heads", "steps", "text", "optimizer", "learning rate", "slopes"),
-        theme.COLORS,
-        strict=False,
-    )
-)
 MAIN_SETTING = "the main setting"
 OTHER_SETTINGS = "other settings"
 # Where the words under the axis stand, as distances from the threshold
@@ -43,7 +36,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     To the right of the threshold a claim holds, to the left it doesn't. The axis shrinks large
     distances: some are a hundred times as large as others. Where a claim hangs on a factor, the
     settings that change it have its color; all other dots are gray. Diamonds have ALiBi's slopes
-    scaled to L, and a dot is hollow if one can't tell. Words on the right say how far each claim
+    times 8, and a dot is hollow if one can't tell. Words on the right say how far each claim
     reaches.
 
     Args:
@@ -60,11 +53,11 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
         legend={"yref": "container", "y": 1, "yanchor": "top"},
     )
     points = _points(table, reach)
-    for name, color in {
-        OTHER_SETTINGS: theme.GRAY,
-        MAIN_SETTING: theme.GRAY,
-        **FACTOR_COLORS,
-    }.items():
+    # A factor has its color in the rows of the claims that hang on it.
+    factors = dict.fromkeys(chain.from_iterable(reach["hangs_on"]))
+    colors = {OTHER_SETTINGS: theme.GRAY, MAIN_SETTING: theme.GRAY}
+    colors |= dict(zip(factors, cycle(theme.COLORS), strict=False))
+    for name, color in colors.items():
         of_name = points[points["group"] == name]
         if not of_name.empty:
             size = 12 if name == MAIN_SETTING else 8

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 from alibi_viz import study
-from alibi_viz.figures import claims_figure
-from alibi_viz.figures.claims_plot import FACTOR_COLORS, MAIN_SETTING, OTHER_SETTINGS
+from alibi_viz.figures import claims_figure, theme
+from alibi_viz.figures.claims_plot import MAIN_SETTING, OTHER_SETTINGS
 from alibi_viz.measure.table import VERDICT_COLUMNS
 
 # Claim A holds in all settings, claim B hangs on the optimizer.
 CELLS = [
     ("main", "", "official", "A", "seen here", 0.1),
-    ("main", "", "scaled to L", "A", "seen here", 0.2),
+    ("main", "", "times 8", "A", "seen here", 0.2),
     ("main", "", "official", "B", "seen here", 0.1),
     ("AdamW", "optimizer", "official", "A", "can't tell", 0.01),
     ("AdamW", "optimizer", "official", "B", "not seen here", -0.1),
@@ -21,8 +21,13 @@ CELLS = [
 ]
 TABLE = pd.DataFrame(
     CELLS, columns=["setting", "factor", "slopes", "claim", "verdict", "margin"]
-).assign(text="It does.", source="", known="blind", numbers="as measured", p=0.01)
-TABLE = TABLE.assign(low=TABLE["margin"] - 0.05, high=TABLE["margin"] + 0.1)
+).assign(text="It does.", source="", known="blind", numbers="as measured", p=0.01, holm=0.02)
+TABLE = TABLE.assign(
+    base=TABLE["factor"].map(lambda factor: "main" if factor else ""),
+    error=0.01,
+    low=TABLE["margin"] - 0.05,
+    high=TABLE["margin"] + 0.1,
+)
 
 
 def drawn(table=TABLE):
@@ -58,8 +63,8 @@ def test_every_verdict_is_a_dot_in_the_row_of_its_claim():
 
 def test_settings_have_the_color_of_the_factor_that_a_claim_hangs_on():
     colors = {trace.name: trace.marker.color for trace in drawn().data}
-    assert colors["optimizer"] == FACTOR_COLORS["optimizer"]
-    assert colors[OTHER_SETTINGS] not in FACTOR_COLORS.values()
+    assert colors["optimizer"] == theme.COLORS[0]
+    assert colors[OTHER_SETTINGS] == theme.GRAY
 
 
 def test_diamonds_have_the_color_of_slopes_if_a_claim_hangs_on_them():
