@@ -23,8 +23,6 @@ PARALLEL := --numprocesses auto --maxprocesses 4
 units weekly test-lowest test-core notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
-# Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
-ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
@@ -36,8 +34,8 @@ help: ## list the targets
 
 install: $(VENV)/.installed ## create .venv with everything except what only the tests need
 
-lab: install ## open JupyterLab with the first lesson (LESSON=01_the_line.ipynb PORT=8888 ARGS="--no-browser")
-	$(PY) -m jupyterlab notebooks --LabApp.default_url=/lab/tree/$(LESSON) --ip=127.0.0.1 --port=$(PORT) $(ROOT) $(ARGS)
+lab: install ## open copies of the lessons in JupyterLab, from my-lessons (LESSON=01_the_line.ipynb PORT=8888 ARGS="--no-browser")
+	$(PY) -m alibi_viz.cli lab $(LESSON) --port=$(PORT) $(ARGS)
 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
