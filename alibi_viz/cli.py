@@ -40,7 +40,8 @@ GRACE = 10
 KINDS = ("attention", "bias", "slopes")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
-# An argument of the checker in Python, as a report advises it: `decoding=False`, `num_heads=[8]`
+# The checks in Python, and an argument of one, as a report advises it: `decoding=False`, `num_heads=[8]`
+_CHECK = re.compile(rf"\bcheck\.({'|'.join(KINDS)})\b")
 _ARGUMENT = re.compile(r"\b(?P<name>\w+)=(?P<value>True|False|\[\d+\]|'\w+'|[\d.]*\d|)")
 
 
@@ -176,7 +177,7 @@ def _in_shell_words(report: str) -> str:
             return _option(name).replace("--", "--no-")
         return f"{_option(name)} {value.removeprefix('True')}".rstrip()
 
-    return _ARGUMENT.sub(in_shell, report)
+    return _ARGUMENT.sub(in_shell, _CHECK.sub(r"--kind \1", report))
 
 
 def _option(name: str) -> str:

@@ -57,9 +57,9 @@ def test_check_names_faults_and_has_a_status(arguments, status, message, capsys)
 
 
 ADVICE = """pass `decoding=False` or `num_heads=[8]`, `padding='left'`, `causal=True`, `scale=`;
-pass softcap=50. Here x=3 stays."""
+pass softcap=50; use check.bias for those. Here x=3 stays."""
 IN_SHELL = """pass `--no-decoding` or `--heads 8`, `--padding left`, `--causal`, `--scale`;
-pass --softcap 50. Here x=3 stays."""
+pass --softcap 50; use --kind bias for those. Here x=3 stays."""
 
 
 def test_a_report_advises_options_of_the_command(capsys, monkeypatch):
