@@ -40,7 +40,7 @@ GRACE = 10
 KINDS = ("attention", "bias", "slopes")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
-# The checks in Python, and an argument of one, as a report advises it: `decoding=False`, `num_heads=[8]`
+# A check in Python and its arguments, as a report advises them: `check.bias`, `num_heads=[8]`
 _CHECK = re.compile(rf"\bcheck\.({'|'.join(KINDS)})\b")
 _ARGUMENT = re.compile(r"\b(?P<name>\w+)=(?P<value>True|False|\[\d+\]|'\w+'|[\d.]*\d|)")
 
