@@ -129,9 +129,9 @@ def lesson_files() -> list[Path]:
 def copy_lessons(path: str | Path) -> list[str]:
     """Copy the lessons, and the page that they link, into a folder, and replace no file there.
 
-    Returns the names of those that the folder has in another edition. So that a lesson can be told
-    from one that its reader has only run or changed, a copy says in its metadata which edition it
-    is. Raises OSError if the folder can't be written.
+    Returns the names of those that the folder has in another edition. Running a lesson changes its
+    file, so a copy says in its metadata which edition it was copied from. Raises OSError if the
+    folder can't be written.
     """
     folder = create_folder(path)
     others = []
@@ -156,7 +156,7 @@ def copy_lessons(path: str | Path) -> list[str]:
 
 def _edition(notebook: dict[str, Any]) -> str:
     """A fingerprint of the text and code of a lesson, without outputs."""
-    sources = [cell["source"] for cell in notebook["cells"]]
+    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
     return hashlib.sha256(json.dumps(sources).encode()).hexdigest()[:12]
 
 
