@@ -24,7 +24,7 @@ _INTEGERS: Any = (Integral, torch.SymInt)
 _PYTHONS_INTEGERS: Any = (int, torch.SymInt)
 _NUMBERS: Any = (Real, torch.SymFloat)
 # Installs everything beyond torch and NumPy.
-INSTALL = "pip install 'alibi-viz[lab]'"
+INSTALL = "pip install 'alibi-viz[lab]', which needs torch 2.13 or newer"
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:

@@ -29,9 +29,9 @@ import torch
 # Loads av.lab and av.figures on first use: `check` needs only torch and NumPy.
 import alibi_viz as av
 from alibi_viz import check
-from alibi_viz.arguments import INSTALL, check_positive, load_function
+from alibi_viz.arguments import INSTALL, check_choice, check_positive, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
-from alibi_viz.files import create_folder, in_words, lesson_files, write
+from alibi_viz.files import copy_lessons, in_words, lesson_files
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.methods import summary
 
@@ -40,7 +40,8 @@ GRACE = 10
 KINDS = ("attention", "bias", "slopes")
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
-# An argument of the checker in Python, as a report advises it: `decoding=False`, `num_heads=[8]`
+# A check in Python and its arguments, as a report advises them: `check.bias`, `num_heads=[8]`
+_CHECK = re.compile(rf"\bcheck\.({'|'.join(KINDS)})\b")
 _ARGUMENT = re.compile(r"\b(?P<name>\w+)=(?P<value>True|False|\[\d+\]|'\w+'|[\d.]*\d|)")
 
 
@@ -111,19 +112,20 @@ def _lab(
 ) -> int:
     """Open the lessons in JupyterLab.
 
-    They are those of a clone, or copies in the folder alibi_lessons, where no file is replaced.
+    They are copies in the folder my-lessons, where no update replaces what you have changed.
     """
     if find_spec("jupyterlab") is None:
         raise ModuleNotFoundError("there is no JupyterLab")
-    lessons = lesson_files()
-    folder = lessons[0].parent
-    is_clone = folder.parent == Path(__file__).parents[1]
-    if not is_clone:
-        pages = folder.glob("*.md")  # that the lessons link
-        folder = _copied([*lessons, *pages], Path("alibi_lessons"))
-    if not (folder / lesson).is_file():
-        names = sorted(path.name for path in folder.glob("*.ipynb"))
-        raise ValueError(f"lesson must be one of {', '.join(names)}")
+    check_choice("lesson", lesson, [path.name for path in lesson_files()])
+    folder = Path("my-lessons")
+    others = copy_lessons(folder)
+    print(f"the lessons are in {folder}")
+    if others:
+        print(
+            f"{', '.join(others)}: there is a newer edition; to get it, rename yours in {folder} "
+            "and start again",
+            flush=True,  # before JupyterLab writes
+        )
 
     command = [
         sys.executable,
@@ -134,7 +136,7 @@ def _lab(
         "--ip=127.0.0.1",
         "--allow-root",  # root is the usual user in a container
     ]
-    if port:
+    if port is not None:
         command.append(f"--port={port}")
     if no_browser:
         command.append("--no-browser")
@@ -143,26 +145,6 @@ def _lab(
             with suppress(KeyboardInterrupt):  # JupyterLab asks what to do
                 server.wait()
     return server.returncode
-
-
-def _copied(lessons: Sequence[Path], folder: Path) -> Path:
-    """Copy the lessons that a folder doesn't have yet, and say which of its own differ."""
-    create_folder(folder)
-    differing = []
-    for lesson in lessons:
-        copy = folder / lesson.name
-        if not copy.exists():
-            write(copy, lesson.read_bytes())
-        elif copy.read_bytes() != lesson.read_bytes():
-            differing.append(lesson.name)
-    message = f"the lessons are in {folder}"
-    if differing:
-        message += (
-            "; yours differ from the installed ones, which you get by deleting yours: "
-            f"{', '.join(differing)}"
-        )
-    print(message)
-    return folder
 
 
 def _check(function: str | None = None, vectors: str | None = None, **settings: Any) -> int:
@@ -195,7 +177,7 @@ def _in_shell_words(report: str) -> str:
             return _option(name).replace("--", "--no-")
         return f"{_option(name)} {value.removeprefix('True')}".rstrip()
 
-    return _ARGUMENT.sub(in_shell, report)
+    return _ARGUMENT.sub(in_shell, _CHECK.sub(r"--kind \1", report))
 
 
 def _option(name: str) -> str:
@@ -416,3 +398,7 @@ def _add_command(commands: Any, name: str, function: Callable[..., int]) -> argp
     )
     command.set_defaults(command=function)
     return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

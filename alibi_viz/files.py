@@ -1,17 +1,20 @@
-"""Write a file whole or not at all, read text in the encodings that editors write, and find the
-lessons.
+"""Write a file whole or not at all, read text in the encodings that editors write, and find and
+copy the lessons.
 
 The content goes to a hidden file, which then replaces the old one, so a killed process leaves the
 old file. If two processes write the same file, their contents don't mix: the last to finish wins.
 """
 
 import codecs
+import hashlib
+import json
 import os
 import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from alibi_viz.arguments import as_path
 
@@ -121,3 +124,45 @@ def lesson_files() -> list[Path]:
             return lessons
     searched = ", ".join(map(str, folders))
     raise FileNotFoundError(f"the lessons are in none of {searched}: install again")
+
+
+def copy_lessons(path: str | Path) -> list[str]:
+    """Copy the lessons, and the page that they link, into a folder, and replace no file there.
+
+    Returns the names of those that the folder has in another edition. Running a lesson changes its
+    file, so a copy says in its metadata which edition it was copied from. Raises OSError if the
+    folder can't be written.
+    """
+    folder = create_folder(path)
+    others = []
+    for lesson in lesson_files():
+        notebook = json.loads(lesson.read_text(encoding="utf-8"))
+        edition = _edition(notebook)
+        copy = folder / lesson.name
+        if not copy.exists():
+            notebook["metadata"]["alibi_viz"] = {"edition": edition}
+            write(copy, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+        elif _edition_of_copy(copy) != edition:
+            others.append(copy.name)
+
+    for page in lesson_files()[0].parent.glob("*.md"):
+        copy = folder / page.name
+        if not copy.exists():
+            write(copy, page.read_bytes())
+        elif copy.read_bytes() != page.read_bytes():
+            others.append(copy.name)
+    return others
+
+
+def _edition(notebook: dict[str, Any]) -> str:
+    """A fingerprint of the text and code of a lesson, without outputs."""
+    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
+    return hashlib.sha256(json.dumps(sources).encode()).hexdigest()[:12]
+
+
+def _edition_of_copy(copy: Path) -> str | None:
+    """The edition that a reader's lesson was copied from, or None if it doesn't say so."""
+    try:
+        return json.loads(copy.read_text(encoding="utf-8"))["metadata"]["alibi_viz"]["edition"]
+    except (ValueError, LookupError, TypeError):  # damaged, or not ours
+        return None

@@ -9,8 +9,9 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 if __name__ == "__main__":
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     versions = {}
-    # The extra comes last: what it needs of torch is newer.
-    for line in [*project["dependencies"], *project["optional-dependencies"]["lab"]]:
+    extras = project["optional-dependencies"]
+    # The lab comes last: what it needs of torch is newer.
+    for line in [*project["dependencies"], *extras["figures"], *extras["lab"]]:
         lowest = re.match(r"([\w.-]+)>=([\d.]+)", line)
         if lowest:
             versions[lowest[1]] = lowest[2]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 from unittest.mock import Mock, create_autospec
 
+import nbformat
 import pytest
 import torch
 
@@ -56,9 +57,9 @@ def test_check_names_faults_and_has_a_status(arguments, status, message, capsys)
 
 
 ADVICE = """pass `decoding=False` or `num_heads=[8]`, `padding='left'`, `causal=True`, `scale=`;
-pass softcap=50. Here x=3 stays."""
+pass softcap=50; use check.bias for those. Here x=3 stays."""
 IN_SHELL = """pass `--no-decoding` or `--heads 8`, `--padding left`, `--causal`, `--scale`;
-pass --softcap 50. Here x=3 stays."""
+pass --softcap 50; use --kind bias for those. Here x=3 stays."""
 
 
 def test_a_report_advises_options_of_the_command(capsys, monkeypatch):
@@ -297,11 +298,13 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named():
     done = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)
     of_compare, *of_imports = done.stderr.splitlines()
     assert of_compare.startswith("alibi-viz: ")
-    assert of_compare.endswith(": pip install 'alibi-viz[lab]'")
+    # Or who has an older torch would be led to replace it.
+    advice = ": pip install 'alibi-viz[lab]', which needs torch 2.13 or newer"
+    assert of_compare.endswith(advice)
     assert len(of_imports) == 4
     for line in of_imports:
         assert line.startswith("alibi_viz.")
-        assert line.endswith(": pip install 'alibi-viz[lab]'")
+        assert line.endswith(advice)
 
 
 class InterruptedServer:
@@ -342,70 +345,82 @@ def servers(monkeypatch):
     return InterruptedServer.started
 
 
-def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(servers):
-    assert main(["lab"]) == 3
-    (server,) = servers
-    assert server.was_interrupted
-
-
-def test_lab_opens_a_lesson_with_the_options_of_jupyterlab(servers):
-    main(["lab", "01_the_line.ipynb", "--port", "9999", "--no-browser"])
-    (server,) = servers
-    assert server.command == [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        str(Path(__file__).parents[1] / "notebooks"),
-        "--LabApp.default_url=/lab/tree/01_the_line.ipynb",
-        "--ip=127.0.0.1",
-        "--allow-root",
-        "--port=9999",
-        "--no-browser",
-    ]
-
-
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """A folder with two short lessons, as pip has put ours; the test is in an empty one."""
-    folder = tmp_path / "installed"
+def lessons(tmp_path, monkeypatch):
+    """A folder with two short lessons and a page, as ours; the test is in an empty one."""
+    folder = tmp_path / "notebooks"
     folder.mkdir()
-    lessons = [folder / "00_start_here.ipynb", folder / "01_the_line.ipynb"]
-    for lesson in lessons:
-        lesson.write_text("as installed")
-    monkeypatch.setattr("alibi_viz.cli.lesson_files", lambda: lessons)
+    for name in ("00_start_here", "01_the_line"):
+        write_lesson(folder / f"{name}.ipynb", "first edition")
+    (folder / "methods.md").write_text("methods")
+    monkeypatch.setattr("alibi_viz.files.__file__", str(tmp_path / "alibi_viz" / "files.py"))
     reader = tmp_path / "reader"
     reader.mkdir()
     monkeypatch.chdir(reader)
     return folder
 
 
-def test_lab_opens_copies_of_installed_lessons(servers, installed, capsys):
-    main(["lab"])
+def write_lesson(path, source):
+    cells = [nbformat.v4.new_code_cell(source, id="a")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+def test_lab_survives_an_interrupt_and_has_the_status_of_jupyterlab(servers, lessons):
+    assert main(["lab"]) == 3
     (server,) = servers
-    assert "alibi_lessons" in server.command
-    copies = sorted(Path("alibi_lessons").iterdir())
-    assert [copy.name for copy in copies] == ["00_start_here.ipynb", "01_the_line.ipynb"]
-    assert {copy.read_text() for copy in copies} == {"as installed"}
-    assert capsys.readouterr().out == "the lessons are in alibi_lessons\n"
+    assert server.was_interrupted
 
 
-def test_lab_never_replaces_a_lesson_and_names_those_that_differ(servers, installed, capsys):
+def test_lab_opens_a_copy_of_the_lessons_with_the_options_of_jupyterlab(servers, lessons):
+    main(["lab", "01_the_line.ipynb", "--port", "9999", "--no-browser"])
+    (server,) = servers
+    assert server.command == [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "my-lessons",
+        "--LabApp.default_url=/lab/tree/01_the_line.ipynb",
+        "--ip=127.0.0.1",
+        "--allow-root",
+        "--port=9999",
+        "--no-browser",
+    ]
+    copies = sorted(path.name for path in Path("my-lessons").iterdir())
+    assert copies == ["00_start_here.ipynb", "01_the_line.ipynb", "methods.md"]
+    copy = nbformat.read("my-lessons/01_the_line.ipynb", as_version=4)
+    nbformat.validate(copy)
+    assert copy.cells[0].source == "first edition"
+
+
+def test_copies_of_lessons_are_unknown_to_git():
+    assert "/my-lessons/" in (Path(__file__).parents[1] / ".gitignore").read_text().split()
+
+
+def test_lab_names_lessons_with_a_newer_edition_and_replaces_none(servers, lessons, capsys):
     main(["lab"])
-    mine = Path("alibi_lessons", "01_the_line.ipynb")
-    mine.write_text("with my notes")
-    Path("alibi_lessons", "00_start_here.ipynb").unlink()
-    capsys.readouterr()
+    mine = Path("my-lessons", "01_the_line.ipynb")
+    notebook = nbformat.read(mine, as_version=4)
+    notebook.cells[0].source = "with my notes"
+    nbformat.write(notebook, mine)
     main(["lab"])
-    assert mine.read_text() == "with my notes"
-    assert Path("alibi_lessons", "00_start_here.ipynb").read_text() == "as installed"
-    said = capsys.readouterr().out
-    assert "by deleting yours: 01_the_line.ipynb\n" in said
+    assert capsys.readouterr().out == "the lessons are in my-lessons\n" * 2
+
+    write_lesson(lessons / "01_the_line.ipynb", "second edition")
+    main(["lab"])
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("01_the_line.ipynb: there is a newer edition; to get it, rename yours")
+    assert nbformat.read(mine, as_version=4).cells[0].source == "with my notes"
+
+    mine.rename("my-lessons/mine.ipynb")
+    main(["lab"])
+    assert nbformat.read(mine, as_version=4).cells[0].source == "second edition"
+    assert "newer" not in capsys.readouterr().out
 
 
-def test_lab_into_a_file_is_refused(servers, installed, capsys):
-    Path("alibi_lessons").write_text("")
+def test_lab_into_a_file_is_refused(servers, lessons, capsys):
+    Path("my-lessons").write_text("")
     assert main(["lab"]) == 2
-    assert "'alibi_lessons' must be a folder, and is a file" in capsys.readouterr().err
+    assert "'my-lessons' must be a folder, and is a file" in capsys.readouterr().err
 
 
 def test_lab_without_jupyterlab_says_how_to_install_it(capsys, monkeypatch):

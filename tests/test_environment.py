@@ -16,9 +16,16 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-RUN = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS["lab"]]
-DOCS = [Requirement(line) for line in EXTRAS["docs"] if line != "alibi-viz[lab]"]
-TEST = [Requirement(line) for line in EXTRAS["test"] if line != "alibi-viz[docs]"]
+
+
+def requirements(lines):
+    """The requirements in these lines, without other extras of ours."""
+    return [Requirement(line) for line in lines if not line.startswith("alibi-viz")]
+
+
+RUN = requirements([*PROJECT["dependencies"], *EXTRAS["figures"], *EXTRAS["lab"]])
+DOCS = requirements(EXTRAS["docs"])
+TEST = requirements(EXTRAS["test"])
 CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of torch depend on
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 
@@ -115,3 +122,8 @@ def test_the_citation_has_the_version_and_the_license_of_the_package():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"]
+
+
+def test_pictures_of_the_checker_leave_torch_as_it_is():
+    names = {package.name for package in requirements(EXTRAS["figures"])}
+    assert names == {"pillow", "plotly"}

@@ -143,5 +143,5 @@ def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] 
         # A check in CI shouldn't load plotly.
         from alibi_viz.figures.matrices_html import comparison_html  # noqa: PLC0415
     except ModuleNotFoundError:  # installed without the extra: the text says it all
-        return text
+        return f"{text}<p>To see these weights: <code>pip install 'alibi-viz[figures]'</code></p>"
     return text + comparison_html(comparison.wanted, comparison.got, comparison.place)

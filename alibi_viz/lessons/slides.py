@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from alibi_viz.files import lesson_files, write
+from alibi_viz.files import create_folder, in_words, lesson_files, write
 
 
 def save_slides(folder: Path) -> list[Path]:
@@ -20,7 +20,7 @@ def save_slides(folder: Path) -> list[Path]:
     same app in a lesson has a number. The folder is created if missing. Raises OSError if it can't
     be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    create_folder(folder)
     files: list[Path] = []
     for lesson in lesson_files():
         for name, picture in _pictures(lesson):
@@ -50,7 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m alibi_viz.lessons.slides")
     parser.add_argument("folder", type=Path, help="where to save the pictures")
     folder = parser.parse_args().folder
-    print(f"{len(save_slides(folder))} pictures in {folder}")
+    try:
+        print(f"{len(save_slides(folder))} pictures in {folder}")
+    except OSError as error:
+        parser.exit(2, f"slides: {in_words(error)}\n")
 
 
 if __name__ == "__main__":

@@ -274,7 +274,9 @@ class PretrainedModel(AttentionSource):
             return cls(model, tokenizer)
         # Damaged files raise errors of safetensors, pickle and tokenizers, too.
         except Exception as error:
-            hint = f"to have it on this machine: pip install transformers; hf download {name}"
+            hint = f"to have it on this machine: hf download {name}"
+            if isinstance(error, ImportError):
+                hint = "to read it: pip install transformers"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
     def run(self, text: str, longest: int) -> LayerInputs:

@@ -1,8 +1,7 @@
-"""Start a private JupyterLab on a copy of the notebooks."""
+"""Start a private JupyterLab on a copy of the lessons."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from urllib.request import Request, urlopen
 import nbformat
 from jupyter_client.blocking.client import BlockingKernelClient
 
+from alibi_viz.files import copy_lessons
 from tests.browser.chromium import DEADLINE
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -43,7 +43,7 @@ class Server:
 
     @property
     def folder(self) -> Path:
-        """What it serves: a copy of notebooks/."""
+        """What it serves: a copy of the lessons."""
         return self.home / "notebooks"
 
     def write(self, name: str, *cells: str) -> None:
@@ -111,7 +111,7 @@ class Server:
 
 @contextmanager
 def serve() -> Iterator[Server]:
-    """Serve a copy of notebooks/ until the block ends.
+    """Serve a copy of the lessons, as `alibi-viz lab` does, until the block ends.
 
     Raises RuntimeError with the log if the server doesn't start.
     """
@@ -130,7 +130,7 @@ def serve() -> Iterator[Server]:
         # A notebook is saved only when a test saves it.
         settings = {"@jupyterlab/docmanager-extension:plugin": {"autosave": False}}
         (config / "default_setting_overrides.json").write_text(json.dumps(settings))
-        shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
+        copy_lessons(notebooks)
         options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
         # `jupyterapp` on the page, with which tests open notebooks and see what the kernel does
         options.append("--LabApp.expose_app_in_browser=True")

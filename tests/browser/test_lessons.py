@@ -23,6 +23,7 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
     first_lesson = min(path.name for path in NOTEBOOKS.glob("*.ipynb"))
     make = [
         "make",
+        f"--file={NOTEBOOKS.parent / 'Makefile'}",
         "--old-file=install",
         "lab",
         f"PY={sys.executable}",
@@ -33,7 +34,7 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
     with log.open("w") as output:
         process = subprocess.Popen(
             make,
-            cwd=NOTEBOOKS.parent,
+            cwd=tmp_path,  # where the copies of the lessons go
             env=environment(tmp_path),
             stdout=output,
             stderr=output,

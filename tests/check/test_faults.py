@@ -290,10 +290,10 @@ def test_report_ends_with_the_weights_that_differ_most(reversed_sign):
 
 
 def test_report_in_a_notebook_has_bold_names_and_pictures(reversed_sign):
-    # Drawn by the lab, which is not installed wherever the checker is
+    # Drawn with plotly, which is not installed wherever the checker is
     pictures = pytest.importorskip(
         "alibi_viz.figures.matrices_html",
-        reason="pip install 'alibi-viz[lab]'",
+        reason="pip install 'alibi-viz[figures]'",
         exc_type=ImportError,
     )
     html = reversed_sign._repr_html_()
@@ -315,11 +315,14 @@ def test_name_of_the_function_is_escaped():
     assert "&lt;locals&gt;.&lt;lambda&gt;" in html
 
 
-def test_report_without_plotly_has_no_pictures(reversed_sign, monkeypatch):
+def test_report_without_plotly_names_the_extra_with_which_it_has_pictures(
+    reversed_sign, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "alibi_viz.figures.matrices_html", None)
     html = reversed_sign._repr_html_()
     assert "<b>sign reversed:</b>" in html
     assert "<img" not in html
+    assert html.endswith("<code>pip install 'alibi-viz[figures]'</code></p>")
 
 
 WHILE_DECODING = "(only with fewer queries than keys)"

@@ -37,3 +37,12 @@ def test_the_command_says_how_many_pictures_it_saved(tmp_path, monkeypatch, caps
     slides.main()
     number = len(list((tmp_path / "slides").iterdir()))
     assert f"{number} pictures in {tmp_path / 'slides'}" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_words(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setattr("sys.argv", ["slides", str(file)])
+    with pytest.raises(SystemExit, match="2"):
+        slides.main()
+    assert capsys.readouterr().err == f"slides: {str(file)!r} must be a folder, and is a file\n"

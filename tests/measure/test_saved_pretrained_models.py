@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -92,11 +93,23 @@ def test_nothing_is_downloaded(name, folders, monkeypatch):
     assert first_call.kwargs == {"local_files_only": True}
 
 
+@pytest.mark.weekly
+def test_the_guide_runs_as_printed_with_a_model_of_ones_own(folders, tmp_path, monkeypatch):
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "pretrained.md"
+    blocks = re.findall(r"```python\n(.*?)```", guide.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "mine.txt").write_text(TEXT * 400)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:
+        exec(block.replace("bigscience/bloom-560m", str(folders["bloom"])), names)
+    assert set(names["table"]["x"]) == {32, 128, 512}
+
+
 # What cannot be opened
 
 
 def test_a_model_that_is_not_on_this_machine_is_named():
-    message = "cannot load the model 'someone/no-model': .*; hf download someone/no-model"
+    message = "cannot load the model 'someone/no-model': .*: hf download someone/no-model"
     with pytest.raises(ValueError, match=f"(?s){message}"):
         AttentionExplorer(source="someone/no-model")
 

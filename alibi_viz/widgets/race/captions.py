@@ -144,9 +144,11 @@ def _progress(race: RaceState) -> str:
         return "They are tested before they train."
     if last_step == 0:
         return "Before training they write at random. Watch how their texts change."
-    return (
-        f"They train and were last tested after step {last_step:,}. Watch how their texts change."
-    )
+    left = ""
+    if race.seconds_left > 60:
+        left = f", with about {math.ceil(race.seconds_left / 60)} minutes left,"
+    tested = f"They train{left} and were last tested after step {last_step:,}."
+    return f"{tested} Watch how their texts change."
 
 
 def _losses_then(race: RaceState, step: int, results: pd.DataFrame) -> str:

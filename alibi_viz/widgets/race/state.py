@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
+from time import monotonic
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -79,6 +80,7 @@ class RaceState:
         self.models: dict[str, LanguageModel] = {}
         self.rows: list[Row] = []
         self.steps_done = dict.fromkeys(self.methods, 0)
+        self.started = monotonic()
         # {step: {method: what its model writes after it}}: a moment of the race is complete when
         # all models have been tested, and have written.
         self.moments: dict[int, dict[str, Written]] = {}
@@ -117,6 +119,7 @@ class RaceState:
             targets=CHECKPOINT_TARGETS,
         )
         self.models = race.models
+        self.started = monotonic()
         self.state = "running"
         return self._run(race, self.source, torch.get_num_threads())
 
@@ -173,6 +176,15 @@ class RaceState:
         """The steps after which all models were tested; 0 is before the first one."""
         moments = dict(self.moments)
         return [step for step, texts in moments.items() if len(texts) == len(self.methods)]
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the race will still take if it goes on as fast as so far; 0 if unknown."""
+        done = sum(self.steps_done.values())
+        if done == 0:
+            return 0.0
+        to_do = len(self.methods) * self.steps - done
+        return (monotonic() - self.started) * to_do / done
 
     @property
     def written(self) -> dict[str, Written]:

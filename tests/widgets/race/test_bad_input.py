@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from alibi_viz.models import POSITIONS
 from alibi_viz.train.race import Race
 from alibi_viz.widgets.core.traits import BadValue
 from tests.rows import each_case
@@ -16,10 +17,7 @@ def untouched(small_models):
     return small()
 
 
-METHODS = (
-    "methods must be at most 7 names out of alibi; sinusoidal; rotary; learned; none; "
-    "t5; kerple-log; fire; decay; forget; xpos"
-)
+METHODS = f"methods must be at most 7 names out of {'; '.join(POSITIONS)}"
 GUESSES = "guesses must be {method: holds, degrades, fails or None}"
 
 

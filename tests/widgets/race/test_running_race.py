@@ -12,6 +12,7 @@ from alibi_viz.measure.table import TRAINING_LOSS
 from alibi_viz.train.race import race
 from alibi_viz.train.training import limited_threads
 from alibi_viz.widgets.core.background import Background
+from alibi_viz.widgets.race import state
 from tests.tables import curve, same_weights
 from tests.widgets.race.paced_race import paced, race_threads
 from tests.widgets.race.small_race import (
@@ -62,7 +63,9 @@ def test_models_are_tested_and_write_before_they_train(pace):
     assert app.written["alibi"].texts == texts
 
 
-def test_running_race_shows_its_last_test(running):
+def test_running_race_shows_its_last_test(running, monkeypatch):
+    monkeypatch.setattr(state, "monotonic", lambda: 0.0)  # or a busy machine would say its minutes
+    running.refresh()
     assert running.caption == (
         "They train and were last tested after step 2. Watch how their texts change."
     )
@@ -71,6 +74,16 @@ def test_running_race_shows_its_last_test(running):
     assert running.means["none"] == curve_of(running, "none") == tested
     assert bars(running) == {"alibi": 3, "none": 3}
     assert '<span class="beyond">' in column_text(running, "alibi")
+
+
+def test_race_that_takes_longer_than_a_minute_says_how_long(pace, monkeypatch):
+    monkeypatch.setattr(state, "monotonic", lambda: 0.0)
+    app = small(methods=["alibi"], steps=STEPS)
+    pace.train(app)
+    pace.go(rows_of(steps=3, tests=1, methods=1))
+    monkeypatch.setattr(state, "monotonic", lambda: 30.0)  # of 200 seconds
+    app.refresh()
+    assert app.caption.startswith("They train, with about 3 minutes left, and were last tested")
 
 
 def test_text_is_by_the_model_that_was_tested(pace):
