@@ -36,6 +36,8 @@ addEventListener("resize", () => {
   allowScrolling();
 });
 
+// On a phone the claims would fill three screens.
+$("all-claims").open = !matchMedia("(max-width: 820px)").matches;
 restoreSettings();
 drawHeads();
 drawSwitches();

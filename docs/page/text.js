@@ -1,9 +1,12 @@
 // Texts that models write: shown with the limit in them, and judged by their words.
 import { el } from "./tools.js";
 
-/** The share of words of three or more letters that are known; NaN without words. */
+const LONG_ENOUGH = 32;  // letters: a longer text without a single whole word is one endless word, or none
+
+/** The share of words of three or more letters that are known; NaN without words, as long as there may still be some. */
 export function knownWords(texts, known) {
   const words = texts.flatMap((text) => text.match(/[^A-Za-z][A-Za-z]{3,}(?=[^A-Za-z])/g) ?? []);
+  if (words.length === 0 && texts.join("").length > LONG_ENOUGH) return 0;
   return words.filter((word) => known.has(word.slice(1))).length / words.length;
 }
 
