@@ -288,14 +288,15 @@ def _describe_picture(cell: NotebookNode, file_name: str) -> None:
 def without_mark(png: bytes) -> bytes:
     """A picture without the mark at its right edge, which says that its app is live in a cell."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    is_marked = (np.asarray(picture) == MARK_COLOR).all(axis=-1)[:, :-MARK_RADIUS]
+    pixels = np.asarray(picture)
+    is_marked = (pixels == MARK_COLOR).all(axis=-1)[:, :-MARK_RADIUS]
     rows = np.flatnonzero(is_marked[:, -1])
     if len(rows) == 0:
         return png
     # Between its round ends, the first row of the mark has its color only.
     top, bottom = int(rows[0]), int(rows[-1]) + 1
     left = int(np.flatnonzero(~is_marked[top])[-1]) - MARK_RADIUS
-    background = picture.getpixel((picture.width - 1, 0))
+    background = tuple(pixels[0, -1].tolist())
     picture.paste(background, (left, top, picture.width, bottom))
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
