@@ -93,7 +93,7 @@ def test_a_picture_is_as_light_or_dark_as_its_page_and_leads_to_itself(
     expect(light).to_be_visible()
     expect(dark).to_be_hidden()
 
-    page.locator("figure a:visible").click()
+    page.locator("figure a.image-reference:visible").click()
     picture = page.locator("body > img")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") > 800
