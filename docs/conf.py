@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "docs.check_reports",
     "docs.docstrings",
     "docs.formulas",
     "docs.lesson_pages",
@@ -47,7 +48,7 @@ napoleon_custom_sections = [("Traits", "params_style")]
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 
-html_title = "alibi_viz"
+html_title = "ALiBi"
 html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
@@ -66,5 +67,6 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "back_to_top_button": False,
+    "navbar_align": "left",
 }
 copybutton_exclude = ".linenos, .gp, .go"

@@ -2,24 +2,29 @@
 
 The pages are the list of methods, which lessons link, and the report about the study.
 
-A page has no kernel. So a guess becomes a question in HTML with its answer folded below. The code
-of a guess is folded, since it contains the answer, and so is what a notebook hides after a guess.
-The text that a notebook folds after a guess opens with the guess (static/guesses.js).
-A picture of an app has a second one, which replaces it while the page is dark.
+A page has no kernel. So a guess becomes a question in HTML with its answer folded below. Its code
+is folded, since it contains the answer, and so is what a notebook hides after a guess. Once the
+reader has guessed, answer and text below open (static/guesses.js).
+A picture of an app loses the mark that speaks of its cell, and its caption says where the app is
+live. It has a second one, which replaces it while the page is dark.
 """
 
 import ast
+import base64
 import html
+import io
 import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
+import numpy as np
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from nbformat import NotebookNode
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
@@ -27,6 +32,7 @@ from sphinx.writers.html5 import HTML5Translator
 from alibi_viz.files import lesson_files
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+DARK_PICTURES = Path(__file__).with_name("dark_pictures")
 GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row
 PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
@@ -34,8 +40,40 @@ PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
 LIGHT = "while-light"
 DARK = "while-dark"
 AS_IT_IS = "dark-light"
-LIVE_HEADS = '. On the <a href="../index.html#see">start page</a>, such heads are live at once'
+# Sections of the first page that do without a kernel what an app does
+TWINS = {
+    "BiasExplorer(": "see",
+    "LengthLab(": "train",
+    "SlopeSurgery(": "write",
+    "SpotTheBug(": "bugs",
+}
+# Sentences of lesson 0 that a page without cells can't keep
+WITHOUT_CELLS = {
+    "1. Click into the next cell and press Shift+Enter. The race appears after a few seconds.": (
+        "1. Below is a picture of the race. On the [first page](../index.html#train) you train two "
+        "such models yourself."
+    ),
+    "3. Press **Train**, and watch for about half a minute how the two learn to write.": (
+        "3. Then open the text below the picture."
+    ),
+}
+# The mark of tests/notebooks/mark_as_picture.js: its color and the radius of its ends, in pixels
+MARK_COLOR = (0, 114, 178)
+MARK_RADIUS = 16
 SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
+ANSWER = "Answer"  # the summary of a fold
+ANSWER_FOLD = f'<details class="answer"><summary>{ANSWER}</summary>'
+
+
+class Answer(NamedTuple):
+    """What the code of a guess states."""
+
+    right: list[str]  # the right choice, or all items in order
+    why: str
+
+    def __str__(self) -> str:
+        words = f"“{self.right[0]}”" if len(self.right) == 1 else ", ".join(self.right)
+        return f"It is {words}. {self.why}"
 
 
 def write_pages(app: Sphinx) -> None:
@@ -60,7 +98,12 @@ def write_pages(app: Sphinx) -> None:
         if path.is_file() and path.name not in texts:
             path.unlink()
     for name, text in texts.items():
-        _write_if_changed(folder / name, text)
+        _write_if_changed(folder / name, text.encode())
+
+    dark = folder / "dark"
+    dark.mkdir(exist_ok=True)
+    for path in DARK_PICTURES.glob("*.png"):
+        _write_if_changed(dark / path.name, without_mark(path.read_bytes()))
 
 
 def link_pages(app: Sphinx, page: str, source: list[str]) -> None:
@@ -69,10 +112,10 @@ def link_pages(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = re.sub(folder, r"(/lessons/\1", source[0])
 
 
-def _write_if_changed(path: Path, text: str) -> None:
+def _write_if_changed(path: Path, content: bytes) -> None:
     """Keep the date of a file that stays the same: Sphinx then reads it only once."""
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+    if not path.exists() or path.read_bytes() != content:
+        path.write_bytes(content)
 
 
 def page_cells(lesson: NotebookNode, file_name: str) -> Iterator[NotebookNode]:
@@ -81,6 +124,8 @@ def page_cells(lesson: NotebookNode, file_name: str) -> Iterator[NotebookNode]:
     awaits_answer = False  # the last guess computes its answer, which a later cell prints
     for cell in lesson.cells:
         if cell.cell_type != "code":
+            for sentence, instead in WITHOUT_CELLS.items():
+                cell.source = cell.source.replace(sentence, instead)
             yield cell
         elif is_guess(cell):
             has_guesses = True
@@ -90,7 +135,7 @@ def page_cells(lesson: NotebookNode, file_name: str) -> Iterator[NotebookNode]:
         elif cell.source.strip() != SCORE:
             is_folded = has_guesses and cell.metadata.get("jupyter", {}).get("outputs_hidden")
             if is_folded:
-                _fold_output(cell, "Answer" if awaits_answer else "Output")
+                _fold_output(cell, ANSWER if awaits_answer else "Output")
                 awaits_answer = False
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 _tag(cell, "hide-input")
@@ -113,17 +158,20 @@ def _pictures(cell: NotebookNode) -> list[NotebookNode]:
     return [output for output in cell.outputs if "image/png" in output.get("data", {})]
 
 
-def _guess_cells(cell: NotebookNode, answer: str | None, file_name: str) -> Iterator[NotebookNode]:
+def _guess_cells(
+    cell: NotebookNode, answer: Answer | None, file_name: str
+) -> Iterator[NotebookNode]:
     """A guess as cells: the question with its answer, the truth of a curve, and the code."""
     pictures = _pictures(cell)
-    question = question_html(_text(cell.outputs[0]), cell.id, "guess_order(" in cell.source)
+    is_order = "guess_order(" in cell.source
+    question = question_html(_text(cell.outputs[0]), cell.id, is_order, answer)
     if answer is not None and not pictures:
-        question += f"<details><summary>Answer</summary><p>{html.escape(answer)}</p></details>"
+        question += f"{ANSWER_FOLD}<p>{html.escape(str(answer))}</p></details>"
     yield nbformat.v4.new_markdown_cell(question, id=f"{cell.id}-question")
 
     for picture in pictures:
         truth = _part(cell, "truth", "remove-input", [picture])
-        _fold_output(truth, "Answer")
+        _fold_output(truth, ANSWER)
         _describe_picture(truth, file_name)
         yield truth
 
@@ -137,30 +185,37 @@ def _part(cell: NotebookNode, part: str, tag: str, outputs: list[NotebookNode]) 
     return nbformat.v4.new_code_cell(cell.source, id=name, metadata=metadata, outputs=outputs)
 
 
-def question_html(text: str, name: str, is_order: bool) -> str:
+def question_html(text: str, name: str, is_order: bool, answer: Answer | None = None) -> str:
     """The stored text of one guess, or of a grid of them, as questions in HTML.
 
     Args:
         text: each question after "Your guess. ", and each item after "( ) ".
         name: differs between the guesses of a page.
         is_order: whether items are to be numbered rather than chosen.
+        answer: what static/guesses.js marks as right, if the code states it.
     """
+    right = answer.right if answer else []
     questions = []
     for number, block in enumerate(text.removeprefix(GUESS).split(f"\n{GUESS}")):
         question, *items = [" ".join(part.split()) for part in block.split("\n  ( ) ")]
         if is_order:
-            field = f'<input type="number" min="1" max="{len(items)}">'
+            field = f'type="number" min="1" max="{len(items)}"'
         else:
-            field = f'<input type="radio" name="{name}-{number}">'
-        labels = "".join(f"<label>{field} {html.escape(item)}</label>" for item in items)
+            field = f'type="radio" name="{name}-{number}"'
+        labels = ""
+        for item in items:
+            # For a choice, the right item has the place 1.
+            place = f' data-place="{right.index(item) + 1}"' if item in right else ""
+            labels += f"<label><input {field}{place}> {html.escape(item)}</label>"
         is_short = all(len(item) <= SHORT for item in items)
         css = "guess in-a-row" if is_short else "guess"
         legend = f"<legend><b>Your guess.</b> {html.escape(question)}</legend>"
-        questions.append(f'<fieldset class="{css}">{legend}{labels}</fieldset>')
-    return "\n".join(questions)
+        judged = " data-judged" if right else ""
+        questions.append(f'<fieldset class="{css}"{judged}>{legend}{labels}</fieldset>')
+    return f'<div class="guesses">{"".join(questions)}</div>'
 
 
-def stated_answer(source: str) -> str | None:
+def stated_answer(source: str) -> Answer | None:
     """The answer and its reason, if the code of a guess states both, or None if it computes one."""
     module = ast.parse(source)
     stated: dict[str, Any] = {}  # the names that stand for a constant
@@ -182,8 +237,7 @@ def stated_answer(source: str) -> str | None:
     why = _constant(arguments.get("why"), stated)
     if answer is None or why is None:
         return None
-    words = ", ".join(answer) if isinstance(answer, list) else f"“{answer}”"
-    return f"It is {words}. {why}"
+    return Answer(answer if isinstance(answer, list) else [answer], why)
 
 
 def _constant(node: ast.expr | None, stated: dict[str, Any]) -> Any:
@@ -213,12 +267,16 @@ def _fold_output(cell: NotebookNode, summary: str) -> None:
 
 
 def _describe_picture(cell: NotebookNode, file_name: str) -> None:
-    """Give the picture of an app its alternative text, and say how to make it live."""
+    """Give the picture of an app its alternative text, and say where the app is live."""
     for picture in _pictures(cell):
+        png = without_mark(base64.b64decode(picture.data["image/png"]))
+        picture.data["image/png"] = base64.b64encode(png).decode()
         alternative = picture.metadata["image/png"]["alt"]
-        caption = f"▶ `make lab LESSON={file_name}` makes this picture live"
-        if "BiasExplorer(" in cell.source:
-            caption += LIVE_HEADS
+        caption = f"`make lab LESSON={file_name}` makes this picture live"
+        for app, section in TWINS.items():
+            if app in cell.source:
+                link = f'<a href="../index.html#{section}">Try it on the first page</a>'
+                caption = f"▶ {link}. In JupyterLab, {caption}"
         _page_options(cell)["image"] = {
             "alt": alternative,
             "classes": f"{LIGHT} {AS_IT_IS}",
@@ -227,13 +285,31 @@ def _describe_picture(cell: NotebookNode, file_name: str) -> None:
         _page_options(cell)["figure"] = {"caption": caption, "align": "center"}
 
 
+def without_mark(png: bytes) -> bytes:
+    """A picture without the mark at its right edge, which says that its app is live in a cell."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    pixels = np.asarray(picture)
+    is_marked = (pixels == MARK_COLOR).all(axis=-1)[:, :-MARK_RADIUS]
+    rows = np.flatnonzero(is_marked[:, -1])
+    if len(rows) == 0:
+        return png
+    # Between its round ends, the first row of the mark has its color only.
+    top, bottom = int(rows[0]), int(rows[-1]) + 1
+    left = int(np.flatnonzero(~is_marked[top])[-1]) - MARK_RADIUS
+    background = tuple(pixels[0, -1].tolist())
+    picture.paste(background, (left, top, picture.width, bottom))
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
 def add_dark_pictures(app: Sphinx, doctree: nodes.document) -> None:
     """Put beside each picture of an app the same on a dark page."""
     lesson = app.env.docname.rpartition("/")[-1]
     light_pictures = [image for image in doctree.findall(nodes.image) if LIGHT in image["classes"]]
     for number, light in enumerate(light_pictures):
         dark = light.copy()
-        dark["uri"] = f"/dark_pictures/{lesson}-{number}.png"
+        dark["uri"] = f"/lessons/dark/{lesson}-{number}.png"
         dark["classes"] = [DARK, AS_IT_IS]
         light.parent.insert(light.parent.index(light) + 1, dark)
 
@@ -249,7 +325,9 @@ def jupyter_anchor(title: str) -> str:
 
 def visit_fold(translator: HTML5Translator, node: HideCodeCellNode) -> None:
     """Fold code or output under its summary, as the text of a lesson folds its answers."""
-    translator.body.append(f"<details><summary>{html.escape(node['prompt_show'])}</summary>\n")
+    summary = node["prompt_show"]
+    fold = f"<details><summary>{html.escape(summary)}</summary>"
+    translator.body.append(f"{ANSWER_FOLD if summary == ANSWER else fold}\n")
 
 
 def depart_fold(translator: HTML5Translator, node: HideCodeCellNode) -> None:

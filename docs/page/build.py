@@ -47,6 +47,7 @@ SCRIPTS = (
     "text.js",
     "address.js",
     "write.js",
+    "marathon.js",
     "heads.js",
     "switches.js",
     "plot.js",

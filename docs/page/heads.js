@@ -114,7 +114,9 @@ function arrangeGrid(heads, length, query) {
   const grid = $("grid");
   grid.style.setProperty("--row", query - 1);
   grid.style.setProperty("--rows", length);
-  grid.style.setProperty("--columns", heads > 8 ? 8 : 4);
+  let columns = heads > 8 ? 8 : 4;
+  if (heads === 1) columns = 1;
+  grid.style.setProperty("--columns", columns);
   grid.classList.toggle("many", heads > 8);
   while (grid.children.length > heads) grid.lastChild.remove();
   while (grid.children.length < heads) {

@@ -491,16 +491,26 @@ export function lossAt(model, tokens, length, targets) {
   return bits / sequences;
 }
 
+export const HELD = 8192;  // tokens that an endless text keeps in its caches
+
 /** Writes token by token with a cache: `read` a token, and get the logits of the next one. */
 export class Writer {
-  /** `scale` multiplies the slopes; `cut` is a head, counted from 1, whose output is dropped in every layer. */
-  constructor(model, { scale = 1, cut = 0 } = {}) {
-    Object.assign(this, { model, scale, cut, position: 0 });
-    this.caches = Array.from({ length: model.config.layers }, () => new Float32Array(0));
+  /**
+   * `scale` multiplies the slopes; `cut` is a head, counted from 1, whose output is dropped in every layer. With ALiBi, a
+   * head doesn't read the far keys that together have less than the share `negligible` of its weight. So a text may be
+   * endless. Caches then keep the last `HELD` tokens.
+   */
+  constructor(model, { scale = 1, cut = 0, negligible = 0 } = {}) {
+    Object.assign(this, { model, scale, cut, negligible, position: 0 });
+    const { layers, heads } = model.config;
+    this.caches = Array.from({ length: layers }, () => new Float32Array(0));
+    this.longest = this.caches.map(() => new Float32Array(heads));  // of all keys of a head
+    this.first = 0;  // the oldest token in the caches
   }
 
   read(token) {
     const { model } = this, { layers, width, vocabulary } = model.config;
+    if (this.negligible > 0 && this.position - this.first === 2 * HELD) this.forget();
     let x = model.weight("embedding.weight").slice(token * width, (token + 1) * width);
     model.addPosition(x, 0, this.position);
     for (let layer = 0; layer < layers; layer++) x = this.block(layer, x);
@@ -518,13 +528,15 @@ export class Writer {
     };
     const row = product(model.norm(`${name}norm_attention`, x).out, "attention.qkv.weight", stride);
     model.rotate(row, 0, position);
-    const qkv = this.cached(layer, row), shares = new Float32Array(position + 1), attended = new Float32Array(width);
+    const qkv = this.cached(layer, row), last = position - this.first;  // its row in the cache
+    const shares = new Float32Array(last + 1), attended = new Float32Array(width);
     for (let h = 0; h < heads; h++) {
+      const slope = this.scale * model.slopes[h], start = last - this.reach(layer, h, row, slope, last);
       if (h + 1 === this.cut) continue;
-      const slope = this.scale * model.slopes[h];
-      softmaxRow(qkv, position * stride + h * size, width + h * size, stride, size, position, slope, shares, 0);
-      for (let j = 0; j <= position; j++) for (let c = 0; c < size; c++) {
-        attended[h * size + c] += shares[j] * qkv[j * stride + 2 * width + h * size + c];
+      const firstKey = start * stride + width + h * size;
+      softmaxRow(qkv, last * stride + h * size, firstKey, stride, size, last - start, slope, shares, 0);
+      for (let j = start; j <= last; j++) for (let c = 0; c < size; c++) {
+        attended[h * size + c] += shares[j - start] * qkv[j * stride + 2 * width + h * size + c];
       }
     }
     const middle = product(attended, "attention.output.weight", width, x);
@@ -533,16 +545,47 @@ export class Writer {
     return product(hidden, "feed_forward.2.weight", width, addToRows(middle, model.weight(`${name}feed_forward.2.bias`)));
   }
 
-  /** The queries, keys and values of all tokens so far; the room for them doubles when it is full. */
+  /**
+   * How many tokens back a head has to read, at most to the first in the cache: what is further has together less than
+   * the share `negligible` of the weight that the query's own key gets.
+   *
+   * No content is larger than the query times the longest key. So the weights from distance d on are together at most
+   * exp(largest - slope * d) / (1 - exp(-slope)).
+   */
+  reach(layer, h, row, slope, most) {
+    if (this.negligible === 0 || slope === 0) return most;
+    const { width, heads } = this.model.config, size = width / heads;
+    let query = 0, key = 0, own = 0;  // squares of lengths, and their product
+    for (let c = h * size; c < (h + 1) * size; c++) {
+      query += row[c] ** 2;
+      key += row[width + c] ** 2;
+      own += row[c] * row[width + c];
+    }
+    const longest = this.longest[layer];
+    longest[h] = Math.max(longest[h], Math.sqrt(key));
+    const spread = (Math.sqrt(query) * longest[h] - own) / Math.sqrt(size);
+    const far = (spread - Math.log(this.negligible * (1 - Math.exp(-slope)))) / slope;
+    return Math.min(most, Math.ceil(far));
+  }
+
+  /** The queries, keys and values of the tokens so far; the room for them doubles when it is full. */
   cached(layer, row) {
     let cache = this.caches[layer];
-    if (cache.length < (this.position + 1) * row.length) {
+    const at = (this.position - this.first) * row.length;
+    if (cache.length < at + row.length) {
       const larger = new Float32Array(2 * cache.length + 64 * row.length);
       larger.set(cache);
       cache = this.caches[layer] = larger;
     }
-    cache.set(row, this.position * row.length);
+    cache.set(row, at);
     return cache;
+  }
+
+  /** Drop the older half of the caches. */
+  forget() {
+    const stride = 3 * this.model.config.width;
+    for (const cache of this.caches) cache.copyWithin(0, HELD * stride, 2 * HELD * stride);
+    this.first += HELD;
   }
 }
 

@@ -1,5 +1,6 @@
 // The page: it connects the controls of all sections, and starts them, pictures first, then text.
 import { changeLaw, chooseQuery, drawHeads, togglePlay } from "./heads.js";
+import { leaveMarathon, toggleMarathon } from "./marathon.js";
 import { answer } from "./quiz.js";
 import { drawSwitches, switchTo } from "./switches.js";
 import { $, allowScrolling } from "./tools.js";
@@ -10,6 +11,9 @@ function on(selector, event, listener) {
   for (const element of document.querySelectorAll(selector)) element.addEventListener(event, () => listener(element));
 }
 
+on("#write :is(input, select)", "input", leaveMarathon);
+on("#again", "click", leaveMarathon);
+on("#marathon-toggle", "click", toggleMarathon);
 on("#beginning, #count", "input", changeText);
 on("#scale, #cut", "input", changeAlibi);
 on("#again", "click", writeAgain);
@@ -27,6 +31,7 @@ on("#heads-numbers", "toggle", drawHeads);
 on("details", "toggle", allowScrolling);
 addEventListener("hashchange", () => {
   if (!location.hash.includes("=")) return;
+  leaveMarathon();
   restoreSettings();
   startWriting();
 });
@@ -36,6 +41,8 @@ addEventListener("resize", () => {
   allowScrolling();
 });
 
+// On a phone the claims would fill three screens.
+$("all-claims").open = !matchMedia("(max-width: 820px)").matches;
 restoreSettings();
 drawHeads();
 drawSwitches();

@@ -17,7 +17,7 @@ export function answer(button) {
   const right = [...answered.values()].filter(Boolean).length;
   const verdict = isRight ? `Right: ${fault}` : `Not “${button.dataset.answer}”, but “${fault}”`;
   const details = `In this code, ${problem}. Seen in ${source}. It is ${name} of lesson 7. `
-    + `You have found ${right} of ${answered.size} so far.`;
+    + `At the first try, you have found ${right} of ${answered.size}.`;
   say("verdict", verdict);
   say("verdict-details", details);
   question.querySelector(".verdict").replaceChildren(el("strong", {}, verdict), ` ${details}`);

@@ -1,10 +1,20 @@
 // Texts that models write: shown with the limit in them, and judged by their words.
 import { el } from "./tools.js";
 
-/** The share of words of three or more letters that are known; NaN without words. */
+const LONG_ENOUGH = 32;  // letters: a longer text without a single whole word is one endless word, or none
+
+/** The whole words of three or more letters in a text: how many there are, and how many of them are known. */
+export function countWords(text, known) {
+  const words = text.match(/[^A-Za-z][A-Za-z]{3,}(?=[^A-Za-z])/g) ?? [];
+  return { words: words.length, real: words.filter((word) => known.has(word.slice(1))).length };
+}
+
+/** The share of their words that are known; NaN without words, as long as there may still be some. */
 export function knownWords(texts, known) {
-  const words = texts.flatMap((text) => text.match(/[^A-Za-z][A-Za-z]{3,}(?=[^A-Za-z])/g) ?? []);
-  return words.filter((word) => known.has(word.slice(1))).length / words.length;
+  const counts = texts.map((text) => countWords(text, known));
+  const sum = (name) => counts.reduce((total, count) => total + count[name], 0);
+  if (sum("words") === 0 && texts.join("").length > LONG_ENOUGH) return 0;
+  return sum("real") / sum("words");
 }
 
 /**

@@ -7,7 +7,7 @@ import { write } from "./worker.js";
 
 const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
 const REST = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
-const known = new Set(data.words);
+export const known = new Set(data.words);
 const loaded = {};
 const jobs = {};  // by model, the text that it writes at present
 let isWriting = false;
@@ -34,13 +34,13 @@ function half(bits) {
 }
 
 /** The tokens that a model writes, and null for each that it reads. Its weights are unpacked when it is first asked. */
-function* tokensOf(name, prompt, count, changes) {
+export function* tokensOf(name, prompt, count, changes) {
   loaded[name] ??= loadModel(name);
   yield* write(loaded[name], prompt, count, changes);
 }
 
 /** What the controls say. */
-function settingsNow() {
+export function settingsNow() {
   return {
     slopes: 2 ** Number($("scale").value),
     cut: Number($("cut").value),
@@ -152,6 +152,14 @@ export function startWriting(names = Object.keys(MODELS)) {
   writeForAFrame();
 }
 
+/** Leave all texts as they are. */
+export function endWriting() {
+  for (const job of Object.values(jobs)) {
+    job.isDone = true;
+    job.isShown = true;
+  }
+}
+
 /** Give all cards room for the whole text before it comes: then nothing below them moves. */
 export function reserveLines() {
   const { letters, text } = settingsNow();
@@ -208,7 +216,7 @@ function show(name) {
   showShare(name, knownWords([written.slice(job.within)], known), job.isDone);
 }
 
-function showShare(name, share, isFinal) {
+export function showShare(name, share, isFinal) {
   const figure = $(`share-${name}`);
   const isKnown = !Number.isNaN(share);
   if (isKnown) figure.textContent = percent(share);

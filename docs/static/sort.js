@@ -12,9 +12,9 @@ for (const table of document.querySelectorAll(".sortable table")) {
 }
 
 function sortBy(table, heading) {
-  const isAscending = heading.ariaSort !== "ascending";
-  for (const other of table.querySelectorAll("th")) other.ariaSort = null;
-  heading.ariaSort = isAscending ? "ascending" : "descending";
+  const isAscending = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.querySelectorAll("th")) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
 
   const text = row => row.cells[heading.cellIndex].textContent;
   const body = table.tBodies[0];

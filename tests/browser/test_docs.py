@@ -5,6 +5,7 @@ What needs no browser is in tests/docs/test_site.py.
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
@@ -92,29 +93,66 @@ def test_a_picture_is_as_light_or_dark_as_its_page_and_leads_to_itself(
     expect(light).to_be_visible()
     expect(dark).to_be_hidden()
 
-    page.locator("figure a:visible").click()
+    page.locator("figure a.image-reference:visible").click()
     picture = page.locator("body > img")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") > 800
 
 
-def test_a_guess_opens_the_text_below_it_but_neither_its_answer_nor_its_code(
-    page: Page, docs: Path
-) -> None:
+def test_a_guess_is_judged_and_opens_its_answer_but_not_its_code(page: Page, docs: Path) -> None:
     page.goto((docs / "lessons/01_the_line.html").as_uri())
-    page.get_by_label("only under the straight line").check()
+    right = page.locator(".guess label", has_text="only under the straight line")
+    wrong = page.locator(".guess label", has_text="under all three")
+    reason = page.get_by_text("so the logit must fall by the same amount").first
+    assert reason.is_hidden()
+    wrong.locator("input").check()
+    assert reason.is_visible()
     text = page.locator("details.after-guess", has_text="forgets at a constant rate")
     expect(text).to_have_attribute("open", "")
     expect(page.locator("details.after-guess[open]")).to_have_count(1)
-    reason = page.get_by_text("so the logit must fall by the same amount").first
-    assert reason.is_hidden()
-    page.get_by_text("Answer", exact=True).first.click()
-    assert reason.is_visible()
+    expect(wrong).to_have_class("is-wrong")
+    expect(right).to_have_class("is-right")
+
+    # The first answer counts, also after the page is loaded again.
+    verdict = page.locator(".guess .verdict")
+    expect(verdict).to_have_text(
+        "Not right. At the first try, you have found 0 of 3 in this lesson."
+    )
+    page.reload()
+    right.locator("input").check()
+    expect(verdict).to_have_text("Right. At the first try, you have found 0 of 3 in this lesson.")
+    page.get_by_label("only the column").check()
+    expect(verdict.last).to_contain_text("you have found 1 of 3")
 
     code = page.locator("pre", has_text='"line: half-life"')
     assert code.is_hidden()
     page.locator("details", has=code).locator("summary").click()
     assert code.is_visible()
+
+
+BRAND = """() => {
+    const links = [...document.querySelectorAll("header nav a")].filter(link => link.offsetWidth);
+    const brand = document.querySelector("header .brand, header .logo__title");
+    return [
+        links.map(link => link.textContent.trim()).filter(text => text !== "ALiBi").slice(0, 4),
+        getComputedStyle(brand).color,
+        getComputedStyle(document.body).backgroundColor,
+    ];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_first_page_and_docs_have_one_bar_and_one_color(
+    page: Page, docs: Path, scheme: Any
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(DESK)
+    page.goto((docs / "guides.html").as_uri())
+    in_docs = page.evaluate(BRAND)
+    page.locator("header").get_by_role("link", name="Try it").click()
+    page.locator("#cards").wait_for()
+    assert page.evaluate(BRAND) == in_docs
+    assert in_docs[0] == ["Try it", "Lessons", "Guides", "API"]
 
 
 def test_focus_is_visible_wherever_the_tab_key_leads(page: Page, docs: Path) -> None:

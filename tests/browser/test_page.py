@@ -82,6 +82,33 @@ READ = """([config, weights, tokens]) => {
     const oneByOne = tokens.map(token => [...writer.read(token)]);
     return [atOnce, oneByOne];
 }"""
+# The logits of a writer whose heads read all keys, and of one whose heads read those that matter,
+# and how many keys its heads read of the last token
+READ_WHAT_MATTERS = """([config, weights, tokens, scale]) => {
+    const model = new Model(config);
+    model.weights.set(weights);
+    const all = new Writer(model, { scale });
+    const near = new Writer(model, { scale, negligible: 1e-7 });
+    const reaches = [];
+    near.reach = (...given) => {
+        const reach = Writer.prototype.reach.apply(near, given);
+        reaches.push(reach);
+        return reach;
+    };
+    const logits = tokens.map(token => [[...all.read(token)], [...near.read(token)]]);
+    return [logits, reaches.slice(-config.layers * config.heads)];
+}"""
+# Write a token again and again, until the caches have been cut twice. Returns their sizes.
+FILL_CACHES = """config => {
+    const tiny = { ...config, layers: 1, width: 2, heads: 1, vocabulary: 2 };
+    const writer = new Writer(new Model(tiny).initialize(1), { negligible: 1e-7, scale: 1e3 });
+    const sizes = [];
+    for (let n = 0; n < 4 * HELD + 1; n++) {
+        writer.read(n % 2);
+        if (n % HELD === 0) sizes.push(writer.caches[0].length);
+    }
+    return sizes;
+}"""
 LAW = """law => Array.from({ length: 12 }, (_, head) =>
     Array.from({ length: 100 }, (_, distance) => LAWS[law](distance, head + 1, 12)))"""
 # Move the slider of the query quickly, and count the announcements of the caption.
@@ -338,6 +365,29 @@ def test_shipped_models_have_the_logits_of_python(
     torch.testing.assert_close(torch.tensor(one_by_one), expected, atol=1e-3, rtol=0)
 
 
+def test_keys_that_do_not_matter_are_not_read_and_the_logits_stay(
+    arithmetic: Page, data: dict[str, Any]
+) -> None:
+    model = study.published_model("alibi").model.eval()
+    config = data["models"]["alibi"]["config"]
+    length = 400
+    tokens = lab.load_text().validation[:length].tolist()
+    logits, reaches = arithmetic.evaluate(
+        READ_WHAT_MATTERS, [config, flat(model.parameters()), tokens, 4.0]
+    )
+    all_keys, near_keys = torch.tensor(logits).unbind(1)
+    torch.testing.assert_close(near_keys, all_keys, atol=1e-4, rtol=0)
+    assert min(reaches) < length / 4
+    assert reaches[0] < reaches[1] < length - 1
+
+
+def test_the_memory_of_an_endless_text_does_not_grow(
+    arithmetic: Page, data: dict[str, Any]
+) -> None:
+    _, _, third, *later = arithmetic.evaluate(FILL_CACHES, data["models"]["alibi"]["config"])
+    assert set(later) == {third}
+
+
 @pytest.mark.parametrize("law", laws.__all__)
 def test_laws_have_the_biases_of_python(arithmetic: Page, law: str) -> None:
     function = getattr(laws, law)
@@ -435,6 +485,39 @@ def test_controls_are_set_to_the_address(page: Page, site: Path) -> None:
         assert text_of(page, "#scale-value") == f"{TIMES} 1", nonsense
         assert page.input_value("#cut") == "0", nonsense
         assert text_of(page, "#count-value") == str(BYTES), nonsense
+
+
+def test_alibi_writes_on_until_it_is_stopped(page: Page, site: Path) -> None:
+    page.goto(f"{site.as_uri()}#seed=3&letters=64")
+    expect(page.locator("#live-writing")).to_contain_text("Sinusoidal")
+    beginning = text_of(page, "#written-alibi")
+    toggle = page.locator("#marathon-toggle")
+    toggle.click()
+    distance = page.locator("#marathon")
+    expect(distance).to_have_text(re.compile(r"[1-9]\d\d letters past a limit of 64, \d+% real"))
+    toggle.click()
+    expect(toggle).to_have_text("Don't stop")
+    stopped = distance.inner_text()
+    written = text_of(page, "#written-alibi")
+    assert written.startswith(beginning)
+    assert page.evaluate("new Promise(requestAnimationFrame).then(() => 1)") == 1
+    assert distance.inner_text() == stopped
+
+    # Any control leads back to texts of the usual length, of all three.
+    page.locator("#scale").press("ArrowRight")
+    page.locator("#scale").press("ArrowLeft")
+    expect(page.locator("#written-alibi")).to_have_text(beginning)
+    expect(page.locator(".scrolls")).to_have_count(0)
+
+
+def test_less_motion_shows_the_numbers_of_an_endless_text_only(page: Page, site: Path) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(site.as_uri() + SHORT)
+    expect(page.locator("#live-writing")).to_contain_text("Sinusoidal")
+    before = text_of(page, "#written-alibi")
+    page.click("#marathon-toggle")
+    expect(page.locator("#marathon")).to_contain_text("real words")
+    assert text_of(page, "#written-alibi") == before
 
 
 def test_a_section_that_does_not_exist_is_named(page: Page, site: Path) -> None:
@@ -609,7 +692,7 @@ def test_answers_are_judged_and_explained_and_move_nothing(page: Page, site: Pat
     questions = page.locator(".case").all()
     questions[0].get_by_role("button", name="no bias").click()
     assert text_of(page, "#verdict") == "Not “no bias”, but “sign reversed”"
-    assert "You have found 0 of 1" in text_of(page, "#verdict-details")
+    assert "At the first try, you have found 0 of 1" in text_of(page, "#verdict-details")
 
     # The first answer counts, so the first question stays lost.
     for found, question in enumerate(questions):
@@ -618,7 +701,7 @@ def test_answers_are_judged_and_explained_and_move_nothing(page: Page, site: Pat
         assert text_of(page, "#verdict") == f"Right: {fault}"
         details = text_of(page, "#verdict-details")
         assert "Seen in" in details
-        assert f"You have found {found} of {found + 1}" in details
+        assert f"you have found {found} of {found + 1}" in details
 
     # On a phone the verdict stands below its case, as tests/browser/test_phone.py expects.
     page.set_viewport_size(LAPTOP)

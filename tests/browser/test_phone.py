@@ -72,6 +72,15 @@ def test_no_line_under_text_is_styled_in_a_way_that_safari_ignores() -> None:
     assert set(lines) <= {"none", "underline"}
 
 
+def test_the_page_has_at_most_nine_screens(phone: Page) -> None:
+    assert phone.evaluate("document.documentElement.scrollHeight") <= 9 * 844
+    claims = phone.locator("#all-claims")
+    expect(claims.locator("table")).to_be_hidden()
+    claims.locator("summary").tap()
+    expect(claims.locator("table")).to_be_visible()
+    claims.locator("summary").tap()
+
+
 def test_the_number_of_a_lesson_stands_beside_its_title(phone: Page) -> None:
     for card in phone.locator(".lessons a").all():
         number = card.locator(".number").bounding_box()

@@ -1,16 +1,21 @@
 """What the page of a lesson shows in place of what needs a kernel."""
 
+import base64
+import io
 from types import SimpleNamespace
 
 import nbformat
+from PIL import Image
 
 from alibi_viz.files import lesson_files
 from docs.lesson_pages import (
+    Answer,
     jupyter_anchor,
     link_pages,
     page_cells,
     question_html,
     stated_answer,
+    without_mark,
     write_pages,
 )
 from tests.notebooks import lessons
@@ -32,7 +37,9 @@ def guess(source=CHOICE, text=CHOICE_TEXT):
 
 def app_picture(alternative, app="SlopeExplorer()"):
     """A cell with the stored picture of an app."""
-    data = {"image/png": "iVBORw0KGgo=", "text/plain": app}
+    file = io.BytesIO()
+    Image.new("RGB", (40, 40), "white").save(file, "PNG")
+    data = {"image/png": base64.b64encode(file.getvalue()).decode(), "text/plain": app}
     metadata = {"image/png": {"alt": alternative}}
     output = nbformat.v4.new_output("execute_result", data, metadata=metadata)
     return nbformat.v4.new_code_cell(f"widgets.{app}", outputs=[output])
@@ -55,6 +62,16 @@ def test_a_choice_is_a_question_with_a_radio_button_for_each_option():
     assert "<legend><b>Your guess.</b> 7 is?</legend>" in question
     assert '<label><input type="radio" name="name-0"> even</label>' in question
     assert question.count("<input") == 2
+    assert "data-judged" not in question
+
+
+def test_what_the_code_states_as_right_is_marked_for_the_script():
+    choice = question_html(CHOICE_TEXT, "name", is_order=False, answer=Answer(["odd"], "Why."))
+    assert '<input type="radio" name="name-0" data-place="1"> odd</label>' in choice
+    assert choice.count("data-place") == choice.count("data-judged") == 1
+    text = "Your guess. Sort.\n  ( ) b\n  ( ) a"
+    order = question_html(text, "name", is_order=True, answer=Answer(["a", "b"], "Why."))
+    assert '<input type="number" min="1" max="2" data-place="2"> b</label>' in order
 
 
 def test_an_order_has_a_number_for_each_item():
@@ -85,17 +102,17 @@ def test_signs_of_html_in_a_question_are_text():
 
 
 def test_the_answer_and_its_reason_are_read_from_the_code():
-    assert stated_answer(CHOICE) == "It is “odd”. It is 6 + 1."
+    assert str(stated_answer(CHOICE)) == "It is “odd”. It is 6 + 1."
 
 
 def test_the_answer_of_an_order_is_a_list():
     source = 'lessons.guess_order("key", "Sort.", ["b", "a"], ["a", "b"], why="By name.")'
-    assert stated_answer(source) == "It is a, b. By name."
+    assert str(stated_answer(source)) == "It is a, b. By name."
 
 
 def test_a_constant_may_have_a_name():
     source = 'odd = "odd"\nlessons.guess_choice("key", "7 is?", ["even", odd], odd, "Count.")'
-    assert stated_answer(source) == "It is “odd”. Count."
+    assert str(stated_answer(source)) == "It is “odd”. Count."
 
 
 @each_case(
@@ -115,7 +132,7 @@ def test_what_is_computed_is_not_read_from_the_code(source):
 
 def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded():
     question, code = page(guess())
-    assert "<details><summary>Answer</summary><p>It is “odd”." in question.source
+    assert '<details class="answer"><summary>Answer</summary><p>It is “odd”.' in question.source
     assert question.cell_type == "markdown"
     assert code.source == CHOICE
     assert tags(code) == ["hide-input"]
@@ -151,14 +168,29 @@ def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live():
     options = cell.metadata["mystnb"]
     assert options["image"]["alt"] == "Screenshot. Its caption: 8 heads."
     assert options["figure"]["caption"] == (
-        "▶ `make lab LESSON=01_the_line.ipynb` makes this picture live"
+        "`make lab LESSON=01_the_line.ipynb` makes this picture live"
     )
 
 
-def test_the_picture_of_all_heads_leads_to_those_that_are_live_without_a_kernel():
+def test_the_picture_of_an_app_leads_to_its_twin_that_is_live_without_a_kernel():
     (cell,) = page(app_picture("Screenshot.", "BiasExplorer()"))
     caption = cell.metadata["mystnb"]["figure"]["caption"]
-    assert 'href="../index.html#see"' in caption
+    assert 'href="../index.html#see">Try it' in caption
+
+
+def test_no_page_speaks_of_keys_that_run_a_cell():
+    for path in lesson_files():
+        for cell in page_cells(nbformat.read(path, as_version=4), path.name):
+            assert "Shift+Enter" not in cell.source, path.name
+
+
+def test_a_picture_loses_the_mark_that_speaks_of_a_cell():
+    (_, output), *_ = lessons.picture_outputs(lessons.read(lessons.LESSONS[0]))
+    marked = base64.b64decode(output.data["image/png"])
+    bare = without_mark(marked)
+    assert bare != marked
+    assert without_mark(bare) == bare
+    assert Image.open(io.BytesIO(bare)).size == Image.open(io.BytesIO(marked)).size
 
 
 def test_prose_stays_as_it_is():
@@ -220,7 +252,7 @@ def test_pages_of_an_earlier_build_go(tmp_path, monkeypatch):
     (pages / "01_renamed.ipynb").write_text(empty)
     environment = SimpleNamespace(mystnb_config=SimpleNamespace())
     write_pages(SimpleNamespace(env=environment, srcdir=tmp_path / "docs", doctreedir=tmp_path))
-    assert {path.name for path in pages.iterdir()} == {
+    assert {path.name for path in pages.glob("*.*")} == {
         "00_start_here.ipynb",
         "methods.md",
         "report.md",

@@ -98,6 +98,12 @@ def test_lessons_link_pages_and_not_notebooks(docs):
         assert '.ipynb"' not in text, lesson
 
 
+def test_reports_of_the_checker_are_text(docs):
+    text = (docs / "guides/check.html").read_text(encoding="utf-8")
+    assert "<b>ALiBi check of reversed_bias: 1 fault</b>" in text
+    assert "check.png" not in text
+
+
 def test_tags_in_a_lesson_are_kept(docs):
     text = (docs / "lessons/01_the_line.html").read_text(encoding="utf-8")
     assert "<details><summary><b>Questions to try</b></summary>" in text
