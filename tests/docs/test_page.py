@@ -112,7 +112,7 @@ def test_a_card_says_what_its_notebook_says():
 
 def test_page_links_the_report_and_the_reference(page):
     assert 'href="lessons/report.html"' in page
-    assert 'href="api/alibi_viz.html"' in page
+    assert 'href="api.html"' in page
 
 
 def test_source_is_linked_as_soon_as_there_is_a_repository(page, monkeypatch, tmp_path):
