@@ -101,6 +101,7 @@ links: $(VENV)/.installed-docs ## look whether the links of the site to other si
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz.study models --out models
 	rm -rf alibi_viz/study/published/models && mv models alibi_viz/study/published/models
+	$(PY) -m alibi_viz.study far-texts --out alibi_viz/study/published/far_texts.csv
 
 notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs and pictures (ONLY=01_the_line)
 	$(PY) -m tests.notebooks.execute $(ONLY)

@@ -21,6 +21,7 @@ _MODULES = {
     "claims_figure": "claims_plot",  # by how much each claim of the study holds in each setting
     "clocks_figure": "position_plot",  # rotary positions as hands of clocks
     "curve_figure": "curve_plot",  # one measurement of several methods, such as loss against length
+    "far_share_figure": "far_share_plot",  # loss against the share of attention on far keys
     "forgetting_figure": "forgetting_plot",  # what words keep of their weight, by half-life
     "logit_figure": "position_plot",  # the logit of a position method at each distance
     "rounding_figure": "rounding_plot",  # what a dtype does to the biases of one query
@@ -28,7 +29,6 @@ _MODULES = {
     "slope_figure": "slope_plot",  # slopes and half-lives
     "softmax_figure": "softmax_plot",  # logits and their weights, as numbers
     "surgery_figure": "surgery_plot",  # a model's losses and attention, before and after a change
-    "switches_figure": "switches_plot",  # one rotary model with two switches, four losses
     "tug_figure": "tug_plot",  # content against distance
     "waves_figure": "position_plot",  # sinusoidal positions as a barcode
     "weights_figure": "matrices",  # attention weights side by side

@@ -415,13 +415,13 @@ def _guess_picture(
 def _curve_traces(
     curves: Mapping[str, Sequence[float]], x: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Curves in the colors of their methods.
+    """Curves in the colors of their methods, the truth as rings over the others.
 
     "rotary, window" has the color of rotary, and another dash.
     """
     methods = list(dict.fromkeys(_method_of(name) for name in curves))
     slots = assign_slots(methods, COMMON_METHODS)
-    traces = []
+    traces: list[dict[str, Any]] = []
     drawn = set()
     for name, y in curves.items():
         method = _method_of(name)
@@ -440,6 +440,11 @@ def _curve_traces(
                 "cliponaxis": False,
             }
         )
+    if len(traces) > 1:
+        # The truth is the first. As a line, it would hide another curve that it agrees with.
+        truth = traces.pop(0)
+        rings = {"symbol": "circle-open", "size": 14, "color": theme.BLUE, "line": {"width": 3}}
+        traces.append(truth | {"mode": "markers", "marker": rings})
     return traces
 
 

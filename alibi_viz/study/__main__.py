@@ -17,6 +17,7 @@ import pandas as pd
 
 from alibi_viz import study
 from alibi_viz.files import in_words
+from alibi_viz.study.far_texts import write_far_texts
 from alibi_viz.study.records import table_by_setting
 from alibi_viz.study.settings import MAIN, SETTINGS
 from alibi_viz.train.results import read_records, worker_pool
@@ -66,6 +67,10 @@ def _far_keys(options: argparse.Namespace) -> None:
         map_seeds = map if executor is None else executor.map
         rows = list(chain.from_iterable(map_seeds(study.measure_far_keys, seeds)))
     pd.DataFrame(rows).to_csv(options.out, index=False, float_format="%.6g")
+
+
+def _far_texts(options: argparse.Namespace) -> None:
+    pd.DataFrame(write_far_texts()).to_csv(options.out, index=False, float_format="%.6g")
 
 
 def _claims(options: argparse.Namespace) -> None:
@@ -140,6 +145,14 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="FILE", default="far_keys.csv", help="default: far_keys.csv"
     )
     far_keys.set_defaults(command=_far_keys)
+
+    far_texts = commands.add_parser(
+        "far-texts", help="let the published rotary model write with its far keys changed"
+    )
+    far_texts.add_argument(
+        "--out", metavar="FILE", default="far_texts.csv", help="default: far_texts.csv"
+    )
+    far_texts.set_defaults(command=_far_texts)
 
     report = commands.add_parser("report", help="write report.md about the published results")
     report.add_argument("--out", metavar="FOLDER", default=".", help="default: this folder")

@@ -11,6 +11,7 @@ _MODULES = {
     "AttentionExplorer": "attention.attention_explorer",
     "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
+    "FarShare": "far_share_explorer",
     "Forgetting": "forgetting",
     "LengthLab": "race.length_lab",
     "PositionZoo": "position_zoo",
@@ -18,7 +19,6 @@ _MODULES = {
     "SlopeSurgery": "slope_surgery",
     "SpotTheBug": "spot_the_bug",
     "TugOfWar": "tug_of_war",
-    "TwoSwitches": "two_switches",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

@@ -26,6 +26,7 @@ from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
 from alibi_viz.widgets.core.traits import BadValue, raising_bad_value
+from alibi_viz.widgets.core.written import written_html
 
 YOURS = "yours"
 LARGE = "alibi-large"
@@ -39,7 +40,6 @@ STATS_LENGTH = 8  # times L: the length of the sequences in which attention is m
 WRITING_LENGTH = 64
 STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one sequence
 WORD = re.compile(r"\s*\S+|\s+$")  # with the space before it
-WORD_IN_HTML = re.compile(r"(?<![\w</&])[^\W\d_]{3,}(?!\w)")  # not the name of a tag or an entity
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 
 
@@ -480,28 +480,24 @@ def texts_html(before: Evaluation, after: Evaluation, *, is_changed: bool) -> st
         return ""
     written_before = before.written.within + before.written.beyond
     written_after = after.written.within + after.written.beyond
-    columns = [_column(BEFORE, before, html.escape(written_before))]
+    prompt = before.written.prompt
+
+    def text(name: str, evaluation: Evaluation, continuation: str) -> str:
+        return written_html(
+            name,
+            prompt,
+            continuation,
+            known_words=evaluation.known_words,
+            unknown_words=evaluation.unknown_words,
+        )
+
+    texts = [text(BEFORE, before, html.escape(written_before))]
     if is_changed:
-        columns.append(_column(AFTER, after, _tinted(written_before, written_after)))
+        texts.append(text(AFTER, after, _tinted(written_before, written_after)))
     else:
         invitation = " \N{HORIZONTAL ELLIPSIS} Move a control, and it writes something else."
-        columns.append(_column(AFTER, before._replace(known_words=math.nan), invitation))
-    return f'<div class="before-and-after">{"".join(columns)}</div>'
-
-
-def _column(name: str, evaluation: Evaluation, continuation: str) -> str:
-    """One of the texts with its name, and how many of its words are real."""
-
-    def marked(word: re.Match[str]) -> str:
-        is_known = word[0] not in evaluation.unknown_words
-        return word[0] if is_known else f"<s>{word[0]}</s>"
-
-    share = ""
-    if not math.isnan(evaluation.known_words):
-        share = f", <b>{format_percent(evaluation.known_words)}</b> real words"
-    prompt = html.escape(evaluation.written.prompt if evaluation.written else "")
-    text = f'<span class="prompt">{prompt}</span>{WORD_IN_HTML.sub(marked, continuation)}'
-    return f'<div>{name}{share}<p tabindex="0">{text}</p></div>'
+        texts.append(text(AFTER, before._replace(known_words=math.nan), invitation))
+    return f'<div class="alibi-written">{"".join(texts)}</div>'
 
 
 def _tinted(before: str, after: str) -> str:

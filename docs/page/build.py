@@ -9,7 +9,6 @@ from typing import Any
 
 import jinja2
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
@@ -17,15 +16,16 @@ from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.check import FAULTS
 from alibi_viz.data.tales import write_tales
+from alibi_viz.figures.far_share_plot import far_share_points
 from alibi_viz.figures.png import png_source
-from alibi_viz.figures.switches_plot import CELLS, switch_outcomes, tint, window_loss
 from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.files import write
+from alibi_viz.formatting import format_slope
 from alibi_viz.lessons.bugs import Bug
 from alibi_viz.measure.continuations import LONG_WORD, TEMPERATURE
-from alibi_viz.measure.table import AS_TRAINED
 from alibi_viz.models import LanguageModel
 from alibi_viz.slopes import alibi_slopes
+from alibi_viz.study.far_keys import BRAKES, LONGEST, NEVER, STOPS
 from docs.page.claims import claim_groups
 from docs.page.lesson_cards import lesson_cards
 
@@ -49,7 +49,6 @@ SCRIPTS = (
     "write.js",
     "marathon.js",
     "heads.js",
-    "switches.js",
     "plot.js",
     "train.js",
     "quiz.js",
@@ -184,7 +183,7 @@ def _content() -> dict[str, Any]:
             _picture(weights, _future(32, 32))
             for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
         ],
-        "switches": _switches(results),
+        "far_share": _far_share(),
         "cases": [_case(lessons.BUGS[name]) for name in QUIZ],
         "num_bugs": len(lessons.BUGS),
         "lessons": lesson_cards(),
@@ -228,40 +227,24 @@ def _table(bug: Bug, title: str, weights: NDArray[np.float32]) -> dict[str, Any]
     }
 
 
-def _switches(results: pd.DataFrame) -> dict[str, Any]:
-    """The four losses of the rotary models with two switches, as rows of cells."""
-    is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
-    rotary = results[is_rotary]
-    outcomes = switch_outcomes(rotary)
-    trained = outcomes[AS_TRAINED]
-
-    rows: list[list[dict[str, str]]] = [[], []]
-    for state, cell in CELLS.items():
-        outcome = outcomes[state]
-        bits = f"{outcome.bits:.2f}"
-        far_share = f"{outcome.far_share:.0%}"
-        angles_stop = cell.row == 1
-        far_brake = cell.column == 1
-        rows[cell.row].append(
-            {
-                # As the page knows it: whether each of its boxes is checked
-                "state": f"{angles_stop} {far_brake}".lower(),
-                "name": cell.name,
-                "bits": bits,
-                "far_share": far_share,
-                "color": tint(outcome.bits),
-                "words": (
-                    f"{cell.name.capitalize()}: {bits} bits per byte, and far keys get "
-                    f"{far_share} of the attention."
-                ),
-            }
-        )
+def _far_share() -> dict[str, Any]:
+    """What far keys get in the rotary models with one of two changes, and what this costs."""
+    points, window = far_share_points(study.far_keys())
+    stops = [(f"{stop}" if stop < NEVER else "never", (stop, 0.0)) for stop in STOPS]
+    brakes = [(format_slope(brake) if brake else "none", (NEVER, brake)) for brake in BRAKES]
+    tables = []
+    for name, settings in (("angles stop at", stops), ("brake", brakes)):
+        rows = []
+        for text, setting in settings:
+            far_share, bits = points[setting].mean(axis=0)
+            rows.append({"setting": text, "far_share": f"{far_share:.0%}", "bits": f"{bits:.2f}"})
+        tables.append({"name": name, "rows": rows})
     yardsticks = lab.load_text().yardsticks
     return {
-        "rows": rows,
-        "longest": trained.longest,
-        "window": f"{window_loss(rotary):.2f}",
-        "seeds": trained.seeds,
+        "tables": tables,
+        "longest": LONGEST,
+        "window": f"{window:.2f}",
+        "models": len(points[NEVER, 0.0]),
         "letters": f"{yardsticks['letter frequencies']:.1f}",
         "pairs": f"{yardsticks['letter pairs']:.1f}",
     }

@@ -2,7 +2,6 @@
 import { changeLaw, chooseQuery, drawHeads, togglePlay } from "./heads.js";
 import { leaveMarathon, toggleMarathon } from "./marathon.js";
 import { answer } from "./quiz.js";
-import { drawSwitches, switchTo } from "./switches.js";
 import { $, allowScrolling } from "./tools.js";
 import { drawRace, startRace, stopRace } from "./train.js";
 import { changeAlibi, changeText, copyLink, reserveLines, restoreSettings, startWriting, writeAgain } from "./write.js";
@@ -22,8 +21,6 @@ on("#heads, #length, #query", "input", drawHeads);
 on("#law", "input", changeLaw);
 on("[data-plays]", "click", togglePlay);
 $("grid").addEventListener("click", chooseQuery);
-on("#angles-stop, #far-brake", "input", drawSwitches);
-on(".switches .cell", "click", switchTo);
 on("#start", "click", startRace);
 on("#stop", "click", stopRace);
 on(".answers button", "click", answer);
@@ -45,7 +42,6 @@ addEventListener("resize", () => {
 $("all-claims").open = !matchMedia("(max-width: 820px)").matches;
 restoreSettings();
 drawHeads();
-drawSwitches();
 startWriting();
 drawRace();
 allowScrolling();

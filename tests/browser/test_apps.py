@@ -287,7 +287,7 @@ def test_figure_takes_the_colors_of_the_theme(take: Take) -> None:
 
 # The width of a laptop at a zoom of 150%, of a narrow window, and of the laptop
 WIDTHS = {
-    911: ["AttentionExplorer", "LengthLab", "SlopeSurgery", "TugOfWar", "TwoSwitches"],
+    911: ["AttentionExplorer", "LengthLab", "SlopeSurgery", "TugOfWar", "FarShare"],
     1024: ["SlopeExplorer", "ComparisonExplorer"],
     1366: ["SlopeExplorer", "ComparisonExplorer"],
 }

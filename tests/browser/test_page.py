@@ -533,8 +533,9 @@ def test_texts_pictures_and_answers_remain_without_javascript(browser: Browser, 
     for name in MODELS:
         assert BEGINNING in text_of(page, f"#written-{name}")
     assert page.get_by_alt_text("Weights of head 8 of 8").is_visible()
-    assert "5.96" in text_of(page, ".switches [data-state='false false']")
-    assert page.locator("#far-brake").is_hidden()
+    assert page.locator("#far-share table").first.is_hidden()  # until the reader has guessed
+    page.get_by_text("The numbers", exact=True).click()
+    assert page.locator("#far-share table").first.is_visible()
     case = page.locator(".case").first
     case.get_by_text("The answer").click()
     assert "Seen in" in case.inner_text()
@@ -659,28 +660,6 @@ def test_the_numbers_of_a_heatmap_stand_in_a_table(shared_page: Page) -> None:
     expected = [f"{100 * weight:.1f}%" for weight in weights.tolist()]
     cells = shared_page.locator("#heads-table tr").nth(1).locator("td")
     expect(cells).to_have_text(expected)  # filled once the table has opened
-
-
-# Two switches
-
-
-def test_a_switch_lights_up_its_cell_by_keyboard(shared_page: Page) -> None:
-    lit = shared_page.locator(".switches .now")
-    assert lit.get_attribute("data-state") == "false false"
-    shared_page.locator("#far-brake").press("Space")
-    assert lit.get_attribute("data-state") == "false true"
-    shared_page.locator("#angles-stop").press("Space")
-    assert lit.get_attribute("data-state") == "true true"
-    assert "0.71 bits per byte" in text_of(shared_page, "#switches-caption")
-
-
-def test_a_click_on_a_cell_sets_both_switches(shared_page: Page) -> None:
-    cell = shared_page.locator(".switches [data-state='true false']")
-    cell.click()
-    assert shared_page.is_checked("#angles-stop")
-    assert not shared_page.is_checked("#far-brake")
-    assert cell.get_attribute("aria-current") == "true"
-    assert shared_page.locator(".switches .now").count() == 1
 
 
 # Three bugs

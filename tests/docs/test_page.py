@@ -172,41 +172,28 @@ def test_race_in_the_page_has_the_yardsticks_of_its_tales(data):
     assert 3 < race["yardsticks"]["letter pairs"] < 3.5
 
 
-# Which of the two boxes are checked in each state
-SWITCHES = {
-    "as trained": "false false",
-    "far brake": "false true",
-    "angles stop": "true false",
-    "angles stop and far brake": "true true",
-}
+def far_share_section(page):
+    """The question about rotary, and the folded numbers that answer it."""
+    section = page.split('id="rotary"')[1].split("</section>")[0]
+    return section.split("<details")
 
 
-def published_mean(question, state, x):
-    """Of the rotary models of the study, in a state of the two switches."""
-    results = study.published_results()
-    is_rotary = (results["setting"] == "main") & (results["label"] == "rotary")
-    is_answer = (results["question"] == question) & (results["variant"] == state)
-    return float(results[is_rotary & is_answer & (results["x"] == x)]["value"].mean())
+@pytest.mark.parametrize(
+    ("name", "stop", "brake"), [("never", 1024, 0), ("31", 31, 0), ("1/8", 1024, 1 / 8)]
+)
+def test_the_numbers_on_far_keys_are_the_published_means(page, name, stop, brake):
+    _, numbers = far_share_section(page)
+    table = study.far_keys().query("stop == @stop == share_stop and brake == @brake")
+    bits = f"{table['bits'].mean():.2f}"
+    far_share = f"{table['far_share'].mean():.0%}"
+    assert f'<th scope="row">{name}</th><td>{far_share}</td><td>{bits}</td>' in numbers
 
 
-@pytest.mark.parametrize("state", SWITCHES)
-def test_each_state_of_the_two_switches_has_its_published_numbers(page, state):
-    cells = re.findall(r'data-state="(.*?)".*?<strong>(.*?)</strong> far keys get (.*?)<', page)
-    numbers = {boxes: (bits, far_share) for boxes, bits, far_share in cells}
-    bits = published_mean("longer sequences", state, 1024)
-    far_share = published_mean("attention beyond L", state, 1024)
-    assert numbers[SWITCHES[state]] == (f"{bits:.2f}", f"{far_share:.0%}")
-
-
-def test_the_loss_follows_the_share_of_far_keys_and_a_window_is_best_as_the_page_says(page):
-    window = published_mean("longer sequences", "window", 1024)
-    assert f"which hides them, the same models need {window:.2f}" in page
-    assert "the smaller the share of far keys, the lower the loss" in page
-    states = [*SWITCHES, "window"]
-    by_share = sorted(states, key=lambda name: published_mean("attention beyond L", name, 1024))
-    by_loss = sorted(states, key=lambda name: published_mean("longer sequences", name, 1024))
-    assert by_share == by_loss
-    assert by_share[0] == "window"
+def test_no_number_on_far_keys_is_told_before_the_guess(page):
+    question, numbers = far_share_section(page)
+    window = study.far_keys().query("brake == inf")["bits"].mean()
+    assert f"{window:.2f}" in numbers
+    assert not re.search(r"\d\.\d|\d%", question)
 
 
 @pytest.fixture(scope="module")

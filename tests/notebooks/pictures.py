@@ -29,6 +29,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, ViewportSize
 
 from alibi_viz import figures
+from alibi_viz.formatting import format_slope
+from alibi_viz.study.far_keys import BRAKES, STOPS
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import new_tab
@@ -108,8 +110,8 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> Pic
                 train(app)
             if app.locator("[class*='s-guess-']:visible").count():
                 go_back(app)
-            if app.locator(".s-far_brake").count():
-                visit_all_states(app)
+            if app.locator(".s-brake").count():
+                visit_settings(app)
             shown = notebook.settle(-1)
             alternative = f"Screenshot. Its caption: {notebook.caption(-1)}"
             plain = png(shown)
@@ -145,20 +147,17 @@ def go_back(app: Locator) -> None:
     app.locator(".alibi-caption", has_text="After step").wait_for()
 
 
-def visit_all_states(app: Locator) -> None:
-    """Press the two switches of TwoSwitches so that each of their four states has been seen.
-
-    In the end both are on, and the model has written.
-    """
-    for name, state in (
-        ("far_brake", "With the far brake"),
-        ("angles_stop", "With both switches"),
-        ("far_brake", "With angles that stop"),
-        ("far_brake", "With both switches"),
+def visit_settings(app: Locator) -> None:
+    """Move each slider of FarShare through all its values and back: the dots don't say which of
+    them is which, so the picture answers no guess."""
+    for slider, key, said in (
+        *[("stop", "ArrowLeft", f"at {stop} letters") for stop in reversed(STOPS[:-1])],
+        ("stop", "End", "As trained"),
+        *[("brake", "ArrowRight", f"slope {format_slope(brake)}") for brake in BRAKES[1:]],
+        ("brake", "Home", "As trained"),
     ):
-        app.locator(f".s-{name}").click()
-        written = app.locator(".s-written", has_text=f"{state}, the model of seed")
-        written.wait_for(timeout=60_000)
+        app.locator(f".s-{slider} .noUi-handle").press(key)
+        app.locator(".alibi-caption", has_text=said).wait_for()
 
 
 def answer(guess: Locator) -> str:

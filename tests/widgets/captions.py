@@ -17,6 +17,7 @@ from alibi_viz.widgets import (
     AttentionExplorer,
     BiasExplorer,
     ComparisonExplorer,
+    FarShare,
     Forgetting,
     LengthLab,
     PositionZoo,
@@ -24,7 +25,6 @@ from alibi_viz.widgets import (
     SlopeSurgery,
     SpotTheBug,
     TugOfWar,
-    TwoSwitches,
 )
 from alibi_viz.widgets.core.traits import short_repr
 from alibi_viz.widgets.race import captions
@@ -103,6 +103,7 @@ STATES = {
         {"question": "needle", "variant": "window", "methods": ("alibi", "none")},
         {"methods": ()},
     ],
+    FarShare: [{}, {"stop": 31}, {"brake": 1 / 16}, {"stop": 63, "brake": 1 / 4}],
     Forgetting: [
         {},
         {"half_life": 1, "text": "word " * 40},
@@ -139,12 +140,6 @@ STATES = {
     SpotTheBug: [{}, {"bug": "case 7"}, {"bug": "case 10"}, {"guess": "no bias"}],
     solved: [{"bug": "case 4"}, {"bug": "case 13"}, {"bug": "case 14"}],
     TugOfWar: [{}, {"distance": 31}, {"distance": 32}, {"distance": 33}, {"content": 0}],
-    TwoSwitches: [
-        {},
-        {"angles_stop": True},
-        {"far_brake": True},
-        {"angles_stop": True, "far_brake": True},
-    ],
 }
 
 

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.usefixtures("quick_writing")
 
 NARROW = 480  # pixels: of an app in JupyterLab at 150% on a laptop
 WIDE = 860
-TWO_PLOTS = ["SlopeSurgery", "TugOfWar", "TwoSwitches"]
+TWO_PLOTS = ["SlopeSurgery", "TugOfWar"]
 
 
 @pytest.fixture

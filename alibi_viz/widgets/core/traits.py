@@ -77,7 +77,7 @@ def allowed(app: HasTraits, name: str) -> str:
     trait = getattr(type(app), name)
     offered = [str(choice) for choice in choices(app, name) if choice is not None]
     if offered and isinstance(trait, Tuple):
-        words = f"names out of {'; '.join(offered)}"
+        words = trait.help or f"names out of {'; '.join(offered)}"
     elif isinstance(trait, Tuple):
         words = "a list or tuple"
     elif offered:
