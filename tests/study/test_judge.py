@@ -288,15 +288,6 @@ def test_only_the_rows_of_the_setting_are_judged():
     {
         "of a task": ("needles", {"Holding isn't remembering", "KERPLE finds more needles"}),
         "tested at L only": ("L = 512", {"Steeper slopes help"}),
-        "with changes of one model only": (
-            "L = 256",
-            {
-                "Far keys break rotary",
-                "Rotary falls apart",
-                "Steeper slopes help",
-                "YaRN rescues rotary",
-            },
-        ),
     },
 )
 def test_claims_are_judged_where_runs_measure_what_they_are_about(setting, claims):
