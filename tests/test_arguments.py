@@ -26,6 +26,7 @@ from tests.tables import SMALL
 # These are not called with bad arguments: they take anything, work for hours, or only write a file.
 UNTRIED_FUNCTIONS = {
     "if_written",
+    "measure_far_keys",
     "retrain",
     "train_published_models",
     "write_report",
@@ -267,6 +268,7 @@ FLOATS = {
     "high",
     "learning_rate",
     "low",
+    "rotary_base",
     "scale",
     "seconds",
     "slope",
@@ -381,7 +383,7 @@ ANYTHING = st.one_of(
     st.lists(st.floats() | st.integers(-2, 9), max_size=4),
     st.builds(torch.ones, SHAPES, dtype=DTYPES),
 )
-STARTS_WORK = {"compare", "measure", "measure_far_keys"}
+STARTS_WORK = {"compare", "measure"}
 
 
 @pytest.mark.parametrize("function", sorted({function for function, _ in TRIED} - STARTS_WORK))

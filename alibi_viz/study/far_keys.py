@@ -12,6 +12,7 @@ far keys get in some rows the share that they have with another stop.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -58,8 +59,12 @@ def _table() -> pd.DataFrame:
 
 
 def measure_far_keys(seed: int) -> list[dict[str, float]]:
-    """Train the rotary model of a seed and measure it with all changes, in some minutes."""
-    [run] = SETTINGS[MAIN].runs(labels=["rotary"])[seed : seed + 1]
+    """Train the rotary model of a seed and measure it with all changes, in some minutes.
+
+    Raises TypeError or ValueError if the seed is not an integer of at least 0.
+    """
+    [model_run] = SETTINGS[MAIN].runs(seeds=1, labels=["rotary"])
+    run = replace(model_run, seed=seed)
     text = load_text()
     rows = []
     with limited_threads(run.threads):

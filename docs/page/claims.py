@@ -58,7 +58,10 @@ def _claim(reach: Mapping[Any, Any], verdicts: pd.DataFrame) -> dict[str, Any]:
                 {
                     "mark": mark,
                     "verdict": VERDICTS[verdict].replace(" ", "-"),
-                    "title": f"{row.setting}{slopes}: {VERDICTS[verdict]}",
+                    # The page speaks of lengths in words.
+                    "title": f"{row.setting}{slopes}: {VERDICTS[verdict]}".replace(
+                        "L = ", "length "
+                    ),
                 }
             )
         if len(of_verdict) > 0:

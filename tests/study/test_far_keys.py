@@ -45,6 +45,12 @@ def tiny_changes(monkeypatch):
     monkeypatch.setattr(module, "TARGETS", 1024)
 
 
+@pytest.mark.parametrize("seed", [-1, "0", None])
+def test_a_wrong_seed_is_refused_before_any_training(seed):
+    with pytest.raises((TypeError, ValueError), match="seed must be"):
+        study.measure_far_keys(seed)
+
+
 @pytest.mark.usefixtures("tiny_changes")
 def test_a_model_is_trained_and_measured_with_every_change():
     rows = study.measure_far_keys(1)

@@ -103,12 +103,10 @@ def test_model_is_tested_with_all_its_variants(rows):
     assert set(rows["variant"]) == {
         "as trained",
         "window",
+        "far share",
         "pi",
         "ntk",
         "yarn",
-        "angles stop",
-        "far brake",
-        "angles stop and far brake",
     }
 
 
