@@ -212,6 +212,13 @@ def answered():
     return figure_of(guess)
 
 
+def test_the_truth_hides_no_curve_that_agrees_with_it(answered):
+    """It is drawn as open rings, over the lines."""
+    truth = named_trace(answered, "rotary")
+    assert answered.data[-1] is truth
+    assert (truth.mode, truth.marker.symbol) == ("markers", "circle-open")
+
+
 def test_the_answer_shows_every_curve(answered):
     shown = {trace.name: trace.y for trace in answered.data}
     assert shown == {
