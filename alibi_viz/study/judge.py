@@ -262,19 +262,22 @@ def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
 
     Raises LookupError if they can't say anything.
     """
-    mean = float(values.mean())
+    number = float(values.mean())
     error_of_mean = standard_error(values)
     if find_question(claim.question).unit == "share of answers":
-        low, high = median_interval(values.mean(axis=1))
-        p = sign_test(values.mean(axis=1) - claim.threshold)
+        of_seeds = values.mean(axis=1)
+        number = float(np.median(of_seeds))
+        error_of_mean = math.nan  # it depends on the share, and is 0 where all models find all
+        low, high = median_interval(of_seeds)
+        p = sign_test(of_seeds - claim.threshold)
     else:
         if error_of_mean == 0:
             raise LookupError("all seeds and passages agree, so there is no interval")
         degrees = len(values) - 1
         half_width = error_of_mean * stdtrit(degrees, (1 + LEVEL) / 2)
-        low = mean - half_width
-        high = mean + half_width
-        p = float(2 * stdtr(degrees, -abs(mean - claim.threshold) / error_of_mean))
+        low = number - half_width
+        high = number + half_width
+        p = float(2 * stdtr(degrees, -abs(number - claim.threshold) / error_of_mean))
 
     worst, best = sorted([claim.margin(low), claim.margin(high)])
     if worst >= RESOLUTION:
@@ -287,13 +290,13 @@ def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
     side = "at least" if claim.at_least is not None else "at most"
     interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
     return {
-        "margin": claim.margin(mean),
+        "margin": claim.margin(number),
         "error": error_of_mean,
         "low": worst,
         "high": best,
         "p": p,
         "verdict": verdict,
-        "numbers": f"{mean:+z.3f}, {interval}, needs {side} {claim.threshold:+z.2f}",
+        "numbers": f"{number:+z.3f}, {interval}, needs {side} {claim.threshold:+z.2f}",
     }
 
 
@@ -406,8 +409,9 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
 
     Columns: setting, factor (what it changes in the setting "base"), base, slopes ("official",
     "times 8", or "" for a claim without ALiBi), claim, text, source, known, margin (by how much the
-    claim holds), error (the standard error of that), low and high (the interval of the margin), p,
-    verdict, numbers (in words), and holm (p after Holm's correction over all rows with results).
+    claim holds), error (the standard error of that; NaN for shares of answers), low and high (the
+    interval of the margin), p, verdict, numbers (in words), and holm (p after Holm's correction
+    over all rows with results).
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
@@ -440,7 +444,8 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:
     """Holm's correction (1979) of p-values for testing several claims at once.
 
-    If all claims are false, the chance that any corrected value is below 5% is at most 5%.
+    Of the hypotheses "the number equals its threshold", whichever are true: the chance that the
+    corrected value of any is below 5% is at most 5%.
 
     >>> from alibi_viz.study.judge import holm
     >>> holm([0.01, 0.04, 0.03])
@@ -523,7 +528,7 @@ def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
     if factors:
         return f"hangs on the {join(factors)}"
     if seen == total:
-        return "seen in all"
+        return "seen in all" if total > 1 else "seen in its only setting"
     if not_seen == total:
         return "seen in none"
     if seen == not_seen == 0:
@@ -545,8 +550,8 @@ def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
     random sample of all possible ones, so it is a summary, not a law.
 
     Args:
-        table: a `verdict_table`. Claims that were judged in at least three settings are in the
-            result.
+        table: a `verdict_table`. Claims about losses that were judged in at least three settings
+            are in the result.
 
     Columns: claim, slopes, settings (how many), margin (the mean), between (the standard deviation
     between settings), low and high (the 95% prediction interval of the margin), and prediction
@@ -560,20 +565,18 @@ def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
     """
     check_table("table", table, VERDICT_COLUMNS)
     rows = []
-    for (claim, slopes), of_claim in table.dropna(subset="low").groupby(
-        ["claim", "slopes"], sort=False
-    ):
+    judged = table.dropna(subset=["low", "error"])
+    for (claim, slopes), of_claim in judged.groupby(["claim", "slopes"], sort=False):
         settings = len(of_claim)
         if settings < FEWEST_SEEDS:
             continue
         margins = of_claim["margin"].to_numpy()
-        # An error of 0, where all models find the same share, would outweigh all other settings.
-        variances = of_claim["error"].to_numpy().clip(min=RESOLUTION) ** 2
+        variances = of_claim["error"].to_numpy() ** 2
         between = _variance_between(margins, variances)
         weights = 1 / (variances + between)
         mean = float((weights * margins).sum() / weights.sum())
         error = math.sqrt(between + 1 / weights.sum())
-        half_width = error * stdtrit(settings - 1, (1 + LEVEL) / 2)
+        half_width = error * stdtrit(settings - 2, (1 + LEVEL) / 2)
         prediction = "open"
         if mean - half_width > 0:
             prediction = "seen"

@@ -47,6 +47,7 @@ SCALED_SEEN = ("main", "", "times 8", SEEN)
             "seen in none",
             (),
         ),
+        "its only setting": ([MAIN_SEEN], "seen in its only setting", ()),
         "open": ([("main", "", "", OPEN)], "open", ()),
         "partly open": (
             [MAIN_SEEN, SCALED_SEEN, ("AdamW", "optimizer", "official", OPEN)],
@@ -133,7 +134,9 @@ def test_verdicts_are_counted():
 
 
 def test_a_verdict_without_results_counts_for_nothing():
-    table = pd.concat([verdicts(MAIN_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)])
+    table = pd.concat(
+        [verdicts(MAIN_SEEN, SCALED_SEEN), verdicts(("AdamW", "", "", OPEN), low=math.nan)]
+    )
     (row,) = study.reach_table(table).itertuples()
     assert row.reach == "seen in all"
 
@@ -155,7 +158,7 @@ def in_settings(margins, error=0.01):
 def test_settings_that_differ_by_their_errors_only_have_no_spread_between_them():
     (row,) = study.prediction_table(in_settings([0.10, 0.11, 0.10, 0.11])).itertuples()
     assert row.between == 0
-    half_width = scipy.stats.t(3).ppf(0.975) * 0.01 / 2
+    half_width = scipy.stats.t(2).ppf(0.975) * 0.01 / 2
     assert (row.low, row.high) == pytest.approx((0.105 - half_width, 0.105 + half_width))
 
 
@@ -167,13 +170,13 @@ def test_the_spread_between_settings_widens_the_interval():
     variance = np.var(margins, ddof=1) - 0.01**2
     assert row.between == pytest.approx(math.sqrt(variance))
     assert row.high - row.margin == pytest.approx(
-        scipy.stats.t(3).ppf(0.975) * math.sqrt(variance + np.var(margins, ddof=1) / 4)
+        scipy.stats.t(2).ppf(0.975) * math.sqrt(variance + np.var(margins, ddof=1) / 4)
     )
 
 
 @pytest.mark.parametrize(
     ("margins", "prediction"),
-    [([0.4, 0.5, 0.6], "seen"), ([-0.4, -0.5, -0.6], "not seen"), ([-0.1, 0.1, 0.2], "open")],
+    [([0.5, 0.51, 0.52], "seen"), ([-0.5, -0.51, -0.52], "not seen"), ([-0.1, 0.1, 0.2], "open")],
 )
 def test_a_prediction_is_the_side_on_which_its_whole_interval_is(margins, prediction):
     (row,) = study.prediction_table(in_settings(margins)).itertuples()
@@ -192,7 +195,7 @@ def three_claims():
     hangs = [MAIN_SEEN, ("AdamW", "optimizer", "official", NOT_SEEN)]
     return pd.concat(
         [
-            verdicts(MAIN_SEEN, claim="A"),
+            verdicts(MAIN_SEEN, SCALED_SEEN, claim="A"),
             verdicts(*hangs, claim="B", known="known before"),
             verdicts(("main", "", "", OPEN), claim="C", p=0.9, holm=0.9),
         ],
@@ -202,8 +205,8 @@ def three_claims():
 
 def test_the_conclusion_counts_what_survives_the_correction(three_claims):
     words = study.conclusion(three_claims)
-    assert "Of these 4 intervals, 3 exclude their threshold" in words
-    assert "for testing all of them at once, 3 still exclude it." in words
+    assert "Of these 5 intervals, 4 exclude their threshold" in words
+    assert "for testing all of them at once, 4 still exclude it." in words
 
 
 def test_the_conclusion_counts_intervals_that_end_too_close_to_decide(three_claims):
