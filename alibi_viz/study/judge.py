@@ -534,11 +534,10 @@ def _reach(counts: pd.Series, factors: tuple[str, ...]) -> str:
     if seen == not_seen == 0:
         return "open"
 
-    parts = [f"seen in {seen}"] if seen else []
-    if not_seen:
-        parts.append(f"not seen in {not_seen}")
-    rest = ", else open" if seen + not_seen < total else ""
-    return f"{', '.join(parts)} of {total}{rest}"
+    words = f"seen in {seen} of {total}" if seen else f"not seen in {not_seen} of {total}"
+    if seen and not_seen:
+        return f"{words}, not seen in {not_seen}"
+    return f"{words}, else open"
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -93,7 +93,7 @@ SCALED_SEEN = ("main", "", "times 8", SEEN)
                 ("2 heads", "heads", "", SEEN),
                 ("AdamW", "optimizer", "", NOT_SEEN),
             ],
-            "seen in 1, not seen in 1 of 3, else open",
+            "seen in 1 of 3, not seen in 1",
             (),
         ),
     },
@@ -109,7 +109,7 @@ def test_opposite_verdicts_that_do_not_survive_the_correction_hang_on_nothing():
     table.loc[1, "holm"] = 0.06
     (row,) = study.reach_table(table).itertuples()
     assert row.hangs_on == ()
-    assert row.reach == "seen in 1, not seen in 1 of 2"
+    assert row.reach == "seen in 1 of 2, not seen in 1"
 
 
 def test_a_setting_is_compared_with_the_one_that_it_changes():
