@@ -50,8 +50,8 @@ TWINS = {
 # Sentences of lesson 0 that a page without cells can't keep
 WITHOUT_CELLS = {
     "1. Click into the next cell and press Shift+Enter. The race appears after a few seconds.": (
-        "1. Below is a picture of the race. On the [first page](../index.html#train) you train two "
-        "such models yourself."
+        "1. Below is a picture of the race. On the <a href='../index.html#train'>first page</a> "
+        "you train two such models yourself."
     ),
     "3. Press **Train**, and watch for about half a minute how the two learn to write.": (
         "3. Then open the text below the picture."
