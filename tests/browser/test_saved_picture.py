@@ -28,11 +28,14 @@ VISIBLE_IMAGES = ".jp-OutputArea img:visible"
 # Count the pictures that plotly makes, and the images that come into outputs, if only for a moment.
 COUNT = """() => {
     window.made = 0;
+    window.finished = 0;
     window.shown = 0;
     const toImage = Plotly.toImage;
-    const countedToImage = (...given) => {
+    const countedToImage = async (...given) => {
         window.made += 1;
-        return toImage(...given);
+        const image = await toImage(...given);
+        window.finished += 1;
+        return image;
     };
     window.Plotly = { ...Plotly, toImage: countedToImage };
     const count = change => {
@@ -302,7 +305,7 @@ def test_a_picture_without_traces_is_not_saved(clock: NotebookPage) -> None:
     clock.settle(1)
     clock.page.evaluate(COUNT)
     clock.page.clock.fast_forward(10 * SECOND)
-    clock.page.wait_for_function("made > 0")
+    clock.page.wait_for_function("finished > 0")
     clock.save()
     _, empty_cell, cell = read(clock.server.folder / "test.ipynb").cells
     assert [len(images_in(NotebookNode(cells=[each]))) for each in (empty_cell, cell)] == [0, 1]
