@@ -43,7 +43,7 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
     Its column "setting" names the setting of `study.SETTINGS` that a row belongs to. Models were
-    trained on sequences of 64 bytes (one of them: 128) of the tales ("text") or the language
+    trained on sequences of 64 to 512 bytes of the tales ("text") or the language
     reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer
     sequences and on the same targets have a row for each of sixteen blocks of the held-out text,
     and the table a column "block".

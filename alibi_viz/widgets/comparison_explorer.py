@@ -45,9 +45,9 @@ class ComparisonExplorer(App):
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query
             sees as many keys as the training length), "window and sinks" (and the first 4 tokens),
-            "pi", "ntk", "yarn", "angles stop", "far brake" or "angles stop and far brake" (for
-            rotary), or "slopes interpolated" or "flat beyond L" (for ALiBi). Questions that are not
-            asked of changed models are shown as trained.
+            "far share" (keys beyond the training length get at most 5% of the attention), "pi",
+            "ntk" or "yarn" (for rotary), or "slopes interpolated" or "flat beyond L" (for ALiBi).
+            Questions that are not asked of changed models are shown as trained.
 
     Raises ValueError if the table answers no question, is on several texts, or has several models
     of a seed and label.
