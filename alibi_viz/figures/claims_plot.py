@@ -11,7 +11,14 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.measure.table import REACH_COLUMNS, SCALED, VERDICT_COLUMNS, check_table
+from alibi_viz.measure.table import (
+    OPEN,
+    REACH_COLUMNS,
+    SCALED,
+    VERDICT_COLUMNS,
+    VERDICTS,
+    check_table,
+)
 
 MAIN_SETTING = "the main setting"
 OTHER_SETTINGS = "other settings"
@@ -36,7 +43,7 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     To the right of the threshold a claim holds, to the left it doesn't. The axis shrinks large
     distances: some are a hundred times as large as others. Where a claim hangs on a factor, the
     settings that change it have its color; all other dots are gray. Diamonds have ALiBi's slopes
-    times 8, and a dot is hollow if one can't tell. Words on the right say how far each claim
+    times 8, and a dot is hollow if the verdict is open. Words on the right say how far each claim
     reaches.
 
     Args:
@@ -114,7 +121,7 @@ def _points(table: pd.DataFrame, reach: pd.DataFrame) -> pd.DataFrame:
         of_claim = settings[row.claim]
         lane = (of_claim.index(row.setting) + 0.5) / len(of_claim) - 0.5
         shape = "diamond" if row.slopes == SCALED else "circle"
-        hollow = "-open" if row.verdict == "can't tell" else ""
+        hollow = "-open" if row.verdict == OPEN else ""
         rows.append((places[row.claim] + _SPREAD * lane, group, shape + hollow))
     columns = pd.DataFrame(rows, columns=["place", "group", "symbol"], index=table.index)
     return table.join(columns)
@@ -136,7 +143,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, name: str, color: str, 
     """Add the points of a group with their intervals."""
     margin = _shrink(points["margin"])
     slopes = points["slopes"].map(lambda slopes: f", slopes {slopes}" if slopes else "")
-    settings = points["setting"] + slopes
+    settings = points["setting_name"] + slopes
     figure.add_scatter(
         x=margin,
         y=points["place"],
@@ -153,7 +160,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame, name: str, color: str, 
             "width": 0,
         },
         customdata=np.column_stack(
-            [points["verdict"], settings, points["text"], points["numbers"]]
+            [points["verdict"].map(VERDICTS), settings, points["text"], points["numbers"]]
         ),
         hovertemplate=(
             "<b>%{customdata[0]}</b>, %{customdata[1]}"

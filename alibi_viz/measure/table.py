@@ -34,8 +34,12 @@ COLUMNS = {
     "text": "str",  # fingerprint of the text, "" for a task
 }
 SCALED = "times 8"  # ALiBi's slopes, in the column "slopes" of verdicts
+# {id of a verdict: what a reader sees}
+VERDICTS = {"seen": "seen", "not_seen": "not seen", "open": "open"}
+SEEN, NOT_SEEN, OPEN = VERDICTS
 VERDICT_COLUMNS = (
     "setting",
+    "setting_name",
     "factor",
     "base",
     "slopes",
@@ -56,9 +60,7 @@ REACH_COLUMNS = (
     "text",
     "source",
     "known",
-    "seen",
-    "not_seen",
-    "open",
+    *VERDICTS,
     "hangs_on",
     "reach",
 )

@@ -1,6 +1,7 @@
 """Our own study with the lab: published results and models, the claims that they test in many
 settings, and the report about them."""
 
+from alibi_viz.measure.table import VERDICTS
 from alibi_viz.study.far_keys import far_keys, measure_far_keys
 from alibi_viz.study.judge import (
     CLAIMS,
@@ -29,6 +30,7 @@ __all__ = [
     "PAPERS",
     "PUBLISHED_MODELS",
     "SETTINGS",
+    "VERDICTS",
     "Claim",
     "Setting",
     "Term",

@@ -96,10 +96,12 @@ def _print_verdicts(results: pd.DataFrame, claims: Sequence[str] = ()) -> None:
             "these results are about another text than the published ones: "
             + ", ".join(sorted(other_texts))
         )
-    reach = study.reach_table(table)
+    in_words = table.assign(
+        setting=table["setting_name"], verdict=table["verdict"].map(study.VERDICTS)
+    )
     for shown in (
-        table[["setting", "slopes", "claim", "verdict", "numbers"]],
-        reach[["claim", "reach"]],
+        in_words[["setting", "slopes", "claim", "verdict", "numbers"]],
+        study.reach_table(table)[["claim", "reach"]],
     ):
         if not shown.empty:
             print(shown.to_string(index=False), end="\n\n")
@@ -118,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         "--setting",
         action="append",
         default=[],
-        help="the name of a setting, such as AdamW; all by default, for claims the main one",
+        help="the id of a setting, such as adamw; all by default, for claims the main one",
     )
     parser.add_argument("--seeds", type=int, help="how many, from 0 (default: as published)")
     parser.add_argument(

@@ -3,9 +3,9 @@
 A claim says that a number, computed from the runs of one seed, is at least or at most a threshold.
 By its 95% interval in one setting:
 
-    seen here      the claim holds in the whole interval
-    not seen here  it holds nowhere in the interval
-    can't tell     it holds in a part of the interval, or results are missing
+    seen      the claim holds in the whole interval
+    not_seen  it holds nowhere in the interval
+    open      it holds in a part of the interval, or results are missing
 
 An end of the interval that is closer than `RESOLUTION` to the threshold decides nothing. The
 interval covers other seeds and, on a text, other held-out passages. For a loss, it is the Student t
@@ -37,17 +37,17 @@ from alibi_viz.measure.table import (
     AS_TRAINED,
     FEWEST_SEEDS,
     LEVEL,
+    NOT_SEEN,
+    OPEN,
     PREDICTION_COLUMNS,
     REACH_COLUMNS,
     SCALED,
+    SEEN,
     VERDICT_COLUMNS,
+    VERDICTS,
     check_table,
 )
 from alibi_viz.study.settings import MAIN, SETTINGS, Setting
-
-SEEN = "seen here"
-NOT_SEEN = "not seen here"
-CANT_TELL = "can't tell"
 
 # What was known of the result when the settings were declared.
 KNOWN = ("blind", "after a pilot", "known before")
@@ -177,7 +177,7 @@ def judge(
         results: a table with the columns of `lab.COLUMNS`, and "block" if values are means of
             blocks of text.
         claims: by default those in claims.toml that are about what the setting's runs measure.
-        setting: which rows to judge if the table has a column "setting", as published results have.
+        setting: the id in the column "setting" of the rows to judge, if the table has one.
 
     The columns are those of `verdict_table`, without "holm". Raises TypeError and ValueError for
     other arguments.
@@ -192,10 +192,10 @@ def judge(
     ...     at_least=0.5,
     ... )
     >>> study.judge(study.published_results(), [claim])["verdict"].item()
-    'seen here'
+    'seen'
     >>> no_results = study.published_results().head(0)
     >>> study.judge(no_results)["verdict"].unique().tolist()
-    ["can't tell"]
+    ['open']
     """
     check_table("results", results)
     if "setting" in results:
@@ -211,6 +211,7 @@ def _verdicts(
     results: pd.DataFrame, claims: Iterable[Claim], setting: str
 ) -> Iterator[dict[str, Any]]:
     """The verdict on each claim by the results of one setting, by column."""
+    declared = SETTINGS.get(setting)
     if "block" not in results:
         results = results.assign(block=0)
     questions: dict[str, _Answers] = {}
@@ -220,11 +221,12 @@ def _verdicts(
                 questions[claim.question] = _answers(claim.question, results)
             outcome = _outcome(claim, _values(claim, questions[claim.question]))
         except LookupError as error:
-            outcome = {"p": 1.0, "verdict": CANT_TELL, "numbers": str(error.args[0])}
+            outcome = {"p": 1.0, "verdict": OPEN, "numbers": str(error.args[0])}
         yield {
             "setting": setting,
-            "factor": SETTINGS[setting].factor if setting in SETTINGS else "",
-            "base": SETTINGS[setting].base if setting in SETTINGS else "",
+            "setting_name": declared.name if declared else setting,
+            "factor": declared.factor if declared else "",
+            "base": declared.base if declared else "",
             "slopes": claim.slopes,
             "claim": claim.name,
             "text": claim.text,
@@ -285,7 +287,7 @@ def _outcome(claim: Claim, values: NDArray[np.float64]) -> dict[str, Any]:
     elif best <= -RESOLUTION:
         verdict = NOT_SEEN
     else:
-        verdict = CANT_TELL
+        verdict = OPEN
 
     side = "at least" if claim.at_least is not None else "at most"
     interval = f"{LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}"
@@ -407,11 +409,11 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     Claims about ALiBi are judged with its official slopes and with slopes times 8. The rows are in
     the order of settings.toml and claims.toml.
 
-    Columns: setting, factor (what it changes in the setting "base"), base, slopes ("official",
-    "times 8", or "" for a claim without ALiBi), claim, text, source, known, margin (by how much the
-    claim holds), error (the standard error of that; NaN for shares of answers), low and high (the
-    interval of the margin), p, verdict, numbers (in words), and holm (p after Holm's correction
-    over all rows with results).
+    Columns: setting (its id), setting_name, factor (what it changes in the setting "base"), base,
+    slopes ("official", "times 8", or "" for a claim without ALiBi), claim, text, source, known,
+    margin (by how much the claim holds), error (the standard error of that; NaN for shares of
+    answers), low and high (the interval of the margin), p, verdict (its id), numbers (in words),
+    and holm (p after Holm's correction over all rows with results).
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
@@ -471,7 +473,7 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
     a few words).
 
     A claim hangs on a factor if settings that differ only in this factor give opposite verdicts,
-    "seen here" and "not seen here", and both survive Holm's correction.
+    "seen" and "not_seen", and both survive Holm's correction.
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
@@ -491,9 +493,7 @@ def reach_table(table: pd.DataFrame) -> pd.DataFrame:
                 "text": first["text"],
                 "source": first["source"],
                 "known": first["known"],
-                "seen": int(counts.get(SEEN, 0)),
-                "not_seen": int(counts.get(NOT_SEEN, 0)),
-                "open": int(counts.get(CANT_TELL, 0)),
+                **{verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS},
                 "hangs_on": factors,
                 "reach": _reach(counts, factors),
             }
@@ -554,7 +554,7 @@ def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
 
     Columns: claim, slopes, settings (how many), margin (the mean), between (the standard deviation
     between settings), low and high (the 95% prediction interval of the margin), and prediction
-    ("seen", "not seen" or "open" in a new setting).
+    (the verdict in a new setting).
 
     >>> from alibi_viz import study
     >>> table = study.verdict_table(study.published_results(by_block=True))
@@ -576,11 +576,11 @@ def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
         mean = float((weights * margins).sum() / weights.sum())
         error = math.sqrt(between + 1 / weights.sum())
         half_width = error * stdtrit(settings - 2, (1 + LEVEL) / 2)
-        prediction = "open"
+        prediction = OPEN
         if mean - half_width > 0:
-            prediction = "seen"
+            prediction = SEEN
         elif mean + half_width < 0:
-            prediction = "not seen"
+            prediction = NOT_SEEN
         rows.append(
             {
                 "claim": claim,
@@ -613,7 +613,7 @@ def conclusion(table: pd.DataFrame) -> str:
     if table.empty:
         return "There are no results on any claim."
     excluding = table["p"] < 1 - LEVEL
-    too_close = excluding & (table["verdict"] == CANT_TELL)
+    too_close = excluding & (table["verdict"] == OPEN)
     survive = excluding & (table["holm"] < 1 - LEVEL)
     reach = reach_table(table)
     is_seen_in_all = reach["reach"] == "seen in all"
@@ -628,8 +628,8 @@ def conclusion(table: pd.DataFrame) -> str:
         f"Of {len(reach)} claims, {is_seen_in_all.sum()} are seen in all settings, and "
         f"{is_hanging.sum()} hang on one, by verdicts that survive the correction.\n"
         f"In one more setting of this kind, of {predictions.sum()} predictions, "
-        f"{predictions.get('seen', 0)} expect the claim to be seen, "
-        f"{predictions.get('not seen', 0)} not to be seen, and {predictions.get('open', 0)} are "
+        f"{predictions.get(SEEN, 0)} expect the claim to be seen, "
+        f"{predictions.get(NOT_SEEN, 0)} not to be seen, and {predictions.get(OPEN, 0)} are "
         "open.\n"
         f"What we knew of the results when we declared the settings: {known}."
     )

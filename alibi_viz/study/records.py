@@ -119,7 +119,7 @@ def retrain(
 
     Args:
         claims: names in claims.toml: train the models that they are about. By default all models.
-        settings: names in settings.toml. By default all; for `claims`, the main setting of what
+        settings: ids in settings.toml. By default all; for `claims`, the main setting of what
             their models are trained on.
         executor, out: as in `sweep`.
         seeds: how many, from 0, instead of the published number.
@@ -154,7 +154,7 @@ def retrain(
         if not settings:
             tasks = {claim.task for claim in chosen}
             mains = [setting for setting in SETTINGS.values() if not setting.factor]
-            names = [setting.name for setting in mains if setting.task in tasks]
+            names = [setting.id for setting in mains if setting.task in tasks]
 
     finished: list[Record] = []
     for name, setting in SETTINGS.items():

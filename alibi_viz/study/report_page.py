@@ -12,7 +12,7 @@ from alibi_viz.files import create_folder, write
 from alibi_viz.formatting import format_slope
 from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.measure.questions import SAMPLES, Question
-from alibi_viz.measure.table import AS_TRAINED, LEVEL
+from alibi_viz.measure.table import AS_TRAINED, LEVEL, VERDICTS
 from alibi_viz.study.far_keys import EXCHANGED, NEVER, WINDOW, far_keys
 from alibi_viz.study.judge import (
     FOLDER,
@@ -26,7 +26,7 @@ from alibi_viz.study.judge import (
     verdict_table,
 )
 from alibi_viz.study.records import history, published_records, table_by_setting
-from alibi_viz.study.settings import SETTINGS, TARGETS, setting_of
+from alibi_viz.study.settings import MAIN, SETTINGS, TARGETS, setting_of
 from alibi_viz.train.run import Record
 
 LENGTH = 64  # L, in bytes or tokens
@@ -76,15 +76,15 @@ def _settings_table(records: list[Record]) -> pd.DataFrame:
         runs[of_record] += 1
 
     rows: dict[str, dict[str, Any]] = {}
-    for name, setting in SETTINGS.items():
-        rows[name] = {
+    for setting in SETTINGS.values():
+        rows[setting.name] = {
             "changes": setting.factor,
             "because": setting.reason,
             "seeds": " to ".join(
                 str(seeds) for seeds in sorted({setting.seeds, *setting.more_seeds.values()})
             ),
-            "runs": runs[name],
-            "minutes of one core": f"{seconds[name] / 60:.0f}",
+            "runs": runs[setting.id],
+            "minutes of one core": f"{seconds[setting.id] / 60:.0f}",
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -94,8 +94,9 @@ def _claims(verdicts: pd.DataFrame) -> Iterator[tuple[Any, str, pd.DataFrame]]:
     earlier = history().query("edition == 'second'")
     for claim in reach_table(verdicts).itertuples():
         of_claim = earlier[earlier["claim"] == claim.claim]
-        found = [f"{row.verdict} ({row.setting})" for row in of_claim.itertuples()]
-        cells = verdicts[verdicts["claim"] == claim.claim].set_index("setting")
+        found = [f"{VERDICTS[row.verdict]} ({row.setting})" for row in of_claim.itertuples()]
+        cells = verdicts[verdicts["claim"] == claim.claim].set_index("setting_name")
+        cells["verdict"] = cells["verdict"].map(VERDICTS)
         yield claim, ", ".join(found), cells[["slopes", "verdict", "numbers"]]
 
 
@@ -104,6 +105,7 @@ def _predictions(verdicts: pd.DataFrame) -> pd.DataFrame:
     table = prediction_table(verdicts).set_index("claim")
     for column in ("margin", "low", "high"):
         table[column] = table[column].map("{:+.3f}".format)
+    table["prediction"] = table["prediction"].map(VERDICTS)
     table["between"] = table["between"].map("{:.3f}".format)
     return table
 
@@ -117,7 +119,7 @@ def _slopes_table(results: pd.DataFrame) -> pd.DataFrame:
         SCALED_ALIBI: "times 8",
         "alibi, slopes times 16": "times 16",
     }
-    settings = ["main", *(name for name in SETTINGS if SETTINGS[name].factor in ("text", "length"))]
+    settings = [MAIN, *(name for name in SETTINGS if SETTINGS[name].factor in ("text", "length"))]
     rows = results[
         results["setting"].isin(settings)
         & (results["question"] == "longer sequences")
@@ -126,7 +128,8 @@ def _slopes_table(results: pd.DataFrame) -> pd.DataFrame:
         & results["label"].isin(factors)
     ]
     means = rows.groupby(["setting", "label"])["value"].mean().unstack()
-    return means.loc[settings, list(factors)].rename(columns=factors).map("{:.3f}".format)
+    cells = means.loc[settings, list(factors)].map("{:.3f}".format)
+    return cells.rename(columns=factors, index=lambda setting: SETTINGS[setting].name)
 
 
 def _far_keys_table() -> pd.DataFrame:
@@ -176,9 +179,9 @@ def _sections(
         if question.name == "attention beyond L":  # of a model trained at 2L, these are other keys
             rows = rows[rows["length"] == LENGTH]
         tables = {}
-        for name, setting in SETTINGS.items():
-            rows_of_setting = rows[rows["setting"] == name]
+        for setting in SETTINGS.values():
+            rows_of_setting = rows[rows["setting"] == setting.id]
             if setting.factor in ("", "text") and not rows_of_setting.empty:
-                tables[name] = summary(rows_of_setting, question.name)
+                tables[setting.name] = summary(rows_of_setting, question.name)
         if tables:
             yield question, tables, int(rows["count"].min()), int(rows["count"].max())

@@ -6,7 +6,6 @@ models of a setting start from the same weights, and runs with the same training
 size read the same batches.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,15 +25,17 @@ class Setting:
     """One way of training the models that the claims are about.
 
     Attributes:
-        name: in tables and figures.
+        id: in tables of results and the name of its file.
+        name: what a reader sees.
         factor: what differs from its base, such as "heads"; "" for a main setting.
         reason: why it belongs to the study.
         seeds: how many of each model are trained, with the seeds from 0.
         models: a run for each label, without a seed.
-        base: the name of the setting that it changes; "" for a main setting.
+        base: the id of the setting that it changes; "" for a main setting.
         more_seeds: {label: number of seeds} of the models that have more of them.
     """
 
+    id: str
     name: str
     factor: str
     reason: str
@@ -51,8 +52,7 @@ class Setting:
     @property
     def file_name(self) -> str:
         """The name of the file with its records."""
-        words = re.findall(r"[a-z0-9]+", self.name.lower().replace("'", ""))
-        return "-".join(words) + ".jsonl.gz"
+        return f"{self.id}.jsonl.gz"
 
     def runs(self, seeds: int | None = None, labels: Iterable[str] | None = None) -> list[Run]:
         """Its runs, ordered by seed, by default all."""
@@ -69,17 +69,17 @@ class Setting:
 
 
 def setting_of(run: Mapping[str, Any]) -> str:
-    """The name of the setting that a run belongs to, by its settings as in a record; or "".
+    """The id of the setting that a run belongs to, by its settings as in a record; or "".
 
     >>> from alibi_viz import lab
     >>> from alibi_viz.study.settings import SETTINGS, setting_of
-    >>> run = SETTINGS["AdamW"].runs()[0]
+    >>> run = SETTINGS["adamw"].runs()[0]
     >>> setting_of(run.settings())
-    'AdamW'
+    'adamw'
     >>> setting_of(lab.Run("alibi", steps=123).settings())
     ''
     """
-    return _NAMES.get(_key(run), "")
+    return _IDS.get(_key(run), "")
 
 
 def _key(run: Mapping[str, Any]) -> str:
@@ -87,7 +87,7 @@ def _key(run: Mapping[str, Any]) -> str:
     return settings_key({name: value for name, value in run.items() if name != "seed"})
 
 
-def _setting(entry: Mapping[str, Any]) -> Setting:
+def _setting(setting_id: str, entry: Mapping[str, Any]) -> Setting:
     """A setting of settings.toml."""
     base = ""
     if "factor" in entry:
@@ -104,6 +104,7 @@ def _setting(entry: Mapping[str, Any]) -> Setting:
             if "seeds" in model:
                 more_seeds[run.label] = model["seeds"]
     return Setting(
+        id=setting_id,
         name=entry["name"],
         factor=entry.get("factor", ""),
         reason=entry["reason"],
@@ -116,19 +117,19 @@ def _setting(entry: Mapping[str, Any]) -> Setting:
 
 _FILE = Path(__file__).parent / "settings.toml"
 _DECLARED = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-# {name: setting}, in the order of settings.toml
-SETTINGS = {entry["name"]: _setting(entry) for entry in _DECLARED["setting"]}
+# {id: setting}, in the order of settings.toml
+SETTINGS = {name: _setting(name, entry) for name, entry in _DECLARED["setting"].items()}
 # The runs of the models that ship with the package.
 MODELS = tuple(Run(**model) for model in _DECLARED["published_model"])
 
 
-def _names() -> dict[str, str]:
-    """{settings of a run except its seed: name of the setting that it belongs to}"""
-    names = {}
+def _ids() -> dict[str, str]:
+    """{settings of a run except its seed: id of the setting that it belongs to}"""
+    ids = {}
     for setting in SETTINGS.values():
         for model in setting.models:
-            names[_key(model.settings())] = setting.name
-    return names
+            ids[_key(model.settings())] = setting.id
+    return ids
 
 
-_NAMES = _names()
+_IDS = _ids()

@@ -24,20 +24,18 @@ from alibi_viz.surgery.sinks import has_sinks, move_sinks, visible_keys
 
 Model = TypeVar("Model", bound=nn.Module)
 
-# The names in `evaluation_variants`: attention limited to a window of the training length L; at
-# most 5% of it for all keys beyond L - 1 together; a window and the first tokens; three rotary
-# rules; ALiBi's slopes multiplied by L / L' on sequences of L' > L, and its line flat beyond
-# distance L - 1.
-VARIANTS = (
-    "window",
-    "far share",
-    "window and sinks",
-    "pi",
-    "ntk",
-    "yarn",
-    "slopes interpolated",
-    "flat beyond L",
-)
+# The models of `evaluation_variants`, {id: what a reader sees}. L is the training length, and far
+# keys are at least L back. Interpolated slopes are multiplied by L / L' on sequences of L' > L.
+VARIANTS = {
+    "window": "with a window of L",
+    "far share": "with at most 5% for far keys",
+    "window and sinks": "with a window of L and 4 sinks",
+    "pi": "with interpolated positions (PI)",
+    "ntk": "with NTK-aware angles",
+    "yarn": "with YaRN",
+    "slopes interpolated": "with interpolated slopes",
+    "flat beyond L": "with a line that is flat from L on",
+}
 FAR_SHARE = 0.05
 
 

@@ -50,7 +50,7 @@ class Run:
         longest: tests are at L, 2L, 4L, ... up to this many times the training length L; 0 for no
             tests.
         targets: how many bytes of a text are predicted at each length.
-        variants: names of `alibi_viz.surgery.modify.VARIANTS`, with which the model is tested too;
+        variants: ids in `alibi_viz.surgery.modify.VARIANTS`, with which the model is tested too;
             all by default.
         threads: of torch. One thread each is best when several runs share a machine.
         path: a text file of your own, instead of the built-in text.

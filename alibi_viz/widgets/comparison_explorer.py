@@ -19,6 +19,7 @@ from alibi_viz.formatting import in_prose
 from alibi_viz.measure.questions import QUESTIONS, Question
 from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
 from alibi_viz.measure.table import AS_TRAINED, check_table
+from alibi_viz.surgery.modify import VARIANTS
 from alibi_viz.train.compare import check_comparable
 from alibi_viz.widgets.core.app import App, Drawn, Why
 from alibi_viz.widgets.core.controls import column, fold, row
@@ -108,12 +109,14 @@ class ComparisonExplorer(App):
         return table[is_shown]
 
     def controls(self) -> list[Widget]:
-        question = self.menu("question", "question", "s-question", "What was measured")
+        titles = {name: question.figure.title for name, question in self.questions.items()}
+        question = self.menu("question", "question", "s-question", "What was measured", titles)
         self._variant = self.menu(
             "variant",
-            "variant",
+            "models",
             "s-variant",
             "How the trained models were changed before they were measured",
+            VARIANTS,
         )
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
@@ -156,7 +159,8 @@ class ComparisonExplorer(App):
             return ["No method is chosen: select at least one."]
         notes = []
         if self.variant not in (*question.variants, AS_TRAINED):
-            notes.append(f"This is as trained, because it wasn't measured with {self.variant}.")
+            change = VARIANTS[self.variant]
+            notes.append(f"This is as trained, because it wasn't measured {change}.")
         missing = [quoted(name) for name in self.methods if name not in shown]
         if missing:
             notes.append(f"Left out, because there are no such results: {join(missing)}.")

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from alibi_viz.measure.sentences import join
-from alibi_viz.measure.table import SCALED
+from alibi_viz.measure.table import SCALED, VERDICTS
 
 SENTENCES: Mapping[str, str] = tomllib.loads(
     Path(__file__).with_name("claims.toml").read_text(encoding="utf-8")
 )
-MARKS = {"seen here": "✓", "not seen here": "✗", "can't tell": "?"}
-# In words, beside a mark
-VERDICTS = {"seen here": "seen", "not seen here": "not seen", "can't tell": "open"}
+MARKS = {"seen": "✓", "not_seen": "✗", "open": "?"}
 
 
 class Group(NamedTuple):
@@ -57,9 +55,9 @@ def _claim(reach: Mapping[Any, Any], verdicts: pd.DataFrame) -> dict[str, Any]:
             marks.append(
                 {
                     "mark": mark,
-                    "verdict": VERDICTS[verdict].replace(" ", "-"),
+                    "verdict": verdict,
                     # The page speaks of lengths in words.
-                    "title": f"{row.setting}{slopes}: {VERDICTS[verdict]}".replace(
+                    "title": f"{row.setting_name}{slopes}: {VERDICTS[verdict]}".replace(
                         "L = ", "length "
                     ),
                 }

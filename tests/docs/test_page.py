@@ -219,9 +219,9 @@ def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdic
 
 
 def test_a_mark_names_its_setting_in_the_page(page, verdicts):
-    row = verdicts[(verdicts["claim"] == "ALiBi holds") & (verdicts["verdict"] == "not seen here")]
-    assert list(row["setting"]) == ["2 heads of 32"]
-    assert '<i class="not-seen" title="2 heads of 32: not seen">✗</i>' in page
+    row = verdicts[(verdicts["claim"] == "ALiBi holds") & (verdicts["verdict"] == "not_seen")]
+    assert list(row["setting"]) == ["2-heads-of-32"]
+    assert '<i class="not_seen" title="2 heads of 32: not seen">✗</i>' in page
 
 
 def test_plain_sentences_of_claims_keep_their_lengths(verdicts):

@@ -12,17 +12,18 @@ from alibi_viz.measure.table import VERDICT_COLUMNS
 
 # Claim A holds in all settings, claim B hangs on the optimizer.
 CELLS = [
-    ("main", "", "official", "A", "seen here", 0.1),
-    ("main", "", "times 8", "A", "seen here", 0.2),
-    ("main", "", "official", "B", "seen here", 0.1),
-    ("AdamW", "optimizer", "official", "A", "can't tell", 0.01),
-    ("AdamW", "optimizer", "official", "B", "not seen here", -0.1),
-    ("steps", "steps", "official", "B", "seen here", 3.0),
+    ("main", "", "official", "A", "seen", 0.1),
+    ("main", "", "times 8", "A", "seen", 0.2),
+    ("main", "", "official", "B", "seen", 0.1),
+    ("AdamW", "optimizer", "official", "A", "open", 0.01),
+    ("AdamW", "optimizer", "official", "B", "not_seen", -0.1),
+    ("steps", "steps", "official", "B", "seen", 3.0),
 ]
 TABLE = pd.DataFrame(
     CELLS, columns=["setting", "factor", "slopes", "claim", "verdict", "margin"]
 ).assign(text="It does.", source="", known="blind", numbers="as measured", p=0.01, holm=0.02)
 TABLE = TABLE.assign(
+    setting_name=TABLE["setting"],
     base=TABLE["factor"].map(lambda factor: "main" if factor else ""),
     error=0.01,
     low=TABLE["margin"] - 0.05,
@@ -68,7 +69,7 @@ def test_settings_have_the_color_of_the_factor_that_a_claim_hangs_on():
 
 
 def test_diamonds_have_the_color_of_slopes_if_a_claim_hangs_on_them():
-    hanging = TABLE.iloc[:2].assign(verdict=["seen here", "not seen here"])
+    hanging = TABLE.iloc[:2].assign(verdict=["seen", "not_seen"])
     assert [name for name, *_ in points(drawn(hanging))] == [MAIN_SETTING, "slopes"]
 
 
@@ -114,7 +115,7 @@ def test_a_verdict_without_results_has_no_dot():
 def test_hovering_shows_verdict_setting_and_numbers():
     (trace,) = (trace for trace in drawn().data if trace.name == "optimizer")
     assert trace.customdata.tolist() == [
-        ["not seen here", "AdamW, slopes official", "It does.", "as measured"]
+        ["not seen", "AdamW, slopes official", "It does.", "as measured"]
     ]
 
 

@@ -9,8 +9,6 @@ from alibi_viz import lab, study
 from alibi_viz.study.judge import SMALLEST_EFFECT
 from tests.rows import each_case
 
-VERDICTS = ["seen here", "not seen here", "can't tell"]
-
 
 def test_claims_have_different_names_and_texts():
     assert len({claim.name for claim in study.CLAIMS}) == len(study.CLAIMS)
@@ -35,9 +33,9 @@ def published():
     return study.published_results(by_block=True)
 
 
-@each_case("setting", {setting.name: setting for setting in study.SETTINGS.values()})
+@each_case("setting", {setting.id: setting for setting in study.SETTINGS.values()})
 def test_published_results_can_tell_of_every_claim_in_every_setting(published, setting):
-    for verdict in study.judge(published, setting=setting.name).itertuples():
+    for verdict in study.judge(published, setting=setting.id).itertuples():
         assert not math.isnan(verdict.low), verdict
 
 
@@ -54,7 +52,7 @@ def test_earlier_editions_are_as_they_were_published():
     history = study.history()
     counts = history.groupby(["edition", "known"])["verdict"].value_counts()
     first = {
-        known: [int(counts["first", known, verdict]) for verdict in VERDICTS]
+        known: [int(counts["first", known, verdict]) for verdict in study.VERDICTS]
         for known in ("before any run", "after a pilot", "after three seeds")
     }
     assert first == {
@@ -64,6 +62,6 @@ def test_earlier_editions_are_as_they_were_published():
     }
     second = history[history["edition"] == "second"]
     assert second["verdict"].value_counts().to_dict() == dict(
-        zip(VERDICTS, [15, 6, 2], strict=True)
+        zip(study.VERDICTS, [15, 6, 2], strict=True)
     )
     assert set(second["claim"]) < {claim.name for claim in study.CLAIMS}

@@ -36,7 +36,8 @@ def test_claims_prints_tables_of_verdicts_and_claims_and_a_conclusion(shown):
     lines = verdict_lines(shown)
     assert len(lines) == len(table)
     for line, row in zip(lines, table.itertuples(), strict=True):
-        words = [row.setting, row.slopes, row.claim, row.verdict, row.numbers]
+        verdict = study.VERDICTS[row.verdict]
+        words = [row.setting_name, row.slopes, row.claim, verdict, row.numbers]
         assert line == " ".join(word for word in words if word)
     for row in study.reach_table(table).itertuples():
         assert re.search(rf"{re.escape(row.claim)} +{re.escape(row.reach)}\n", shown)
@@ -111,9 +112,9 @@ def test_interrupt_exits_with_130(monkeypatch):
 def test_options_reach_the_study(monkeypatch, capsys):
     retrain = Mock(return_value=study.published_results().head(0))
     monkeypatch.setattr(study, "retrain", retrain)
-    options = ["--claim", "ALiBi holds", "--setting", "AdamW", "--seeds", "2", "--out", "runs"]
+    options = ["--claim", "ALiBi holds", "--setting", "adamw", "--seeds", "2", "--out", "runs"]
     assert main([*options, "--workers", "1"]) == 0
-    retrain.assert_called_once_with(["ALiBi holds"], ["AdamW"], None, "runs", seeds=2, publish=None)
+    retrain.assert_called_once_with(["ALiBi holds"], ["adamw"], None, "runs", seeds=2, publish=None)
     assert "There are no results on any claim." in capsys.readouterr().out
 
 

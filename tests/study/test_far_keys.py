@@ -38,7 +38,9 @@ def test_an_exchanged_share_is_that_of_the_other_stop():
 def tiny_changes(monkeypatch):
     """A few changes of a tiny rotary model."""
     run = lab.Run("rotary", length=16, steps=3, longest=0, model=SMALL)
-    monkeypatch.setattr(module, "SETTINGS", {"main": Setting("main", "", "A test.", 2, (run,))})
+    monkeypatch.setattr(
+        module, "SETTINGS", {"main": Setting("main", "main", "", "A test.", 2, (run,))}
+    )
     monkeypatch.setattr(module, "STOPS", (15, NEVER))
     monkeypatch.setattr(module, "BRAKES", (0.0, 0.5))
     monkeypatch.setattr(module, "EXCHANGED", (0.0,))

@@ -55,12 +55,12 @@ AT_MOST_HALF = claim(at_most=0.5)
 @each_case(
     ("values", "at_least", "at_most"),
     {
-        "above": ((0.60, 0.61, 0.62), "seen here", "not seen here"),
-        "below": ((0.30, 0.31, 0.32), "not seen here", "seen here"),
-        "decided by a third digit": ((0.5040, 0.5041, 0.5042), "can't tell", "can't tell"),
-        "barely decided": ((0.5060, 0.5061, 0.5062), "seen here", "not seen here"),
-        "on both sides": ((0.49, 0.60, 0.70), "can't tell", "can't tell"),
-        "too few seeds": ((0.9, 0.9), "can't tell", "can't tell"),
+        "above": ((0.60, 0.61, 0.62), "seen", "not_seen"),
+        "below": ((0.30, 0.31, 0.32), "not_seen", "seen"),
+        "decided by a third digit": ((0.5040, 0.5041, 0.5042), "open", "open"),
+        "barely decided": ((0.5060, 0.5061, 0.5062), "seen", "not_seen"),
+        "on both sides": ((0.49, 0.60, 0.70), "open", "open"),
+        "too few seeds": ((0.9, 0.9), "open", "open"),
     },
 )
 def test_the_whole_interval_decides(values, at_least, at_most):
@@ -100,7 +100,7 @@ def test_without_blocks_p_is_that_of_student():
 @pytest.mark.parametrize("value", [0.5, 0.6])
 def test_without_spread_there_is_no_verdict(value):
     verdict = judge_one(results(value, value, value), AT_LEAST_HALF)
-    assert verdict.verdict == "can't tell"
+    assert verdict.verdict == "open"
     assert verdict.p == 1
     assert verdict.numbers == "all seeds and passages agree, so there is no interval"
 
@@ -136,10 +136,10 @@ FINDS_HALF = claim(at_least=0.5, question="needle")
 @each_case(
     ("values", "verdict", "low", "high"),
     {
-        "six above": ((0.6, 0.9, 1, 1, 1, 1), "seen here", 0.1, 0.5),
-        "all alike": ((1.0,) * 8, "seen here", 0.5, 0.5),
-        "one of eight below": ((0.4, *(1.0,) * 7), "can't tell", -0.1, 0.5),
-        "one of nine below": ((0.4, 0.6, *(1.0,) * 7), "seen here", 0.1, 0.5),
+        "six above": ((0.6, 0.9, 1, 1, 1, 1), "seen", 0.1, 0.5),
+        "all alike": ((1.0,) * 8, "seen", 0.5, 0.5),
+        "one of eight below": ((0.4, *(1.0,) * 7), "open", -0.1, 0.5),
+        "one of nine below": ((0.4, 0.6, *(1.0,) * 7), "seen", 0.1, 0.5),
     },
 )
 def test_shares_are_judged_by_the_interval_of_their_median(values, verdict, low, high):
@@ -158,7 +158,7 @@ def test_p_of_shares_is_that_of_a_sign_test(values):
 
 def test_five_seeds_are_too_few_for_shares():
     verdict = judge_one(results(1, 1, 1, 1, 1, **SHARES), FINDS_HALF)
-    assert verdict.verdict == "can't tell"
+    assert verdict.verdict == "open"
     assert verdict.numbers == "too few seeds for an exact test of shares: 5 of at least 6"
 
 
@@ -262,7 +262,7 @@ SEVERAL_STEPS = pd.concat(
 )
 def test_without_its_results_one_can_not_tell_and_why(table, reason):
     verdict = judge_one(table, AT_LEAST_HALF)
-    assert verdict.verdict == "can't tell"
+    assert verdict.verdict == "open"
     assert verdict.numbers == reason
 
 
@@ -273,21 +273,21 @@ def test_only_the_rows_of_the_setting_are_judged():
     table = pd.concat(
         [
             results(0.9, 0.91, 0.9).assign(setting="main"),
-            results(0.1, 0.11, 0.1).assign(setting="AdamW"),
+            results(0.1, 0.11, 0.1).assign(setting="adamw"),
         ]
     )
     verdicts = [
         study.judge(table, [AT_LEAST_HALF], setting=setting)["verdict"].item()
-        for setting in ("main", "AdamW")
+        for setting in ("main", "adamw")
     ]
-    assert verdicts == ["seen here", "not seen here"]
+    assert verdicts == ["seen", "not_seen"]
 
 
 @each_case(
     ("setting", "claims"),
     {
         "of a task": ("needles", {"Holding isn't remembering", "KERPLE finds more needles"}),
-        "tested at L only": ("L = 512", {"Steeper slopes help"}),
+        "tested at L only": ("l-512", {"Steeper slopes help"}),
     },
 )
 def test_claims_are_judged_where_runs_measure_what_they_are_about(setting, claims):
@@ -337,9 +337,9 @@ def test_claims_about_alibi_are_judged_with_both_kinds_of_slopes():
     ).assign(setting="main")
     tested = study.verdict_table(table).dropna(subset="low")
     assert tested[["claim", "slopes", "verdict"]].to_numpy().tolist() == [
-        ["Positions aren't needed", "official", "seen here"],
-        ["Positions aren't needed", "times 8", "seen here"],
-        ["Steeper slopes help", "official", "seen here"],
+        ["Positions aren't needed", "official", "seen"],
+        ["Positions aren't needed", "times 8", "seen"],
+        ["Steeper slopes help", "official", "seen"],
     ]
 
 
@@ -347,13 +347,13 @@ def test_settings_come_in_their_declared_order_with_their_factor():
     table = pd.concat(
         [
             ENOUGH.assign(setting="mine"),
-            ENOUGH.assign(setting="AdamW"),
+            ENOUGH.assign(setting="adamw"),
             ENOUGH.assign(setting="main"),
         ]
     )
     verdicts = study.verdict_table(table)
     in_order = verdicts[["setting", "factor"]].drop_duplicates().to_numpy().tolist()
-    assert in_order == [["main", ""], ["AdamW", "optimizer"], ["mine", ""]]
+    assert in_order == [["main", ""], ["adamw", "optimizer"], ["mine", ""]]
 
 
 def test_results_without_settings_are_judged_on_all_claims():

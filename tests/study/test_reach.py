@@ -8,12 +8,8 @@ import pytest
 import scipy.stats
 
 from alibi_viz import study
-from alibi_viz.measure.table import VERDICT_COLUMNS
+from alibi_viz.measure.table import NOT_SEEN, OPEN, SEEN, VERDICT_COLUMNS
 from tests.rows import each_case
-
-SEEN = "seen here"
-NOT_SEEN = "not seen here"
-OPEN = "can't tell"
 
 
 def verdicts(*cells, claim="A", **others):
@@ -176,7 +172,7 @@ def test_the_spread_between_settings_widens_the_interval():
 
 @pytest.mark.parametrize(
     ("margins", "prediction"),
-    [([0.5, 0.51, 0.52], "seen"), ([-0.5, -0.51, -0.52], "not seen"), ([-0.1, 0.1, 0.2], "open")],
+    [([0.5, 0.51, 0.52], "seen"), ([-0.5, -0.51, -0.52], "not_seen"), ([-0.1, 0.1, 0.2], "open")],
 )
 def test_a_prediction_is_the_side_on_which_its_whole_interval_is(margins, prediction):
     (row,) = study.prediction_table(in_settings(margins)).itertuples()

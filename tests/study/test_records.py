@@ -45,7 +45,7 @@ def tiny_study(monkeypatch):
     settings = {}
     for name, factor, steps in (("tiny", "", 4), ("longer", "steps", 5)):
         models = (lab.Run("none", steps=steps, **common), lab.Run("alibi", steps=steps, **common))
-        settings[name] = Setting(name, factor, "A test.", 2, models)
+        settings[name] = Setting(name, name, factor, "A test.", 2, models)
     monkeypatch.setattr(records, "SETTINGS", settings)
 
 

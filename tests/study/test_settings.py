@@ -10,7 +10,7 @@ from alibi_viz.study import SETTINGS, Setting
 from alibi_viz.study.settings import MAIN, setting_of
 from tests.rows import each_case
 
-each_setting = each_case("setting", {setting.name: setting for setting in SETTINGS.values()})
+each_setting = each_case("setting", {setting.id: setting for setting in SETTINGS.values()})
 
 # Which fields of a run each factor changes
 FIELDS = {
@@ -44,7 +44,7 @@ def test_claims_on_shares_have_enough_seeds_for_an_exact_test():
 
 
 def test_rotary_has_at_least_eight_seeds_where_its_length_text_or_heads_differ():
-    for name in ("main", "Python's reference", "2 heads of 32", "4 times the steps"):
+    for name in ("main", "pythons-reference", "2-heads-of-32", "4-times-the-steps"):
         runs = SETTINGS[name].runs(labels=["rotary"])
         assert [run.seed for run in runs] == list(range(8))
 
@@ -53,7 +53,7 @@ def test_rotary_has_at_least_eight_seeds_where_its_length_text_or_heads_differ()
 def test_every_run_knows_its_setting_also_after_it_was_saved(setting):
     for run in setting.runs():
         saved = json.loads(json.dumps(run.settings()))
-        assert setting_of(saved) == setting.name
+        assert setting_of(saved) == setting.id
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_another_run_belongs_to_no_setting(change):
 
 
 def test_runs_are_ordered_by_seed():
-    setting = Setting("tiny", "", "A test.", 2, (lab.Run("alibi"), lab.Run("none")))
+    setting = Setting("tiny", "tiny", "", "A test.", 2, (lab.Run("alibi"), lab.Run("none")))
     runs = [(run.label, run.seed) for run in setting.runs()]
     assert runs == [("alibi", 0), ("none", 0), ("alibi", 1), ("none", 1)]
 
 
 def test_a_model_may_have_more_seeds_than_its_setting():
     models = (lab.Run("alibi"), lab.Run("none"))
-    setting = Setting("tiny", "", "A test.", 1, models, more_seeds={"none": 2})
+    setting = Setting("tiny", "tiny", "", "A test.", 1, models, more_seeds={"none": 2})
     assert [(run.label, run.seed) for run in setting.runs()] == [
         ("alibi", 0),
         ("none", 0),
@@ -84,10 +84,3 @@ def test_a_model_may_have_more_seeds_than_its_setting():
 def test_fewer_seeds_and_models_can_be_chosen():
     runs = SETTINGS[MAIN].runs(seeds=1, labels=["rotary", "alibi"])
     assert [(run.label, run.seed) for run in runs] == [("alibi", 0), ("rotary", 0)]
-
-
-def test_files_have_different_names_without_spaces():
-    names = [setting.file_name for setting in SETTINGS.values()]
-    assert len(set(names)) == len(names)
-    assert "pythons-reference.jsonl.gz" in names
-    assert "needles-with-adamw.jsonl.gz" in names
