@@ -7,7 +7,7 @@ L back. Two changes lower what these get, and nothing is trained again:
     brake  by how much a line lowers the scores of far keys, per letter
 
 Both also decide how far keys divide among themselves what they get together. To tell the two apart,
-far keys get in some rows the share that they have with another stop.
+far keys get in some rows the share that they have with another stop, and in others at most a limit.
 """
 
 import math
@@ -33,8 +33,10 @@ BRAKES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 WINDOW = math.inf  # the brake of a window of L, which hides far keys
 # With these brakes, shares are exchanged between angles that are new and angles that stop at L - 1.
 EXCHANGED = (0.0, 1 / 16, 1 / 8, 1 / 4)
+# Without a brake, far keys get at most these shares, with and without angles that are new.
+LIMITS = (0.05, 0.1, 0.2, 0.5)
 TARGETS = 8192  # letters that each model predicts
-COLUMNS = ("seed", "stop", "brake", "share_stop", "bits", "far_share")
+COLUMNS = ("seed", "stop", "brake", "share_stop", "limit", "bits", "far_share")
 
 
 def far_keys() -> pd.DataFrame:
@@ -42,7 +44,9 @@ def far_keys() -> pd.DataFrame:
 
     Columns: seed; stop and brake (the change; a stop of 1,024 is never reached, and an infinite
     brake is a window); share_stop (another number than `stop` if far keys get the share that they
-    have with this stop); bits per letter; and far_share (of the attention, the mean of all heads).
+    have with this stop); limit (the largest share of far keys in each head; then, share_stop is
+    NaN, and otherwise limit is); bits per letter; and far_share (of the attention, the mean of all
+    heads).
 
     >>> from alibi_viz import study
     >>> table = study.far_keys().query("stop == share_stop")
@@ -82,19 +86,24 @@ def measure_far_keys(seed: int) -> list[dict[str, float]]:
 def _changed_models(
     model: LanguageModel, length: int
 ) -> Iterator[tuple[dict[str, float], LanguageModel]]:
-    """The stop, brake and share_stop of every change, and the model with it."""
-    window = {"stop": NEVER, "brake": WINDOW, "share_stop": NEVER}
+    """Stop, brake, share_stop and limit of every change, and the model with it."""
+    window = {"stop": NEVER, "brake": WINDOW, "share_stop": NEVER, "limit": math.nan}
     yield window, modify(model, window=length)
     for stop, brake in product(STOPS, BRAKES):
-        change = {"stop": stop, "brake": brake, "share_stop": stop}
+        change = {"stop": stop, "brake": brake, "share_stop": stop, "limit": math.nan}
         yield change, with_far_keys(model, stop, brake, length)
 
     for brake in EXCHANGED:
         for stop, share_stop in ((NEVER, length - 1), (length - 1, NEVER)):
             split = with_far_keys(model, stop, brake, length)
             other = with_far_keys(model, share_stop, brake, length)
-            change = {"stop": stop, "brake": brake, "share_stop": share_stop}
+            change = {"stop": stop, "brake": brake, "share_stop": share_stop, "limit": math.nan}
             yield change, modify(split, far_share=other, trained_length=length)
+
+    for limit, stop in product(LIMITS, (NEVER, length - 1)):
+        split = with_far_keys(model, stop, 0.0, length)
+        change = {"stop": stop, "brake": 0.0, "share_stop": math.nan, "limit": limit}
+        yield change, modify(split, far_share=limit, trained_length=length)
 
 
 def with_far_keys(model: LanguageModel, stop: int, brake: float, length: int) -> LanguageModel:

@@ -59,6 +59,7 @@ def write_report(folder: str | Path) -> None:
         slopes=_slopes_table(results),
         far_keys=_far_keys_table(),
         exchanges=_exchange_table(),
+        limits=_limits_table(),
         conclusion=conclusion(verdicts),
         sections=list(_sections(results)),
         papers=PAPERS.values(),
@@ -152,6 +153,13 @@ def _exchange_table() -> pd.DataFrame:
         f"angles: {_stop(stop)}; share: {_stop(share_stop)}" for stop, share_stop in named.columns
     ]
     return named
+
+
+def _limits_table() -> pd.DataFrame:
+    """The loss with and without angles that are new, if far keys get at most a limit."""
+    table = far_keys().dropna(subset="limit")
+    means = table.pivot_table(index="limit", columns="stop", values="bits").map("{:.3f}".format)
+    return means.rename(index="{:.0%}".format, columns=_stop)
 
 
 def _stop(stop: int) -> str:

@@ -288,6 +288,15 @@ def test_only_the_rows_of_the_setting_are_judged():
     {
         "of a task": ("needles", {"Holding isn't remembering", "KERPLE finds more needles"}),
         "tested at L only": ("l-512", {"Steeper slopes help"}),
+        "rotary beyond L": (
+            "l-256",
+            {
+                "Far keys break rotary",
+                "Rotary falls apart",
+                "Steeper slopes help",
+                "YaRN rescues rotary",
+            },
+        ),
     },
 )
 def test_claims_are_judged_where_runs_measure_what_they_are_about(setting, claims):

@@ -15,6 +15,9 @@ each_setting = each_case("setting", {setting.id: setting for setting in SETTINGS
 # Which fields of a run each factor changes
 FIELDS = {
     "text": {"task"},
+    "seed of the tales": {"task"},
+    "width": {"model"},
+    "layers": {"model"},
     "length": {"length", "batch_size", "longest"},
     "heads": {"model"},
     "steps": {"steps"},
@@ -44,7 +47,7 @@ def test_claims_on_shares_have_enough_seeds_for_an_exact_test():
 
 
 def test_rotary_has_at_least_eight_seeds_where_its_length_text_or_heads_differ():
-    for name in ("main", "pythons-reference", "2-heads-of-32", "4-times-the-steps"):
+    for name in ("main", "pythons-reference", "l-256", "2-heads-of-32", "4-times-the-steps"):
         runs = SETTINGS[name].runs(labels=["rotary"])
         assert [run.seed for run in runs] == list(range(8))
 
