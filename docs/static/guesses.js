@@ -52,6 +52,6 @@ function verdictOf(question) {
   const verdict = document.createElement("p");
   verdict.className = "verdict";
   verdict.setAttribute("role", "status");
-  question.append(verdict);
+  question.querySelector(".answer").before(verdict);
   return verdict;
 }
