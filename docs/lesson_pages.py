@@ -2,14 +2,14 @@
 
 The pages are the list of methods, which lessons link, and the report about the study.
 
-A page has no kernel. So a guess becomes a question in HTML with its answer folded below. Its code
-is folded, since it contains the answer, and so is what a notebook hides after a guess. Once the
-reader has guessed, answer and text below open (static/guesses.js).
+A page has no kernel. So a guess, whose data are metadata of its output, becomes a question in HTML
+with its answer folded. Its code is folded, since it contains the answer, and so is what a notebook
+hides after a guess. Once the reader has guessed, the answer and the text below open
+(static/guesses.js).
 A picture of an app loses the mark that speaks of its cell, and its caption says where the app is
 live. It has a second one, which replaces it while the page is dark.
 """
 
-import ast
 import base64
 import html
 import io
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -33,9 +33,7 @@ from alibi_viz.files import lesson_files
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 DARK_PICTURES = Path(__file__).with_name("dark_pictures")
-GUESS = "Your guess. "  # how the stored text of a guess begins
 SHORT = 20  # items of so many characters stand in a row
-PARAMETERS = ("key", "question", "options", "answer", "why")  # of a guess
 # Classes of a picture: static/docs.css shows one of the two, and the theme changes neither.
 LIGHT = "while-light"
 DARK = "while-dark"
@@ -63,17 +61,6 @@ MARK_RADIUS = 16
 SCORE = "lessons.score()"  # counts guesses in a kernel, which a page hasn't
 ANSWER = "Answer"  # the summary of a fold
 ANSWER_FOLD = f'<details class="answer"><summary>{ANSWER}</summary>'
-
-
-class Answer(NamedTuple):
-    """What the code of a guess states."""
-
-    right: list[str]  # the right choice, or all items in order
-    why: str
-
-    def __str__(self) -> str:
-        words = f"“{self.right[0]}”" if len(self.right) == 1 else ", ".join(self.right)
-        return f"It is {words}. {self.why}"
 
 
 def write_pages(app: Sphinx) -> None:
@@ -121,36 +108,29 @@ def _write_if_changed(path: Path, content: bytes) -> None:
 def page_cells(lesson: NotebookNode, file_name: str) -> Iterator[NotebookNode]:
     """The cells of a lesson, as its page shows them."""
     has_guesses = False
-    awaits_answer = False  # the last guess computes its answer, which a later cell prints
     for cell in lesson.cells:
         if cell.cell_type != "code":
             for sentence, instead in WITHOUT_CELLS.items():
                 cell.source = cell.source.replace(sentence, instead)
             yield cell
-        elif is_guess(cell):
+        elif guesses := stored_guesses(cell):
             has_guesses = True
-            answer = stated_answer(cell.source)
-            awaits_answer = answer is None and not _pictures(cell)
-            yield from _guess_cells(cell, answer, file_name)
+            yield from _guess_cells(cell, guesses, file_name)
         elif cell.source.strip() != SCORE:
-            is_folded = has_guesses and cell.metadata.get("jupyter", {}).get("outputs_hidden")
-            if is_folded:
-                _fold_output(cell, ANSWER if awaits_answer else "Output")
-                awaits_answer = False
+            if has_guesses and cell.metadata.get("jupyter", {}).get("outputs_hidden"):
+                _fold_output(cell, "Output")
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 _tag(cell, "hide-input")
             _describe_picture(cell, file_name)
             yield cell
 
 
-def is_guess(cell: NotebookNode) -> bool:
-    """Whether a cell of code asks for a guess."""
-    return bool(cell.outputs) and _text(cell.outputs[0]).startswith(GUESS)
-
-
-def _text(output: NotebookNode) -> str:
-    """What an output shows where neither pictures nor HTML can be shown."""
-    return output.get("data", {}).get("text/plain", "")
+def stored_guesses(cell: NotebookNode) -> list[NotebookNode]:
+    """The data of the guesses that a cell of code asks for."""
+    found: list[NotebookNode] = []
+    for output in cell.outputs:
+        found += output.get("metadata", {}).get("guesses", [])
+    return found
 
 
 def _pictures(cell: NotebookNode) -> list[NotebookNode]:
@@ -159,17 +139,16 @@ def _pictures(cell: NotebookNode) -> list[NotebookNode]:
 
 
 def _guess_cells(
-    cell: NotebookNode, answer: Answer | None, file_name: str
+    cell: NotebookNode, guesses: list[NotebookNode], file_name: str
 ) -> Iterator[NotebookNode]:
-    """A guess as cells: the question with its answer, the truth of a curve, and the code."""
-    pictures = _pictures(cell)
-    is_order = "guess_order(" in cell.source
-    question = question_html(_text(cell.outputs[0]), cell.id, is_order, answer)
-    if answer is not None and not pictures:
-        question += f"{ANSWER_FOLD}<p>{html.escape(str(answer))}</p></details>"
-    yield nbformat.v4.new_markdown_cell(question, id=f"{cell.id}-question")
+    """Guesses as cells: the questions, the picture that answers a curve, and the code."""
+    questions = [
+        question_html(guess, f"{cell.id}-{number}") for number, guess in enumerate(guesses)
+    ]
+    text = f'<div class="guesses">{"".join(questions)}</div>'
+    yield nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-question")
 
-    for picture in pictures:
+    for picture in _pictures(cell):
         truth = _part(cell, "truth", "remove-input", [picture])
         _fold_output(truth, ANSWER)
         _describe_picture(truth, file_name)
@@ -185,69 +164,37 @@ def _part(cell: NotebookNode, part: str, tag: str, outputs: list[NotebookNode]) 
     return nbformat.v4.new_code_cell(cell.source, id=name, metadata=metadata, outputs=outputs)
 
 
-def question_html(text: str, name: str, is_order: bool, answer: Answer | None = None) -> str:
-    """The stored text of one guess, or of a grid of them, as questions in HTML.
+def question_html(guess: NotebookNode, name: str) -> str:
+    """A guess in HTML with its answer folded; the answer of a curve is a picture.
 
-    Args:
-        text: each question after "Your guess. ", and each item after "( ) ".
-        name: differs between the guesses of a page.
-        is_order: whether items are to be numbered rather than chosen.
-        answer: what static/guesses.js marks as right, if the code states it.
+    static/guesses.js judges by the places of what is right; for a choice, that is place 1.
     """
-    right = answer.right if answer else []
-    questions = []
-    for number, block in enumerate(text.removeprefix(GUESS).split(f"\n{GUESS}")):
-        question, *items = [" ".join(part.split()) for part in block.split("\n  ( ) ")]
-        if is_order:
-            field = f'type="number" min="1" max="{len(items)}"'
-        else:
-            field = f'type="radio" name="{name}-{number}"'
-        labels = ""
-        for item in items:
-            # For a choice, the right item has the place 1.
-            place = f' data-place="{right.index(item) + 1}"' if item in right else ""
-            labels += f"<label><input {field}{place}> {html.escape(item)}</label>"
-        is_short = all(len(item) <= SHORT for item in items)
-        css = "guess in-a-row" if is_short else "guess"
-        legend = f"<legend><b>Your guess.</b> {html.escape(question)}</legend>"
-        judged = " data-judged" if right else ""
-        questions.append(f'<fieldset class="{css}"{judged}>{legend}{labels}</fieldset>')
-    return f'<div class="guesses">{"".join(questions)}</div>'
+    places = {option: place for place, option in enumerate(guess.answer, start=1)}
+    if guess.kind == "order":
+        field = f'type="number" min="1" max="{len(places)}"'
+    else:
+        field = f'type="radio" name="{name}"'
+    labels = ""
+    for option, words in guess.options:
+        place = f' data-place="{places[option]}"' if option in places else ""
+        labels += f"<label><input {field}{place}> {html.escape(words)}</label>"
+
+    is_short = all(len(words) <= SHORT for _, words in guess.options)
+    css = "guess in-a-row" if is_short else "guess"
+    legend = f"<legend><b>Your guess.</b> {html.escape(guess.question)}</legend>"
+    answer = ""
+    if guess.answer:
+        answer = f"{ANSWER_FOLD}<p>{html.escape(in_words(guess))}</p></details>"
+    return f'<fieldset class="{css}">{legend}{labels}{answer}</fieldset>'
 
 
-def stated_answer(source: str) -> Answer | None:
-    """The answer and its reason, if the code of a guess states both, or None if it computes one."""
-    module = ast.parse(source)
-    stated: dict[str, Any] = {}  # the names that stand for a constant
-    for node in module.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            value = _constant(node.value, stated)
-            if value is not None:
-                stated[node.targets[0].id] = value
-
-    call = module.body[-1]
-    if not (isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)):
-        return None
-    by_name = {keyword.arg: keyword.value for keyword in call.value.keywords}
-    by_place = dict(zip(PARAMETERS, call.value.args, strict=False))
-    arguments = by_place | by_name
-    if "answer" not in arguments:
-        return None
-    answer = _constant(arguments["answer"], stated)
-    why = _constant(arguments.get("why"), stated)
-    if answer is None or why is None:
-        return None
-    return Answer(answer if isinstance(answer, list) else [answer], why)
-
-
-def _constant(node: ast.expr | None, stated: dict[str, Any]) -> Any:
-    """The value of an expression that is a constant, or a name of one, and otherwise None."""
-    if isinstance(node, ast.Name):
-        return stated.get(node.id)
-    try:
-        return ast.literal_eval(node) if node else ""
-    except ValueError:
-        return None
+def in_words(guess: NotebookNode) -> str:
+    """The answer of a choice or an order, and the reason for it."""
+    words = dict(guess.options)
+    right = ", ".join(words[option] for option in guess.answer)
+    if guess.kind == "choice":
+        right = f"“{right}”"
+    return f"It is {right}. {guess.why}"
 
 
 def _tag(cell: NotebookNode, tag: str) -> None:

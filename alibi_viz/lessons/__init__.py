@@ -3,8 +3,8 @@
 A grade says whether a function is right, and if not, where to look.
 
     from alibi_viz import lessons
-    options = ["the steepest", "the flattest"]
-    lessons.guess_choice("heads", "Which head looks furthest?", options, "the flattest")
+    options = {"steep": "the steepest", "flat": "the flattest"}
+    lessons.guess_choice("heads", "Which head looks furthest?", options, "flat")
     lessons.grade_slopes(my_slopes)
     lessons.try_repair("case 1", my_repair)
 """

@@ -7,6 +7,9 @@ to 1. The score is kept in `guesses.json` in the current
 folder and sent nowhere. A file that can't be read or written costs the score, not the lesson: the
 widget says so. The cell of a guess contains the answer, so hide its source in the notebook
 (`"jupyter": {"source_hidden": true}`).
+
+Code names what there is to choose by ids, and the reader sees words. A notebook stores both, with
+the answer, as metadata of the output: `{"guesses": [...]}`.
 """
 
 import html
@@ -48,11 +51,14 @@ Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answe
 class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A box of widgets in the style of the apps.
 
-    A notebook stores its text, so that never changes.
+    A notebook stores its text and the data of its guesses, so these never change.
     """
 
-    def __init__(self, text: str, *children: Widget) -> None:
+    def __init__(
+        self, text: str, *children: Widget, guesses: Sequence[dict[str, Any]] = ()
+    ) -> None:
         self.text = text
+        self.metadata = {"guesses": list(guesses)} if guesses else {}
         super().__init__(layout=Layout(overflow="visible"))
         self.page = PageWidget(app=self.model_id)
         self.children = [HTML(theme.STYLE), *children, self.page]
@@ -64,7 +70,7 @@ class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
-        return bundle | {"text/plain": self.text}  # ipywidgets would cut it
+        return bundle | {"text/plain": self.text}, self.metadata  # ipywidgets would cut the text
 
 
 class Guess(Box):
@@ -75,7 +81,9 @@ class Guess(Box):
         why: the reason for the answer.
         value: returns the reader's guess, or None while it isn't finished.
         reveal: shows the truth, for a guess.
-        items: what there is to choose from, for the text.
+        kind: "choice", "order" or "curve".
+        options: what there is to choose from, {id: words}.
+        answer: the id of the right one, or all ids in order.
     """
 
     points: float | None = None  # from 0 to 1, once the reader has guessed
@@ -88,7 +96,9 @@ class Guess(Box):
         value: Callable[[], Any],
         reveal: Callable[[Any], Result],
         *inputs: Widget,
-        items: Sequence[str] = (),
+        kind: str,
+        options: Mapping[str, str],
+        answer: Sequence[str],
     ) -> None:
         for name, argument in (("key", key), ("question", question), ("why", why)):
             check_instance(name, argument, str)
@@ -104,9 +114,16 @@ class Guess(Box):
         self.response = HTML().add_class("alibi-caption")
 
         lines = [fill(f"Your guess. {question}", WRAP)]
-        for item in items:
-            lines.append(fill(f"  ( ) {item}", WRAP, subsequent_indent=" " * 6))
-        super().__init__("\n".join(lines), asked, *inputs, show, self.response)
+        for words in options.values():
+            lines.append(fill(f"  ( ) {words}", WRAP, subsequent_indent=" " * 6))
+        self.data = {
+            "kind": kind,
+            "question": question,
+            "options": list(options.items()),  # nbformat sorts the keys of an object
+            "answer": answer,
+            "why": why,
+        }
+        super().__init__("\n".join(lines), asked, *inputs, show, self.response, guesses=[self.data])
 
     def answer(self) -> None:
         """Compare the guess with the truth, and count it if it is the first."""
@@ -132,44 +149,48 @@ class Guess(Box):
 
 
 def guess_choice(
-    key: str, question: str, options: Sequence[str], answer: str, why: str = ""
+    key: str, question: str, options: Mapping[str, str], answer: str, why: str = ""
 ) -> Guess:
-    """Ask for one of several options. Raises ValueError if `answer` is not among them.
+    """Ask for one of several options, {id: words}. The answer is the id of one.
+
+    Raises ValueError if `answer` is not among them.
 
     >>> from alibi_viz import lessons
-    >>> lessons.guess_choice("parity", "Is 7 even or odd?", ["even", "odd"], answer="odd")
-    Your guess. Is 7 even or odd?
-      ( ) even
-      ( ) odd
+    >>> options = {"flat": "the flattest", "steep": "the steepest"}
+    >>> lessons.guess_choice("heads", "Which head looks furthest?", options, "flat")
+    Your guess. Which head looks furthest?
+      ( ) the flattest
+      ( ) the steepest
     """
-    options = as_list("options", options, "strings", str)
+    check_instance("options", options, Mapping)
     check_choice("answer", answer, options)
-    buttons = RadioButtons(options=options, value=None, layout=FIT)
+    buttons = RadioButtons(
+        options=[(words, name) for name, words in options.items()], value=None, layout=FIT
+    )
 
     def reveal(value: str) -> Result:
-        return float(value == answer), f"It is “{answer}”."
+        return float(value == answer), f"It is “{options[answer]}”."
 
     def value() -> str | None:
         return buttons.value
 
-    return Guess(key, question, why, value, reveal, buttons, items=options)
+    return Guess(
+        key, question, why, value, reveal, buttons, kind="choice", options=options, answer=[answer]
+    )
 
 
 def guess_order(
-    key: str, question: str, items: Sequence[str], answer: Sequence[str], why: str = ""
+    key: str, question: str, items: Mapping[str, str], answer: Sequence[str], why: str = ""
 ) -> Guess:
-    """Ask for the order of some items: the reader presses them one after the other.
+    """Ask for the order of some items, {id: words}: the reader presses one after the other.
 
-    The points are the share of pairs in the right order. Raises ValueError if `answer` doesn't have
-    the same items.
+    The answer is their ids in order. The points are the share of pairs in the right order. Raises
+    ValueError if `answer` doesn't have the same items.
     """
-    items = as_list("items", items, "strings", str)
+    check_instance("items", items, Mapping)
     answer = as_list("answer", answer, "strings", str)
-    has_duplicates = len(set(items)) < len(items)
-    if sorted(items) != sorted(answer) or has_duplicates or len(items) < 2:
-        raise ValueError(
-            f"answer must hold the different items {items} in another order, got {answer}"
-        )
+    if sorted(items) != sorted(answer) or len(items) < 2:
+        raise ValueError(f"answer must hold the items {', '.join(items)} in order, got {answer}")
     order: list[str] = []  # the items that have been pressed
 
     def press(item: str) -> None:
@@ -179,10 +200,10 @@ def guess_order(
             order.append(item)
         for name, item_button in buttons.items():
             if name in order:
-                item_button.description = f"{order.index(name) + 1}. {name}"
+                item_button.description = f"{order.index(name) + 1}. {items[name]}"
                 item_button.button_style = "info"
             else:
-                item_button.description = name
+                item_button.description = items[name]
                 item_button.button_style = ""
 
     def value() -> list[str] | None:
@@ -192,16 +213,18 @@ def guess_order(
         pairs = list(combinations(answer, 2))
         right = sum(guess.index(first) < guess.index(second) for first, second in pairs)
         verb = "is" if right == 1 else "are"
-        words = (
-            f"It is {', '.join(answer)}: {right} of {len(pairs)} pairs {verb} in the right order."
-        )
+        in_order = ", ".join(items[item] for item in answer)
+        words = f"It is {in_order}: {right} of {len(pairs)} pairs {verb} in the right order."
         return right / len(pairs), words
 
     buttons = {
-        item: button(item, "", "s-item", "Press again to take it out", partial(press, item))
-        for item in items
+        item: button(words, "", "s-item", "Press again to take it out", partial(press, item))
+        for item, words in items.items()
     }
-    return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
+    inputs = row(*buttons.values())
+    return Guess(
+        key, question, why, value, reveal, inputs, kind="order", options=items, answer=answer
+    )
 
 
 def guess_curve(
@@ -301,7 +324,9 @@ def guess_curve(
         return close / len(at), words
 
     inputs = row(Label("Drag each circle up or down, or move its slider:"), *sliders)
-    guess = Guess(key, question, why, value, reveal, plot, inputs)
+    guess = Guess(
+        key, question, why, value, reveal, plot, inputs, kind="curve", options={}, answer=[]
+    )
     plot.app = guess.model_id
     for number, slider in enumerate(sliders):
         plot.add_handle(
@@ -514,7 +539,8 @@ def guess_grid(guesses: Iterable[Guess]) -> Box:
     # As many in a row as fit.
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
     text = "\n".join(guess.text for guess in guesses)
-    return Box(text, GridBox(guesses, layout=cells), show)
+    data = [guess.data for guess in guesses]
+    return Box(text, GridBox(guesses, layout=cells), show, guesses=data)
 
 
 def score() -> Box:

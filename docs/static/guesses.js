@@ -1,5 +1,5 @@
 // Guesses answer: once all questions of one have an answer, each says whether it is right, and the folded answer and the
-// text that tells it open, up to the next guess. Some answers are computed in the notebook: these are opened, not judged.
+// text that tells it open, up to the next guess. A curve is not judged: it has no fields, and its answer is a picture.
 const KEY = `guesses ${location.pathname}`;  // for as long as the tab is open
 
 addEventListener("change", ({ target }) => {
@@ -7,7 +7,7 @@ addEventListener("change", ({ target }) => {
   const questions = [...(guess?.querySelectorAll(".guess") ?? [])];
   if (!guess || !questions.every(isAnswered)) return;
   openAnswers(guess);
-  questions.filter(question => question.matches("[data-judged]")).forEach(judge);
+  questions.forEach(judge);
 });
 
 const fieldsOf = question => [...question.querySelectorAll("input")];
@@ -37,7 +37,7 @@ function judge(question) {
     field.parentElement.classList.toggle("is-right", Boolean(place) && !isWrong);
   }
 
-  const judged = [...document.querySelectorAll(".guess[data-judged]")];
+  const judged = [...document.querySelectorAll(".guess:has(input)")];
   const firsts = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");  // by number of a question, whether it was right
   firsts[judged.indexOf(question)] ??= isRight;
   sessionStorage.setItem(KEY, JSON.stringify(firsts));
@@ -52,6 +52,6 @@ function verdictOf(question) {
   const verdict = document.createElement("p");
   verdict.className = "verdict";
   verdict.setAttribute("role", "status");
-  question.append(verdict);
+  question.querySelector(".answer").before(verdict);
   return verdict;
 }

@@ -51,7 +51,8 @@ def test_app_is_at_the_top_of_the_screen_after_its_cell_was_run(notebook: Notebo
 
 
 def test_a_guess_comes_into_view_as_well(notebook: NotebookPage) -> None:
-    ask = 'from alibi_viz import lessons\nlessons.guess_choice("wide", "Which?", ["a", "b"], "a")'
+    choice = 'lessons.guess_choice("wide", "Which?", {"a": "head a", "b": "head b"}, "a")'
+    ask = f"from alibi_viz import lessons\n{choice}"
     open_notebook(notebook, ask)
     run(notebook, APP_CELL)
     guess = notebook.page.locator(".alibi-guess")

@@ -9,30 +9,46 @@ from PIL import Image
 
 from alibi_viz.files import lesson_files
 from docs.lesson_pages import (
-    Answer,
     jupyter_anchor,
     link_pages,
     page_cells,
     question_html,
-    stated_answer,
     without_mark,
     write_pages,
 )
 from tests.notebooks import lessons
-from tests.rows import each_case
 
-CHOICE = 'lessons.guess_choice("key", "7 is?", ["even", "odd"], "odd", why="It is 6 + 1.")'
-CHOICE_TEXT = "Your guess. 7 is?\n  ( ) even\n  ( ) odd"
+CHOICE = {
+    "kind": "choice",
+    "question": "7 is?",
+    "options": [["even", "an even one"], ["odd", "an odd one"]],
+    "answer": ["odd"],
+    "why": "It is 6 + 1.",
+}
+ORDER = {
+    "kind": "order",
+    "question": "Sort.",
+    "options": [["b", "head b"], ["a", "head a"]],
+    "answer": ["a", "b"],
+    "why": "By name.",
+}
 
 
-def code_cell(source, text="", **jupyter):
-    """A cell that has printed a text."""
-    output = nbformat.v4.new_output("execute_result", {"text/plain": text})
+def code_cell(source, metadata=None, **jupyter):
+    """A cell of code with an output."""
+    data = {"text/plain": "some text"}
+    output = nbformat.v4.new_output("execute_result", data, metadata=metadata or {})
     return nbformat.v4.new_code_cell(source, outputs=[output], metadata={"jupyter": jupyter})
 
 
-def guess(source=CHOICE, text=CHOICE_TEXT):
-    return code_cell(source, text, source_hidden=True)
+def guess(*guesses):
+    """A cell that asks for some guesses."""
+    return code_cell("lessons.guess_choice()", {"guesses": [*guesses]}, source_hidden=True)
+
+
+def question(data, **changes):
+    """A guess in HTML."""
+    return question_html(nbformat.from_dict(data | changes), "name")
 
 
 def app_picture(alternative, app="SlopeExplorer()"):
@@ -57,96 +73,55 @@ def tags(cell):
 # Questions
 
 
-def test_a_choice_is_a_question_with_a_radio_button_for_each_option():
-    question = question_html(CHOICE_TEXT, "name", is_order=False)
-    assert "<legend><b>Your guess.</b> 7 is?</legend>" in question
-    assert '<label><input type="radio" name="name-0"> even</label>' in question
-    assert question.count("<input") == 2
-    assert "data-judged" not in question
+def test_a_choice_has_a_radio_button_for_each_option_and_marks_the_right_one():
+    text = question(CHOICE)
+    assert "<legend><b>Your guess.</b> 7 is?</legend>" in text
+    assert '<label><input type="radio" name="name"> an even one</label>' in text
+    assert '<label><input type="radio" name="name" data-place="1"> an odd one</label>' in text
 
 
-def test_what_the_code_states_as_right_is_marked_for_the_script():
-    choice = question_html(CHOICE_TEXT, "name", is_order=False, answer=Answer(["odd"], "Why."))
-    assert '<input type="radio" name="name-0" data-place="1"> odd</label>' in choice
-    assert choice.count("data-place") == choice.count("data-judged") == 1
-    text = "Your guess. Sort.\n  ( ) b\n  ( ) a"
-    order = question_html(text, "name", is_order=True, answer=Answer(["a", "b"], "Why."))
-    assert '<input type="number" min="1" max="2" data-place="2"> b</label>' in order
+def test_an_order_has_a_number_for_each_item_and_its_right_place():
+    text = question(ORDER)
+    assert '<label><input type="number" min="1" max="2" data-place="2"> head b</label>' in text
+    assert '<label><input type="number" min="1" max="2" data-place="1"> head a</label>' in text
 
 
-def test_an_order_has_a_number_for_each_item():
-    question = question_html("Your guess. Sort.\n  ( ) a\n  ( ) b", "name", is_order=True)
-    assert question.count('<input type="number" min="1" max="2">') == 2
-
-
-def test_lines_that_were_broken_for_a_terminal_are_joined():
-    text = "Your guess. What is\ntrue?\n  ( ) this,\n      which is long\n  ( ) that"
-    question = question_html(text, "name", is_order=False)
-    assert "What is true?" in question
-    assert "this, which is long" in question
-
-
-def test_the_questions_of_a_grid_have_groups_of_their_own():
-    question = question_html(f"{CHOICE_TEXT}\n{CHOICE_TEXT}", "name", is_order=False)
-    assert question.count("<fieldset") == 2
-    assert question.count('name="name-0"') == question.count('name="name-1"') == 2
+def test_the_answer_is_folded_with_its_reason():
+    fold = '<details class="answer"><summary>Answer</summary><p>It is'
+    assert f"{fold} “an odd one”. It is 6 + 1.</p></details>" in question(CHOICE)
+    assert f"{fold} head a, head b. By name.</p></details>" in question(ORDER)
 
 
 def test_signs_of_html_in_a_question_are_text():
-    question = question_html("Your guess. Is a < b?\n  ( ) a & b", "name", is_order=False)
-    assert "a &lt; b" in question
-    assert "a &amp; b" in question
-
-
-# Answers
-
-
-def test_the_answer_and_its_reason_are_read_from_the_code():
-    assert str(stated_answer(CHOICE)) == "It is “odd”. It is 6 + 1."
-
-
-def test_the_answer_of_an_order_is_a_list():
-    source = 'lessons.guess_order("key", "Sort.", ["b", "a"], ["a", "b"], why="By name.")'
-    assert str(stated_answer(source)) == "It is a, b. By name."
-
-
-def test_a_constant_may_have_a_name():
-    source = 'odd = "odd"\nlessons.guess_choice("key", "7 is?", ["even", odd], odd, "Count.")'
-    assert str(stated_answer(source)) == "It is “odd”. Count."
-
-
-@each_case(
-    "source",
-    {
-        "answer": 'lessons.guess_choice("key", "?", options, best(), "Why.")',
-        "reason": 'lessons.guess_choice("key", "?", options, "a", f"{x}")',
-        "grid": "lessons.guess_grid(guesses)",
-    },
-)
-def test_what_is_computed_is_not_read_from_the_code(source):
-    assert stated_answer(source) is None
+    text = question(CHOICE, question="Is a < b?", options=[["odd", "a & b"]], why="<b>")
+    assert "a &lt; b" in text
+    assert "a &amp; b" in text
+    assert "&lt;b&gt;" in text
 
 
 # Cells
 
 
-def test_a_guess_becomes_a_question_with_its_answer_folded_and_its_code_folded():
-    question, code = page(guess())
-    assert '<details class="answer"><summary>Answer</summary><p>It is “odd”.' in question.source
-    assert question.cell_type == "markdown"
-    assert code.source == CHOICE
+def test_a_guess_becomes_a_question_and_its_code_is_folded():
+    text, code = page(guess(CHOICE))
+    assert text.cell_type == "markdown"
+    assert "7 is?" in text.source
+    assert code.source == "lessons.guess_choice()"
     assert tags(code) == ["hide-input"]
     assert code.outputs == []
 
 
-def test_a_computed_answer_is_the_next_output_that_the_notebook_hides():
-    computed = guess("lessons.guess_choice('key', '7 is?', options, best(), '')")
-    *_, truth, more = page(
-        computed, code_cell("print(1)", outputs_hidden=True), code_cell("1", outputs_hidden=True)
-    )
-    assert tags(truth) == tags(more) == ["hide-output"]
-    assert truth.metadata["mystnb"]["code_prompt_show"] == "Answer"
-    assert more.metadata["mystnb"]["code_prompt_show"] == "Output"
+def test_the_questions_of_a_grid_have_groups_of_their_own():
+    text, _code = page(guess(CHOICE, CHOICE))
+    assert text.source.count("<fieldset") == 2
+    for number in (0, 1):
+        assert text.source.count(f'name="{text.id.removesuffix("question")}{number}"') == 2
+
+
+def test_what_a_notebook_hides_after_a_guess_is_folded():
+    *_, cell = page(guess(CHOICE), code_cell("print(1)", outputs_hidden=True))
+    assert tags(cell) == ["hide-output"]
+    assert cell.metadata["mystnb"]["code_prompt_show"] == "Output"
 
 
 def test_without_a_guess_before_it_an_output_is_open():
@@ -155,12 +130,12 @@ def test_without_a_guess_before_it_an_output_is_open():
 
 
 def test_hidden_code_is_folded():
-    (cell,) = page(code_cell("x = 1", "1", source_hidden=True))
+    (cell,) = page(code_cell("x = 1", source_hidden=True))
     assert tags(cell) == ["hide-input"]
 
 
 def test_the_score_which_needs_a_kernel_is_left_out():
-    assert page(code_cell("lessons.score()", "Your score so far.")) == []
+    assert page(code_cell("lessons.score()")) == []
 
 
 def test_a_picture_has_its_alternative_text_and_says_how_to_make_it_live():
@@ -196,19 +171,6 @@ def test_a_picture_loses_the_mark_that_speaks_of_a_cell():
 def test_prose_stays_as_it_is():
     prose = nbformat.v4.new_markdown_cell("# 1. The line")
     assert page(prose) == [prose]
-
-
-def test_every_guess_of_the_lessons_has_an_answer_on_its_page():
-    for path in lesson_files():
-        awaits_answer = False
-        for cell in page_cells(nbformat.read(path, as_version=4), path.name):
-            summary = cell.metadata.get("mystnb", {}).get("code_prompt_show")
-            if "<fieldset" in cell.source:
-                assert not awaits_answer, path.name
-                awaits_answer = True
-            if summary == "Answer" or "<summary>Answer<" in cell.source:
-                awaits_answer = False
-        assert not awaits_answer, path.name
 
 
 # Links

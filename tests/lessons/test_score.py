@@ -14,7 +14,8 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def choice(key="wide"):
-    return lessons.guess_choice(key, "Which head sees further?", ["steep", "flat"], answer="flat")
+    options = {"steep": "the steepest", "flat": "the flattest"}
+    return lessons.guess_choice(key, "Which head sees further?", options, answer="flat")
 
 
 def line(score):
