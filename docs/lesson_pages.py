@@ -54,6 +54,9 @@ WITHOUT_CELLS = {
     "3. Press **Train**, and watch for about half a minute how the two learn to write.": (
         "3. Then open the text below the picture."
     ),
+    "on the first page of the site (`make docs`, then open `site/index.html`)": (
+        "on the <a href='../index.html#write'>first page</a>"
+    ),
 }
 # The mark of tests/notebooks/mark_as_picture.js: its color and the radius of its ends, in pixels
 MARK_COLOR = (0, 114, 178)

@@ -52,6 +52,7 @@ SCRIPTS = (
     "plot.js",
     "train.js",
     "quiz.js",
+    "card.js",
     "page.js",
 )
 # Of the race in the page: half a minute of training is enough, because it is small and its

@@ -2,7 +2,7 @@
 import { LAWS } from "./model.js";
 import { $, announce, calm, data, el, fillTable, say } from "./tools.js";
 
-const NEAR = 8;  // tokens
+const NEAR = 8;  // letters
 const GLIDE = 300;  // milliseconds from the picture of one law to that of another
 const PAUSE = { heads: 500, query: 120 };  // milliseconds between two steps of a slider that plays
 const PALETTE = data.colors.map(rgba);
@@ -88,7 +88,7 @@ export function drawHeads() {
     const total = sum(row);
     const near = Math.round((100 * sum(row.slice(0, NEAR))) / total);
     const [plot, caption] = $("grid").children[head - 1].children;
-    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the ${NEAR} nearest tokens`);
+    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the ${NEAR} nearest letters`);
     caption.replaceChildren(el("span", { class: "word" }, "head "), `${head}: ${near}%`);
     lefts.push(left);
     nearest.push(near);
@@ -105,7 +105,7 @@ function captionOf(nearest) {
   const high = Math.max(...nearest);
   const share = low === high ? `${low}%` : `between ${low}% and ${high}%`;
   const heads = nearest.length === 1 ? "the head gives" : "each head gives";
-  return `If all words match equally well, ${heads} ${share} of the framed query's weight to its ${NEAR} nearest tokens, `
+  return `If all letters match equally well, ${heads} ${share} of the framed query's weight to its ${NEAR} nearest letters, `
     + "as written below each picture.";
 }
 

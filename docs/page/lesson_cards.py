@@ -1,22 +1,13 @@
 """The lessons as cards: each notebook says its own title, minutes and question."""
 
-import base64
-import io
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import nbformat
-from PIL import Image
 
 from alibi_viz.files import lesson_files
-
-DARK_PICTURES = Path(__file__).parents[1] / "dark_pictures"
-# The part of a stored picture that a card shows, in pixels: below the controls, the upper left.
-# There, its letters are large enough to be read.
-CROP = (0, 40, 544, 346)
-_SIZE = (480, 270)  # pixels of a card's picture
-_QUALITY = 60  # of the picture, from 0 to 100
+from docs.page.motifs import motif
 
 
 class LessonCard(NamedTuple):
@@ -27,9 +18,7 @@ class LessonCard(NamedTuple):
     title: str
     minutes: str
     question: str
-    # Data URLs, for a light and a dark page
-    picture: str
-    dark_picture: str
+    motif: str  # SVG
 
 
 def lesson_cards() -> list[LessonCard]:
@@ -38,8 +27,7 @@ def lesson_cards() -> list[LessonCard]:
 
 
 def _card(path: Path) -> LessonCard:
-    notebook = nbformat.read(path, as_version=4)
-    beginning = notebook.cells[0].source
+    beginning = nbformat.read(path, as_version=4).cells[0].source
     heading = beginning.splitlines()[0]
     number, title = heading.removeprefix("# ").split(". ", maxsplit=1)
     return LessonCard(
@@ -48,8 +36,7 @@ def _card(path: Path) -> LessonCard:
         title=_plain(title),
         minutes=_first_match(beginning, r"^\*(\d+) minutes"),
         question=_question(beginning),
-        picture=_thumbnail(_first_picture(notebook), "white"),
-        dark_picture=_thumbnail((DARK_PICTURES / f"{path.stem}-0.png").read_bytes(), "#111111"),
+        motif=motif(path.stem),
     )
 
 
@@ -78,24 +65,3 @@ def _first_match(text: str, *patterns: str) -> str:
 def _plain(markdown: str) -> str:
     """A sentence without the signs for emphasis."""
     return re.sub(r"[*$`]", "", markdown)
-
-
-def _first_picture(notebook: Any) -> bytes:
-    """The first PNG that a notebook stores."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if "image/png" in output.get("data", {}):
-                return base64.b64decode(output["data"]["image/png"])
-    raise ValueError("a lesson must store a picture, got none")
-
-
-def _thumbnail(png: bytes, background: str) -> str:
-    """A part of a picture, small, as a data URL."""
-    picture = Image.open(io.BytesIO(png)).convert("RGBA")
-    part = picture.crop(CROP)  # transparent where the picture ends earlier
-    filled = Image.new("RGBA", part.size, background)
-    filled.alpha_composite(part)
-    small = filled.convert("RGB").resize(_SIZE, Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    small.save(file, "WEBP", quality=_QUALITY)
-    return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode()

@@ -1,4 +1,5 @@
 // The page: it connects the controls of all sections, and starts them, pictures first, then text.
+import { saveCard } from "./card.js";
 import { changeLaw, chooseQuery, drawHeads, togglePlay } from "./heads.js";
 import { leaveMarathon, toggleMarathon } from "./marathon.js";
 import { answer } from "./quiz.js";
@@ -17,6 +18,7 @@ on("#beginning, #count", "input", changeText);
 on("#scale, #cut", "input", changeAlibi);
 on("#again", "click", writeAgain);
 on("#copy", "click", copyLink);
+on("#save", "click", saveCard);
 on("#heads, #length, #query", "input", drawHeads);
 on("#law", "input", changeLaw);
 on("[data-plays]", "click", togglePlay);

@@ -7,7 +7,7 @@ const LEFT = 56;
 const RIGHT = 104;
 const TOP = 16;
 const BOTTOM = 48;
-export const HIGHEST = 8;  // bits per byte; the axis is the same before, during and after training
+export const HIGHEST = 8;  // bits per letter; the axis is the same before, during and after training
 const STEP = 0.2;  // of the arrow keys
 const NARROW = 480;  // pixels: a narrower plot has no room for the numbers of lines
 const APART = 18;  // pixels between the names of two curves
@@ -23,7 +23,7 @@ export class RacePlot {
    * at which guesses begin, `yardsticks` are lines {name: bits}, and `onGuess` is called when a handle is moved.
    */
   constructor(box, { xs, guessed, start, names, yardsticks, onGuess }) {
-    Object.assign(this, { box, xs, guessed, start, names, yardsticks, onGuess, curves: {}, isLocked: false });
+    Object.assign(this, { box, xs, guessed, start, names, yardsticks, onGuess, curves: {}, isRight: {}, isLocked: false });
     this.guesses = {};
     for (const name of Object.keys(names)) this.guesses[name] = guessed.map(() => start);
     this.back = el("g", { "aria-hidden": "true" });
@@ -44,9 +44,10 @@ export class RacePlot {
     return HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * Math.min(bits, HIGHEST)) / HIGHEST;
   }
 
-  /** Draw the curves {name: losses}, or only the guess. */
-  draw(curves = this.curves) {
+  /** Draw the curves {name: losses}, or only the guess, and for each that is judged whether it was right. */
+  draw(curves = this.curves, isRight = this.isRight) {
     this.curves = curves;
+    this.isRight = isRight;
     this.width = Math.max(300, this.box.clientWidth);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     this.back.replaceChildren(...this.frame(), ...this.lines(), ...this.guessLines(), ...this.drawnCurves(), ...this.labels(),
@@ -67,7 +68,7 @@ export class RacePlot {
     for (const x of this.xs) parts.push(el("text", { x: this.px(x), y: bottom + 20, "text-anchor": "middle" }, `${x}`));
     parts.push(el("text", { x: (limit + right) / 2, y: HEIGHT - 4, "text-anchor": "middle", class: "small" }, "letters of text"));
     const turned = `translate(14 ${(TOP + bottom) / 2}) rotate(-90)`;
-    parts.push(el("text", { transform: turned, "text-anchor": "middle", class: "small" }, "bits per byte"));
+    parts.push(el("text", { transform: turned, "text-anchor": "middle", class: "small" }, "bits per letter"));
     parts.push(el("line", { x1: limit, x2: limit, y1: TOP, y2: bottom, class: "trained" }));
     parts.push(el("text", { x: limit + 8, y: TOP + 16, class: "limit-label" }, "longer than in training →"));
     return parts;
@@ -120,7 +121,9 @@ export class RacePlot {
     upper.y -= missing / 2;
     lower.y += missing / 2;
     const x = this.width - RIGHT + 24;
-    return ends.map(({ name, y, arrow }) => el("text", { x, y: y + 5, class: name }, this.names[name] + arrow));
+    const marks = { true: " ✓", false: " ✗" };
+    return ends.map(({ name, y, arrow }) =>
+      el("text", { x, y: y + 5, class: name }, this.names[name] + arrow + (marks[this.isRight[name]] ?? "")));
   }
 
   // Handles. Two at one length stand side by side.
@@ -183,7 +186,7 @@ export class RacePlot {
     const bits = this.guesses[name][place];
     group.setAttribute("transform", `translate(${this.handleX(name, place)} ${this.py(bits)})`);
     group.setAttribute("aria-valuenow", bits);
-    group.setAttribute("aria-valuetext", `${bits.toFixed(1)} bits per byte`);
+    group.setAttribute("aria-valuetext", `${bits.toFixed(1)} bits per letter`);
   }
 }
 

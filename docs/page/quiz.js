@@ -1,7 +1,7 @@
 // Three bugs: the reader says what is wrong. A panel beside the cases answers, and on a phone a line below the case.
 import { $, el, say } from "./tools.js";
 
-const answered = new Map();  // by case, whether its first answer was right
+export const answered = new Map();  // by case, whether its first answer was right
 
 /** Judge an answer, and say what was wrong. */
 export function answer(button) {

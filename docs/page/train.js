@@ -5,14 +5,14 @@ import { $, data, fillTable, percent, say, signed } from "./tools.js";
 import { LENGTHS } from "./worker.js";
 
 const RACERS = { alibi: "ALiBi", sinusoidal: "sinusoidal" };
-const START = 1;  // bits per byte that both need at the end on texts as long as in training, where guesses begin
-const FALLS = 0.5;  // bits per byte: a loss that rises by more falls apart
+const START = 1;  // bits per letter that both need at the end on texts as long as in training, where guesses begin
+const FALLS = 0.5;  // bits per letter: a loss that rises by more falls apart
 const CONTINUED = 8;  // in training lengths: how long the texts are that models write
 const { length, steps } = data.race.settings;
 const xs = LENGTHS.map((times) => times * length);
 const realWords = new Set(data.race.training.match(/[A-Za-z]{3,}/g));
 const beginningOfTale = data.race.validation.slice(0, length / 2);
-const race = { workers: [], rows: { alibi: [], sinusoidal: [] }, isGuessed: false };
+const race = { workers: [], rows: { alibi: [], sinusoidal: [] }, isGuessed: false, expected: {} };
 
 const plot = new RacePlot($("curve"), {
   xs,
@@ -40,6 +40,8 @@ export function startRace() {
     return;
   }
   race.rows = { alibi: [], sinusoidal: [] };
+  // What is drawn later is no guess any more.
+  for (const name of Object.keys(RACERS)) race.expected[name] = plot.guesses[name].at(-1) - START > FALLS;
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, id) => [character, id]));
   const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
@@ -110,7 +112,7 @@ export function drawRace() {
 
   const tests = latestTests();
   const curves = Object.fromEntries(Object.entries(tests).map(([name, { losses }]) => [name, losses]));
-  plot.draw(curves);
+  plot.draw(curves, judgedGuesses());
   $("train").style.setProperty("--race-lines", linesFor($("race-alibi"), CONTINUED * length));
   for (const name of Object.keys(RACERS)) {
     const written = tests[name] ? asText(tests[name].texts[0]) : "…";
@@ -143,7 +145,7 @@ function fillNumbers(curves) {
 function captionOfRace(tests) {
   if (isRunning()) return `Training. Both read the same batches, ${length} letters at a time.`;
   const tested = Object.values(tests);
-  if (tested.length === 2 && tested.every(({ step }) => step === steps)) return verdict(tests);
+  if (isFinished(tests)) return verdict(tests);
   if (tested.length === 2) {
     return `Stopped: ALiBi was tested at step ${tests.alibi.step} of ${steps}, sinusoidal positions at step `
       + `${tests.sinusoidal.step}. Train to the end to see whether your guess is right.`;
@@ -152,22 +154,36 @@ function captionOfRace(tests) {
   return "Draw your guess, then press Train.";
 }
 
+function isFinished(tests) {
+  const tested = Object.values(tests);
+  return tested.length === 2 && tested.every(({ step }) => step === steps);
+}
+
+/** For each model that was tested after the last step, whether the reader's guess was right. */
+export function judgedGuesses() {
+  const tests = latestTests();
+  if (!isFinished(tests)) return {};
+  const isRight = {};
+  for (const [name, { losses }] of Object.entries(tests)) {
+    const fallsApart = losses.at(-1) - losses[0] > FALLS;
+    isRight[name] = race.expected[name] === fallsApart;
+  }
+  return isRight;
+}
+
 /** What the reader drew, whether it is right, and what was measured. */
 function verdict(tests) {
   const rises = {};
   const words = {};
-  const drawn = {};  // whether the reader expects it to fall apart
-  const isRight = {};
   for (const [name, { losses, texts }] of Object.entries(tests)) {
-    rises[name] = losses.at(-1) - losses[0];
-    drawn[name] = plot.guesses[name].at(-1) - START > FALLS;
-    isRight[name] = drawn[name] === rises[name] > FALLS;
+    rises[name] = signed(losses.at(-1) - losses[0]);
     const written = texts.map((ids) => asText(ids).slice(length - beginningOfTale.length));
     words[name] = percent(knownWords(written, realWords) || 0);
   }
-  const guess = `that ALiBi ${drawn.alibi ? "falls apart" : "holds"} and sinusoidal positions ${drawn.sinusoidal ? "fall apart" : "hold"}`;
-  return `You drew ${guess}: ${judgment(isRight)} From ${xs[0]} to ${xs.at(-1)} letters, ALiBi's loss changes by `
-    + `${signed(rises.alibi)} bits per byte and that of sinusoidal positions by ${signed(rises.sinusoidal)}. Past the red line, `
+  const { expected } = race;
+  const guess = `that ALiBi ${expected.alibi ? "falls apart" : "holds"} and sinusoidal positions ${expected.sinusoidal ? "fall apart" : "hold"}`;
+  return `You drew ${guess}: ${judgment(judgedGuesses())} From ${xs[0]} to ${xs.at(-1)} letters, ALiBi's loss changes by `
+    + `${rises.alibi} bits per letter and that of sinusoidal positions by ${rises.sinusoidal}. Past the red line, `
     + `${words.alibi} of ALiBi's words are real, and ${words.sinusoidal} of the other's.`;
 }
 

@@ -5,7 +5,7 @@ import { knownWords, linesFor, showText } from "./text.js";
 import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
 import { write } from "./worker.js";
 
-const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
+export const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
 const REST = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
 export const known = new Set(data.words);
 const loaded = {};
@@ -121,12 +121,17 @@ export function changeAlibi() {
   startWriting(["alibi"]);
 }
 
+/** What slopes are multiplied by, as it is written. */
+export function timesOf(slopes) {
+  return slopes < 1 ? `× 1/${1 / slopes}` : `× ${slopes}`;
+}
+
 /** Let models continue what stands in the box. */
 export function startWriting(names = Object.keys(MODELS)) {
   const { slopes, cut, letters, text } = settingsNow();
   const beginning = text || " ";
   const prompt = new TextEncoder().encode(beginning);
-  const times = `× ${slopes}`;
+  const times = timesOf(slopes);
   say("scale-value", times);
   $("scale").setAttribute("aria-valuetext", times);
   say("count-value", `${letters}`);

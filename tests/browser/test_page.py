@@ -12,8 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from torch.nn.functional import cross_entropy
 
@@ -510,6 +512,33 @@ def test_alibi_writes_on_until_it_is_stopped(page: Page, site: Path) -> None:
     expect(page.locator(".scrolls")).to_have_count(0)
 
 
+def test_an_endless_word_is_no_real_word(page: Page, site: Path) -> None:
+    page.goto(f"{site.as_uri()}#slopes=16&cut=1&letters=64")
+    page.click("#marathon-toggle")
+    expect(page.locator("#marathon")).to_contain_text("0% real words")
+
+
+def test_texts_and_score_are_saved_as_a_picture(shared_page: Page) -> None:
+    expect(shared_page.locator("#live-writing")).to_contain_text("Sinusoidal")
+    pictures = []
+    for case in (0, 1):
+        shared_page.locator(".case").nth(case).locator("button").first.click()
+        with shared_page.expect_download() as saved:
+            shared_page.click("#save")
+        picture = Image.open(saved.value.path()).convert("RGB")
+        assert picture.size == (1200, 630)
+        pictures.append(picture)
+
+    # A red line below the first line of each text; only the number of guesses differs.
+    first, second = pictures
+    column = np.asarray(first)[:, 700].astype(int)
+    is_red = (abs(column - (198, 40, 40)) < 8).all(axis=1)
+    assert is_red.sum() == 3 * 3
+    changed = ImageChops.difference(first, second).getbbox()
+    assert changed is not None
+    assert changed[1] > 560
+
+
 def test_less_motion_shows_the_numbers_of_an_endless_text_only(page: Page, site: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     page.goto(site.as_uri() + SHORT)
@@ -691,7 +720,7 @@ def test_answers_are_judged_and_explained_and_move_nothing(page: Page, site: Pat
 
 
 def guess_bits(page: Page, place: str, bits: int) -> Locator:
-    """The handle at a place such as "ALiBi at 128 letters", set to these bits per byte."""
+    """The handle at a place such as "ALiBi at 128 letters", set to these bits per letter."""
     handle = page.get_by_role("slider", name=place)
     handle.press("Home")
     for _ in range(bits):
@@ -724,7 +753,7 @@ def test_a_race_begins_with_a_guess_and_stop_ends_both_workers(page: Page, site:
 def test_a_guess_is_drawn_with_the_keyboard(shared_page: Page) -> None:
     handle = guess_bits(shared_page, "ALiBi at 128 letters", 2)
     handle.press("ArrowUp")
-    assert handle.get_attribute("aria-valuetext") == "2.2 bits per byte"
+    assert handle.get_attribute("aria-valuetext") == "2.2 bits per letter"
     handle.press("End")
     assert handle.get_attribute("aria-valuenow") == "8"
 
@@ -746,7 +775,7 @@ def test_a_guess_is_drawn_with_the_pointer(shared_page: Page) -> None:
 
 def test_the_plot_names_its_axes_and_the_loss_of_knowing_nothing(shared_page: Page) -> None:
     plot = shared_page.locator("#curve").text_content() or ""
-    assert "bits per byte" in plot
+    assert "bits per letter" in plot
     assert "letters of text" in plot
     assert "knows nothing, 5.64" in plot  # 50 letters are equally likely
 
@@ -812,6 +841,15 @@ def test_the_verdict_names_the_guess_and_judges_it(
     expect(caption).to_contain_text("You drew that ALiBi holds and sinusoidal positions fall apart")
     assert words in caption.inner_text()
 
+    # What is drawn afterwards changes neither the verdict nor its marks.
+    marks = shared_page.locator("#curve text").filter(has_text=re.compile("[✓✗]"))
+    before = marks.all_inner_texts()
+    assert len(before) == 2
+    shared_page.get_by_role("slider", name="sinusoidal at 512 letters").press("Home")
+    shared_page.evaluate("() => dispatchEvent(new Event('resize'))")
+    assert marks.all_inner_texts() == before
+    assert words in caption.inner_text()
+
 
 def test_a_fall_has_a_true_minus_sign(shared_page: Page) -> None:
     draw_a_guess(shared_page)
@@ -819,7 +857,7 @@ def test_a_fall_has_a_true_minus_sign(shared_page: Page) -> None:
     shared_page.evaluate(TESTED_WORKERS, {"step": RACE["steps"], "losses": losses})
     shared_page.click("#start")
     caption = shared_page.locator("#race-caption")
-    expect(caption).to_contain_text("\N{MINUS SIGN}0.50 bits per byte")
+    expect(caption).to_contain_text("\N{MINUS SIGN}0.50 bits per letter")
     assert "+4.50" in caption.inner_text()
 
 
