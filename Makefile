@@ -114,7 +114,7 @@ words: $(VENV)/.installed-tests ## renew tests/widgets/captions.txt, what the ap
 
 clean: ## remove .venv, the caches, and what was built
 	rm -rf $(VENV) .venv-lowest .venv-core *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf docs/lessons build site
+	rm -rf docs/lessons build dist site
 
 $(PY):
 	@$(PYTHON) $(NEW_ENOUGH) || { \
