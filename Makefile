@@ -23,8 +23,6 @@ NBVAL := --nbval --nbval-current-env
 PARALLEL := --numprocesses auto --maxprocesses 4
 # Several kernels share the cores: a thread of torch that waits must sleep, not spin (notebooks: 140 s to 85 s).
 units weekly test-lowest test-core notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
-# Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
-SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
@@ -114,7 +112,7 @@ words: $(VENV)/.installed-tests ## renew tests/widgets/captions.txt, what the ap
 
 clean: ## remove .venv, the caches, and what was built
 	rm -rf $(VENV) .venv-lowest .venv-core *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf docs/lessons build site
+	rm -rf docs/lessons build dist site
 
 $(PY):
 	@$(PYTHON) $(NEW_ENOUGH) || { \
@@ -126,7 +124,6 @@ $(PY):
 $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
 	@echo "$(PATIENCE)"
 	$(PIP_INSTALL) --editable '.[lab]'
-	@$(SILENCE) >/dev/null 2>&1
 	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(PY)
@@ -137,5 +134,4 @@ $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(PY)
 $(VENV)/.installed-tests: pyproject.toml constraints.txt | $(PY)
 	@echo "$(PATIENCE)"
 	$(PIP_INSTALL) --editable '.[test]'
-	@$(SILENCE) >/dev/null 2>&1
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs

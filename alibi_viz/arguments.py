@@ -257,7 +257,10 @@ def lazy(
 
     def get_attribute(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; a lesson that uses it is of "
+                "another version"
+            )
         return getattr(load_module(modules[name]), name)
 
     def list_names() -> list[str]:

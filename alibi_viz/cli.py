@@ -140,7 +140,12 @@ def _lab(
         command.append(f"--port={port}")
     if no_browser:
         command.append("--no-browser")
-    with subprocess.Popen(command) as server:
+    # Otherwise JupyterLab asks, over the first picture, whether it may fetch news.
+    folders = [str(Path(__file__).parent / "lessons" / "jupyter")]
+    if "JUPYTER_CONFIG_PATH" in os.environ:
+        folders.append(os.environ["JUPYTER_CONFIG_PATH"])
+    environment = os.environ | {"JUPYTER_CONFIG_PATH": os.pathsep.join(folders)}
+    with subprocess.Popen(command, env=environment) as server:
         while server.poll() is None:
             with suppress(KeyboardInterrupt):  # JupyterLab asks what to do
                 server.wait()

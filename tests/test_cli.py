@@ -315,7 +315,7 @@ class InterruptedServer:
 
     started: ClassVar[list["InterruptedServer"]] = []
 
-    def __init__(self, command):
+    def __init__(self, command, env):
         self.command = command
         self.returncode: int | None = None
         self.was_interrupted = False

@@ -133,6 +133,7 @@ def test_links_to_the_page_show_a_card_as_soon_as_it_has_an_address(page, monkey
     text = build.build_page(tmp_path).read_text(encoding="utf-8")
     assert '<meta property="og:url" content="https://example.org/alibi/">' in text
     assert '<meta property="og:image" content="https://example.org/alibi/page.gif">' in text
+    assert '<meta name="twitter:card" content="summary_large_image">' in text
 
 
 def test_readme_leads_to_the_page():
