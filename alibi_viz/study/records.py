@@ -43,15 +43,15 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
     Its column "setting" names the setting of `study.SETTINGS` that a row belongs to. Models were
-    trained on sequences of 64 to 512 bytes of the tales ("text") or the language
-    reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer
-    sequences and on the same targets have a row for each of sixteen blocks of the held-out text,
-    and the table a column "block".
+    trained on sequences of 64 to 512 bytes of the tales ("text"), of "other tales", or of the
+    language reference of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on
+    longer sequences and on the same targets have a row for each of sixteen blocks of the held-out
+    text, and the table a column "block".
 
     >>> from alibi_viz import study
     >>> results = study.published_results()
     >>> sorted(results["task"].unique())
-    ['induction', 'needle', 'python reference', 'text']
+    ['induction', 'needle', 'other tales', 'python reference', 'text']
     """
     check_flag("by_block", by_block)
     return _published_table(by_block).copy()
