@@ -205,15 +205,14 @@ def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdic
     verdicts,
 ):
     reach = study.reach_table(verdicts).set_index("claim")
-    marks_of_group = {"✓": {"✓"}, "✗": {"✗"}}
+    absent_marks = {"✓": {"✗", "?"}, "✗": {"✓"}, "?": set()}
     told = []
     for group in claim_groups(verdicts, reach.reset_index()):
         for claim in group.claims:
             marks = [mark["mark"] for mark in claim["marks"]]
             row = reach.loc[claim["name"]]
             assert marks == ["✓"] * row["seen"] + ["✗"] * row["not_seen"] + ["?"] * row["open"]
-            if group.mark in marks_of_group:
-                assert set(marks) == marks_of_group[group.mark]
+            assert not absent_marks[group.mark].intersection(marks)
             told.append(claim["name"])
     assert sorted(told) == sorted(reach.index)
 
