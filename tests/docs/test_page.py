@@ -106,8 +106,8 @@ def test_every_lesson_has_a_card_with_its_question_minutes_and_picture(page):
 
 def test_a_card_says_what_its_notebook_says():
     start, line, *_ = lesson_cards()
-    assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "6")
-    assert line.question.startswith("How does a model know how far back a word is")
+    assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "7")
+    assert line.question.startswith("How much does a head still hear of a word")
 
 
 def test_page_links_the_report_and_the_reference(page):
