@@ -55,7 +55,7 @@ class PositionZoo(App):
     """
 
     why = Why(
-        "Only what training showed is known to work.",
+        "A model learns only from what training shows it. Red is what it has never seen.",
         "03_clocks",
         "Clocks",
     )

@@ -25,25 +25,22 @@ class Group(NamedTuple):
 
 
 def claim_groups(verdicts: pd.DataFrame, reach: pd.DataFrame) -> list[Group]:
-    """The claims of a `study.verdict_table` in four groups, with its `study.reach_table`."""
+    """The claims of a `study.verdict_table` in three groups, with its `study.reach_table`."""
     verdicts = verdicts.dropna(subset="low")  # without an interval: too few results
     groups = [
-        Group("✓", "Seen in every setting", []),
-        Group("✗", "Seen in no setting", []),
-        Group("?", "It depends", []),
-        Group("✓", "Seen in the only setting tested", []),
+        Group("✓", "Seen wherever tested", []),
+        Group("✗", "Seen nowhere", []),
+        Group("?", "It differs", []),
     ]
-    everywhere, nowhere, mixed, once = groups
+    everywhere, nowhere, differs = groups
     for row in reach.to_dict("records"):
         claim = _claim(row, verdicts[verdicts["claim"] == row["claim"]])
-        if row["reach"] == "seen in all":
+        if row["not_seen"] == 0 and row["open"] == 0:
             everywhere.claims.append(claim)
-        elif row["reach"] == "seen in none":
+        elif row["seen"] == 0 and row["not_seen"] > 0:
             nowhere.claims.append(claim)
-        elif row["reach"] == "seen in its only setting":
-            once.claims.append(claim)
         else:
-            mixed.claims.append(claim)
+            differs.claims.append(claim)
     return [group for group in groups if group.claims]
 
 

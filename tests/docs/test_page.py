@@ -110,8 +110,8 @@ def test_a_motif_stays_in_its_picture_and_follows_the_colors_of_the_page(page):
 
 def test_a_card_says_what_its_notebook_says():
     start, line, *_ = lesson_cards()
-    assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "6")
-    assert line.question.startswith("How does a model know how far back a word is")
+    assert (start.number, start.title, start.minutes) == ("0", "Start here: a race", "7")
+    assert line.question.startswith("How much does a head still hear of a word")
 
 
 def test_page_links_the_report_and_the_reference(page):
@@ -210,15 +210,14 @@ def test_every_claim_is_in_the_group_of_its_outcome_with_a_mark_for_every_verdic
     verdicts,
 ):
     reach = study.reach_table(verdicts).set_index("claim")
-    marks_of_group = {"✓": {"✓"}, "✗": {"✗"}}
+    absent_marks = {"✓": {"✗", "?"}, "✗": {"✓"}, "?": set()}
     told = []
     for group in claim_groups(verdicts, reach.reset_index()):
         for claim in group.claims:
             marks = [mark["mark"] for mark in claim["marks"]]
             row = reach.loc[claim["name"]]
             assert marks == ["✓"] * row["seen"] + ["✗"] * row["not_seen"] + ["?"] * row["open"]
-            if group.mark in marks_of_group:
-                assert set(marks) == marks_of_group[group.mark]
+            assert not absent_marks[group.mark].intersection(marks)
             told.append(claim["name"])
     assert sorted(told) == sorted(reach.index)
 
