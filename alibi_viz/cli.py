@@ -132,7 +132,7 @@ def _lab(
         "-m",
         "jupyterlab",
         str(folder),
-        f"--LabApp.default_url=/lab/tree/{lesson}",
+        f"--LabApp.default_url=/doc/tree/{lesson}",
         "--ip=127.0.0.1",
         "--allow-root",  # root is the usual user in a container
     ]

@@ -47,7 +47,8 @@ TWINS = {
 }
 # Sentences of lesson 0 that a page without cells can't keep
 WITHOUT_CELLS = {
-    "1. Click into the next cell and press Shift+Enter. The race appears after a few seconds.": (
+    "1. Click into the next cell and press Shift+Enter. The race appears after a few seconds."
+    " By keyboard, ↑ and then Tab lead into it, as into every app.": (
         "1. Below is a picture of the race. On the <a href='../index.html#train'>first page</a> "
         "you train two such models yourself."
     ),

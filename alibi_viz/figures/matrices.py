@@ -209,7 +209,8 @@ def _axis(
     Small tiles share the labels of the first: labels would overlap, and each takes the browser
     1 ms.
     """
-    is_roomy = side >= _ROOMY_SIDE
+    # Four digits at the end of a tile would touch those at the start of the next one.
+    is_roomy = side >= _ROOMY_SIDE and max(labels) < 1000
     labeled_starts = np.unique(tile_starts) if is_roomy else tile_starts[:1]
 
     if _TICK_ROOM * len(labels) <= side:

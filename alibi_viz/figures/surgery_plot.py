@@ -33,10 +33,6 @@ _RIGHT = (0.516, 1.0)
 # models that only count.
 _USUAL_LOSSES = 5.0
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
-_HEAD = (
-    "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back"
-    "<extra>%{fullData.name}</extra>"
-)
 _LOSS = "sequences of %{x:,}: %{y:.2f} bits<extra>%{fullData.name}</extra>"
 
 Losses = Mapping[int, float]  # {length: bits per byte}
@@ -56,10 +52,10 @@ def surgery_figure(
         length: the training length.
         losses: {length: bits per byte} before the change and, if there is one, after it; NaN where
             the model isn't defined.
-        distances: the mean distance in tokens of the keys that each head attends to, [layers,
-            heads], of as many models. `attention_stats` measures it.
-        unit: what lengths are counted in. Losses are in bits per letter for "letters", and
-            otherwise in bits per byte.
+        distances: the mean distance of the keys that each head attends to, [layers, heads],
+            of as many models. `attention_stats` measures it.
+        unit: what lengths and distances are counted in. Losses are in bits per letter for
+            "letters", and otherwise in bits per byte.
         yardsticks: {name: bits per byte} to compare with, such as `Text.yardsticks`.
 
     >>> from alibi_viz import figures
@@ -115,7 +111,7 @@ def surgery_picture(
 
     traces = []
     for name, curve, span in zip(_STYLES, curves, spans, strict=False):
-        traces += [_loss_trace(name, curve), _distance_trace(name, heads, span)]
+        traces += [_loss_trace(name, curve), _distance_trace(name, heads, span, unit)]
 
     return theme.picture(
         traces,
@@ -136,9 +132,9 @@ def surgery_picture(
         yaxis={
             "domain": domains["yaxis"],
             "type": "log",
-            "dtick": float(np.log10(2)),  # ticks at powers of two
+            "dtick": float(np.log10(4)),  # labels of all powers of two may touch
             "tickformat": ".3~g",
-            "title": {"text": "tokens back, mean"},
+            "title": {"text": f"{unit} back, mean"},
         },
         xaxis2={
             "anchor": "y2",
@@ -199,7 +195,7 @@ def _loss_trace(name: str, losses: Losses) -> dict[str, Any]:
 
 
 def _distance_trace(
-    name: str, heads: Sequence[tuple[int, int]], distances: NDArray[np.float64]
+    name: str, heads: Sequence[tuple[int, int]], distances: NDArray[np.float64], unit: str
 ) -> dict[str, Any]:
     """The mean distance of each head, (layer, head)."""
     # The hover text has the exact distance; a logarithmic axis has no 0.
@@ -209,7 +205,10 @@ def _distance_trace(
         "x": np.arange(1, len(heads) + 1),
         "y": distances.ravel().clip(0.1),
         "customdata": texts,
-        "hovertemplate": _HEAD,
+        "hovertemplate": (
+            "layer %{customdata[0]}, head %{customdata[1]}: "
+            f"%{{customdata[2]:.1f}} {unit} back<extra>%{{fullData.name}}</extra>"
+        ),
         "showlegend": False,  # it lists the lines
     }
 

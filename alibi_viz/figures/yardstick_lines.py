@@ -16,7 +16,7 @@ from alibi_viz.figures import theme
 PLACES = {"start": 0.0, "middle": 0.5, "end": 1.0}
 FONT_SIZE = 11
 # Of a label, in shares of the height of its plot, and of the width of a plot on the whole page
-LABEL_HEIGHT = 0.06
+LABEL_HEIGHT = 0.08
 LABEL_WIDTH = 0.21
 # How many points of a curve are looked at to see whether it runs through a label
 SAMPLES = 20

@@ -283,7 +283,7 @@ def guess_curve(
             step=step,
             style={"description_width": "initial"},
             tooltip=question,
-            layout=Layout(width="270px"),
+            layout=Layout(width="240px"),
         )
         for point in at
     ]

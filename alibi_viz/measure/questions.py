@@ -12,7 +12,7 @@ figures and the command line show like the rows of any other question.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import pairwise
@@ -316,13 +316,22 @@ def _length_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:
     return ticks
 
 
-_WORDS = tomllib.loads((files("alibi_viz.measure") / "questions.toml").read_text(encoding="utf-8"))
+_TOML = (files("alibi_viz.measure") / "questions.toml").read_text(encoding="utf-8")
+_WORDS = tomllib.loads(_TOML)
+_IN_LETTERS = tomllib.loads(_TOML.replace("byte", "letter"))
 
 
-def _question(name: str, measure: Callable[..., Answers] | None) -> Question:
+def _question(
+    name: str, measure: Callable[..., Answers] | None, words: Mapping[str, Any] = _WORDS
+) -> Question:
     """A question in the words of `questions.toml`."""
-    words = _WORDS[name]
-    return Question(**words | {"name": name, "measure": measure, "figure": Axes(**words["figure"])})
+    its = words[name]
+    return Question(**its | {"name": name, "measure": measure, "figure": Axes(**its["figure"])})
+
+
+def in_letters(question: Question) -> Question:
+    """The question in the words of the lessons, where a byte is a letter."""
+    return _question(question.name, question.measure, _IN_LETTERS)
 
 
 # In the order in which apps show them. The first of a task is asked while models train.

@@ -16,7 +16,7 @@ from alibi_viz.figures.curve_plot import (
     curve_picture,
 )
 from alibi_viz.formatting import in_prose
-from alibi_viz.measure.questions import QUESTIONS, Question
+from alibi_viz.measure.questions import QUESTIONS, Question, in_letters
 from alibi_viz.measure.sentences import compared_with_counting, findings, join, quoted
 from alibi_viz.measure.table import AS_TRAINED, check_table
 from alibi_viz.surgery.modify import VARIANTS
@@ -75,6 +75,8 @@ class ComparisonExplorer(App):
         table = _published() if results is None else results
         check_table("results", table)
         self.questions = _answered_questions(table)
+        if results is None:  # those of the lessons
+            self.questions = {name: in_letters(asked) for name, asked in self.questions.items()}
         self._table = table[table["question"].isin(self.questions)]
         check_comparable(self._table)
 

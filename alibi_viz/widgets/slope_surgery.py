@@ -5,17 +5,18 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ipywidgets import HTML, FloatLogSlider, Layout, Widget
+from ipywidgets import HTML, Layout, SelectionSlider, Widget
 from torch import Tensor, nn
 from traitlets import Float, Int, Unicode
 
 from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures.surgery_plot import AFTER, BEFORE, surgery_picture
-from alibi_viz.formatting import format_number, format_percent, in_prose
+from alibi_viz.formatting import format_number, format_percent, format_slope, in_prose
 from alibi_viz.measure.attention_statistics import attention_stats, pretrained_stats
 from alibi_viz.measure.continuations import Continuation, known_words, unknown_words
 from alibi_viz.measure.length_curve import encode, evaluated_bytes
@@ -24,7 +25,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.models.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.surgery.sinks import has_sinks
 from alibi_viz.widgets.core.app import App, Drawn, Why
-from alibi_viz.widgets.core.controls import column, fold, labeled, row, show
+from alibi_viz.widgets.core.controls import column, fold, labeled, nearest, row, show
 from alibi_viz.widgets.core.traits import BadValue, raising_bad_value
 from alibi_viz.widgets.core.written import written_html
 
@@ -32,6 +33,7 @@ YOURS = "yours"
 LARGE = "alibi-large"
 # These models come with the package and are tested within seconds.
 MODELS = ("alibi", "rotary", "sinusoidal", LARGE)
+FACTORS = [2 ** (half / 2) for half in range(-8, 9)]  # on the slider
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the sequences in which attention is measured
@@ -317,17 +319,13 @@ class SlopeSurgery(App):
         self.observe(self._keep_possible_drop, names="subject")
 
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
-        factor = FloatLogSlider(
-            base=2,
-            min=-4,
-            max=4,
-            step=0.5,
-            readout_format=".3",  # as `format_number` writes it in the caption
+        factor = SelectionSlider(
+            options=[(format_slope(factor), factor) for factor in FACTORS],
             tooltip="What the slopes are multiplied by",
             continuous_update=False,
-            layout=Layout(width="128px"),
+            layout=Layout(width="128px", margin="2px 2px 2px 10px"),
         )
-        self.link(factor.add_class("s-factor"), "factor")
+        self.link(factor.add_class("s-factor"), "factor", show=partial(nearest, FACTORS))
         dropped = self.menu(
             "dropped",
             "drop the bias of",
@@ -463,7 +461,7 @@ class SlopeSurgery(App):
         factors = [self.factor] * num_heads
         words = []
         if self.factor != 1:
-            words.append(f"slopes times {format_number(self.factor)}")
+            words.append(f"slopes times {format_slope(self.factor)}")
         if self.dropped != "none":
             factors[int(self.dropped) - 1] = 0.0
             words.append(f"the bias of head {self.dropped} dropped in every layer")
@@ -526,8 +524,8 @@ def _describe(
     distance = format_number(after.distance.mean())
     original = format_number(before.distance.mean())
     look = (
-        f"At the end of sequences of {after.tested:,}, its heads look {distance} tokens back "
-        "on average"
+        f"At the end of sequences of {after.tested:,}, its heads look {distance} {subject.unit} "
+        "back on average"
     )
     if distance != original:
         look += f" (as trained {original})"

@@ -50,6 +50,19 @@ def test_app_is_at_the_top_of_the_screen_after_its_cell_was_run(notebook: Notebo
     assert abs(top_of_the_app(notebook)) < 20
 
 
+def test_arrow_up_and_tab_lead_from_the_next_cell_into_the_app(notebook: NotebookPage) -> None:
+    open_notebook(notebook)
+    run(notebook, APP_CELL)
+    top_of_the_app(notebook)
+    notebook.page.keyboard.press("ArrowUp")
+    notebook.page.keyboard.press("Tab")
+    first_slider = notebook.page.locator(".alibi-app .noUi-handle").first
+    expect(first_slider).to_be_focused()
+    expect(first_slider).to_be_in_viewport()
+    notebook.page.keyboard.press("ArrowRight")
+    notebook.wait_for_caption("9 heads")
+
+
 def test_a_guess_comes_into_view_as_well(notebook: NotebookPage) -> None:
     choice = 'lessons.guess_choice("wide", "Which?", {"a": "head a", "b": "head b"}, "a")'
     ask = f"from alibi_viz import lessons\n{choice}"

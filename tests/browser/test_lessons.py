@@ -49,7 +49,7 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
         with urlopen(f"{url}?token={token}", timeout=DEADLINE) as answer:
             redirected_to = answer.url
             settings = answer.read().decode()
-        assert f"/lab/tree/{first_lesson}" in redirected_to
+        assert f"/doc/tree/{first_lesson}" in redirected_to
         # It doesn't ask for news.
         assert "@jupyterlab/apputils-extension:announcements" in settings
     finally:

@@ -44,4 +44,4 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy):
     app = ComparisonExplorer(record_table([record], "mine"), question=toy.name)
     assert f"none {row['value']:.2f} to {row['value']:.2f} norm." in app.caption
     assert app.figure.layout.annotations[0].text == "Norm of the output layer"
-    assert toy.name in dict(control(app, "s-question").options)
+    assert toy.figure.title in dict(control(app, "s-question").options)

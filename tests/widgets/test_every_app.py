@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from ipywidgets import (
     Checkbox,
     Dropdown,
-    FloatLogSlider,
     IntSlider,
     SelectionSlider,
     ToggleButtons,
@@ -205,7 +204,7 @@ def tips(control):
 
 def other_value(control):
     """A value that a control doesn't have; None if there is none, or if it takes any text."""
-    if isinstance(control, IntSlider | FloatLogSlider):
+    if isinstance(control, IntSlider):
         return control.max if control.value != control.max else control.min
     if isinstance(control, Checkbox):
         return not control.value

@@ -79,7 +79,7 @@ def labeled(label: str, *controls: Widget, label_width: str | None = None, **lay
     return HBox([text, *controls], layout=Layout(**BEHIND_LABEL, **layout))
 
 
-def nearest(stops: Sequence[int], value: int) -> int:
+def nearest(stops: Sequence[float], value: float) -> float:
     """The number of `stops` that is nearest to a value.
 
     >>> from alibi_viz.widgets.core.controls import nearest
@@ -87,7 +87,7 @@ def nearest(stops: Sequence[int], value: int) -> int:
     4
     """
 
-    def distance(stop: int) -> int:
+    def distance(stop: float) -> float:
         return abs(stop - value)
 
     return min(stops, key=distance)

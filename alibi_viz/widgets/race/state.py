@@ -16,7 +16,7 @@ from alibi_viz.data.text import BUILT_IN
 from alibi_viz.figures.curve_plot import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.measure.continuations import Continuation, known_words, unknown_words
 from alibi_viz.measure.losses import shared_losses
-from alibi_viz.measure.questions import find_question
+from alibi_viz.measure.questions import find_question, in_letters
 from alibi_viz.measure.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.methods import Method
@@ -24,10 +24,9 @@ from alibi_viz.train.race import Race
 from alibi_viz.train.training import limited_threads
 
 QUESTION = find_question("longer sequences")  # which each test answers
-# The same in the words of the lessons, where a byte is a letter
+# Lesson 0 speaks of texts.
 IN_LETTERS = replace(
-    QUESTION,
-    figure=replace(QUESTION.figure, unit="bits per letter", point="texts of {x} letters"),
+    QUESTION, figure=replace(in_letters(QUESTION).figure, point="texts of {x} letters")
 )
 STEPS_BETWEEN_TESTS = 50  # and at least ten tests
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, a test would take longer than training
