@@ -74,7 +74,7 @@ notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each 
 browser-tests: $(VENV)/.installed-tests docs ## test the site, and the apps in JupyterLab, in the installed Chromium
 	$(PY) -m pytest tests/browser tests/docs/test_site.py --site site $(PARALLEL) --dist loadfile $(ARGS)
 
-browsers: $(VENV)/.installed-tests ## test the first page and a lesson in the installed Firefox and WebKit
+browsers: $(VENV)/.installed-tests ## test the first page and a lesson in Firefox and WebKit (.ci/run browsers also installs these)
 	$(PIP_INSTALL) --quiet --editable '.[browsers]'
 	xvfb-run --auto-servernum $(PY) -m pytest tests/browser/test_other_engines.py $(ARGS)
 
