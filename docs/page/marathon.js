@@ -1,10 +1,9 @@
 // "Don't stop": ALiBi writes on and on, and the others run beside it for a while.
 import { countWords, showText } from "./text.js";
 import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
-import { endWriting, known, settingsNow, showShare, startWriting, tokensOf } from "./write.js";
+import { FRAME, endWriting, known, settingsNow, showShare, startWriting, tokensOf } from "./write.js";
 
 const PACE = 0.3;  // letters in a millisecond: more could not be followed
-const MOST = 30;  // letters of a frame, also after a pause
 const NEGLIGIBLE = 1e-7;  // share of a head's weight
 const OTHERS_END = 2048;  // letters: the others read all that they have written, so each letter costs more than the last
 const SHOWN = 448;  // letters of a text that scrolls
@@ -54,12 +53,11 @@ export function leaveMarathon() {
 
 function runForAFrame(now) {
   if (!isMarathon()) return;
-  const due = Math.min(MOST, Math.ceil(PACE * (now - lastFrame)));
+  const due = Math.ceil(PACE * (now - lastFrame));
   lastFrame = now;
-  for (const [name, runner] of Object.entries(runners)) {
-    for (let n = 0; n < due; n++) advanceRunner(runner);
-    showRunner(name, runner);
-  }
+  const until = performance.now() + FRAME;
+  for (let n = 0; n < due && performance.now() < until; n++) Object.values(runners).forEach(advanceRunner);
+  for (const [name, runner] of Object.entries(runners)) showRunner(name, runner);
   sayDistance();
   requestAnimationFrame(runForAFrame);
 }
