@@ -26,8 +26,8 @@ units weekly test-lowest test-core notebook-tests browser-tests: export OMP_WAIT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # a failed `venv` leaves a Python without pip
-.PHONY: help install lab test units weekly test-lowest test-core notebook-tests browser-tests check bench reproduce report docs \
-	links models notebooks screenshots words clean
+.PHONY: help install lab test units weekly test-lowest test-core notebook-tests browser-tests browsers check bench reproduce \
+	report docs links models notebooks screenshots words clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each 
 
 browser-tests: $(VENV)/.installed-tests docs ## test the site, and the apps in JupyterLab, in the installed Chromium
 	$(PY) -m pytest tests/browser tests/docs/test_site.py --site site $(PARALLEL) --dist loadfile $(ARGS)
+
+browsers: $(VENV)/.installed-tests ## test the first page and a lesson in Firefox and WebKit (.ci/run browsers also installs these)
+	$(PIP_INSTALL) --quiet --editable '.[browsers]'
+	xvfb-run --auto-servernum $(PY) -m pytest tests/browser/test_other_engines.py $(ARGS)
 
 check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m ruff check

@@ -25,7 +25,7 @@ def requirements(lines):
 
 RUN = requirements([*PROJECT["dependencies"], *EXTRAS["figures"], *EXTRAS["lab"]])
 DOCS = requirements(EXTRAS["docs"])
-TEST = requirements(EXTRAS["test"])
+TEST = requirements([*EXTRAS["test"], *EXTRAS["browsers"]])
 CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of torch depend on
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 

@@ -4,7 +4,6 @@ import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
 import { FRAME, endWriting, known, settingsNow, showShare, startWriting, tokensOf } from "./write.js";
 
 const PACE = 0.3;  // letters in a millisecond: more could not be followed
-const MOST = 30;  // letters of a frame, also after a pause
 const NEGLIGIBLE = 1e-7;  // share of a head's weight
 const OTHERS_END = 2048;  // letters: the others read all that they have written, so each letter costs more than the last
 const SHOWN = 448;  // letters of a text that scrolls
@@ -64,7 +63,7 @@ export function leaveMarathon() {
 
 function runForAFrame(now) {
   if (!isMarathon()) return;
-  const due = Math.min(MOST, Math.ceil(PACE * (now - lastFrame)));
+  const due = Math.ceil(PACE * (now - lastFrame));
   lastFrame = now;
   // A slow machine writes less in a frame, so that the page still scrolls.
   const until = performance.now() + FRAME;

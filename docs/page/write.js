@@ -5,7 +5,8 @@ import { knownWords, linesFor, showText } from "./text.js";
 import { $, MODELS, announce, calm, data, percent, say } from "./tools.js";
 import { write } from "./worker.js";
 
-export const FRAME = calm ? 100 : 12;  // milliseconds of a frame in which the models may write
+// Milliseconds of a frame in which the models may write: half, since showing the texts takes the rest
+export const FRAME = calm ? 100 : 8;
 const REST = 400;  // milliseconds for which a model stops at the limit, so that one sees the step across
 export const known = new Set(data.words);
 const loaded = {};

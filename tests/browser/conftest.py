@@ -32,6 +32,8 @@ from tests.browser.chromium import DEADLINE
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
 
+# `make browsers` names it: it needs more than this folder's other tests.
+collect_ignore = ["test_other_engines.py"]
 expect.set_options(timeout=DEADLINE * SECOND)
 
 NO_FONTS = "no fonts on this machine: apt-get install fonts-dejavu-core fonts-liberation"

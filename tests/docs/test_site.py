@@ -73,7 +73,9 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_heading(texts):
 
 
 def test_first_page_is_the_page_that_writes_and_trains(docs):
-    assert 'id="data"' in (docs / "index.html").read_text(encoding="utf-8")
+    page = (docs / "index.html").read_text(encoding="utf-8")
+    assert 'id="data"' in page
+    assert len(page) < 1.85e6  # the guide to installing says 1.8 MB
 
 
 def test_each_lesson_links_the_one_before_and_the_one_after(docs):
