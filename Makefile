@@ -85,7 +85,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Takes three to five hours on two cores. If interrupted, run it again to continue. The results ship with the package.
+# Takes a little more than three hours on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its claims (ARGS="--setting adamw")
 	$(PY) -m alibi_viz.study --publish alibi_viz/study/published $(ARGS)
 	$(PY) -m alibi_viz.study far-keys --out alibi_viz/study/published/far_keys.csv

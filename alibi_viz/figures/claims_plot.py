@@ -65,7 +65,8 @@ def claims_figure(table: pd.DataFrame, reach: pd.DataFrame) -> go.Figure:
     colors = {OTHER_SETTINGS: theme.GRAY, MAIN_SETTING: theme.GRAY}
     colors |= dict(zip(factors, cycle(theme.COLORS), strict=False))
     for name, color in colors.items():
-        of_name = points[points["group"] == name]
+        # The legend shows the first symbol of a group: circles come before diamonds.
+        of_name = points[points["group"] == name].sort_values("slopes", kind="stable")
         if not of_name.empty:
             size = 12 if name == MAIN_SETTING else 8
             _add_points(figure, of_name, name, color, size)
