@@ -72,22 +72,25 @@ class PositionZoo(App):
             "Of the speeds of the hands: with a small one, all go round in training",
             {USUAL_BASE: f"{USUAL_BASE:,}"},
         )
+        self._distance = self.slider(
+            "distance",
+            "distance",
+            "s-distance",
+            "In letters; for the waves, the position",
+            play=True,  # how clocks turn
+        )
         return [
             self.tabs("method", "position method", "What {} makes of the distance".format),
             self._base_menu,
-            self.slider(
-                "distance",
-                "distance",
-                "s-distance",
-                "In letters; for the waves, the position",
-                play=True,  # how clocks turn
-            ),
+            self._distance,
             self.reset_button(),
         ]
 
     def draw(self) -> Drawn:
         show(self.method == "rotary", self._base_menu)
-        if self.method == "sinusoidal":
+        is_waves = self.method == "sinusoidal"
+        self._distance.label.value = "position" if is_waves else "distance"
+        if is_waves:
             return self._draw_waves()
         if self.method == "rotary":
             return self._draw_clocks()

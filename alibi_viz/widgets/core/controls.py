@@ -111,6 +111,7 @@ class LabeledSlider(HBox):  # type: ignore[misc]  # ipywidgets has no types
         text = widgets.Label(label, layout=Layout(flex="none"))
         children = [text, slider, field] if play is None else [text, play, slider, field]
         super().__init__(children, layout=Layout(**BEHIND_LABEL))
+        self.label = text
         self.slider = slider
         self.field = field
 
