@@ -42,6 +42,11 @@ def only_up_to_a_power_of_two(heads):
     return torch.cat((slopes(power), torch.zeros(heads - power)))
 
 
+def with_the_next_ones_in_order(heads):
+    power = 2 ** int(math.log2(heads))
+    return torch.cat((slopes(power), slopes(2 * power)[: heads - power]))
+
+
 def in_half_precision(heads):
     return slopes(heads).half().float()
 
@@ -110,6 +115,12 @@ def times_the_mask(query, key, value):
     trace = av.attention_trace(query, key, slopes(query.shape[1]), causal=False)
     mask = av.causal_mask(query.shape[2], key.shape[2])
     return (trace.logits * mask).softmax(-1) @ value
+
+
+def without_visible_keys(query, key, value):
+    trace = av.attention_trace(query, key, slopes(query.shape[1]), causal=False)
+    visible = av.causal_mask(query.shape[2], key.shape[2])
+    return trace.logits.masked_fill(visible, -math.inf).softmax(-1) @ value
 
 
 def without_bias(query, key, value):
@@ -186,6 +197,7 @@ WRONG = {
         "bias multiplied": three_times_the_slopes,
         "heads in another order": in_reverse,
         "heads without a bias": only_up_to_a_power_of_two,
+        "heads share a slope": with_the_next_ones_in_order,
         "other slopes": reciprocals,
         "imprecise slopes": in_half_precision,
         "wrong shape": as_a_column,
@@ -215,6 +227,7 @@ WRONG = {
         "one key ahead": with_faults("one key ahead"),
         "wrong corner of the cache": with_faults("wrong corner of the cache"),
         "not a weighted average": twice_the_average,
+        "returns NaN": without_visible_keys,
         "geometric slopes": with_faults("geometric slopes"),
     },
     "fold": {
