@@ -256,9 +256,9 @@ class NotebookPage:
         """Wait until the caption of an app contains the text."""
         self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for()
 
-    def settle(self, number: int = 0) -> Locator:
-        """Scroll to an app and wait until its figures are drawn for the width of the page."""
-        app = self.app(number)
+    def settle(self, number: int = 0, css: str = ".alibi-app") -> Locator:
+        """Scroll to an app or a guess, and wait until its figures fit the width of the page."""
+        app = self.app(number, css)
         self.page.wait_for_function(DRAWN, arg=app.element_handle())
         self.wait_until_quiet()
         return app

@@ -106,6 +106,7 @@ def hold_button(page: NotebookPage, css: str = ".alibi-app") -> None:
     """Hold the mouse button on an app or a guess: no picture is made, a save comes too early."""
     page.app(0, css).locator(".alibi-caption").first.hover()
     page.page.mouse.down()
+    expect(page.page.locator(f"{css}:active")).to_be_visible()
 
 
 def save_once_there_is_a_picture(page: NotebookPage) -> None:
@@ -318,7 +319,7 @@ def test_a_guess_with_a_figure_has_a_picture_described_by_its_texts(
     notebook: NotebookPage,
 ) -> None:
     notebook.show(SCORE, CURVE)
-    guess = notebook.app(0, ".alibi-guess")
+    guess = notebook.settle(0, ".alibi-guess")
     hold_button(notebook, ".alibi-guess")
     guess.get_by_role("button", name="Show the answer").press("Enter")
     expect(guess).to_contain_text(UNFINISHED)
