@@ -195,7 +195,7 @@ def test_the_page_writes_answers_and_trains(engine: Remote, site: Path, tmp_path
 
     # Moves that come quicker than Safari lets the address change
     engine.execute_script(MOVE_130_TIMES)
-    assert text_of(engine, "#scale-value") == "\N{MULTIPLICATION SIGN} 0.0625"
+    assert text_of(engine, "#scale-value") == "\N{MULTIPLICATION SIGN} 1/16"
 
     # A guess by mouse and by keyboard, and twenty steps of a race
     handle = find(engine, ".handle.sinusoidal")
