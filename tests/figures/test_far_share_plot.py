@@ -51,8 +51,7 @@ def test_single_models_are_small_dots_in_the_color_of_their_setting(figure):
 
 
 def test_exchanged_shares_and_the_window_are_no_dots(figure):
-    drawn = [y for trace in figure.data for y in trace.y]
-    assert 9.0 not in drawn
+    assert all(9.0 not in trace.y for trace in figure.data)
     (line,) = figure.select_shapes({"name": "window"})
     assert line.y0 == line.y1 == pytest.approx(0.6)
 

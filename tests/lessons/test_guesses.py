@@ -1,6 +1,7 @@
 """A guess waits for the reader, who then sees the right answer. Choices, orders and grids."""
 
 import json
+from itertools import chain
 
 import pytest
 from ipywidgets import Button
@@ -184,9 +185,8 @@ def guesses():
 def test_a_grid_stores_the_text_and_the_data_of_every_guess(guesses):
     grid = lessons.guess_grid(guesses)
     assert repr(grid) == "\n".join(map(repr, guesses))
-    assert stored(grid)["guesses"] == [
-        data for guess in guesses for data in stored(guess)["guesses"]
-    ]
+    each = chain.from_iterable(stored(guess)["guesses"] for guess in guesses)
+    assert stored(grid)["guesses"] == list(each)
 
 
 def test_a_grid_has_one_button(guesses):
